@@ -17,6 +17,7 @@ from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.runs.labels import check_tags
 from batchai_magics.models.runs.notifications import channels
 from batchai_magics.models.runs.scalar_export import export_targets
+from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.regular_expressions import compile_number
@@ -117,7 +118,7 @@ def values_of(
         processes=_count("--processes", given.processes),
         gpus=_count("--gpus", given.gpus),
         toolkit=_lower(given.toolkit),
-        env=_pairs("--env", given.env, "NAME=VALUE"),
+        env=_pairs("--env", _with_values(given.env, env), "NAME=VALUE"),
         secrets=_secrets(given.secret, env),
         inputs=_pairs("--input", given.input, "ID=PATH"),
         outputs=_pairs("--output", given.output, "ID or ID=SUFFIX", needs_value=False),
@@ -172,6 +173,22 @@ def _pairs(option: str, texts: list[str] | None, form: str, *, needs_value: bool
             raise UsageError(f"{option}: {name} is given twice")
         pairs[name] = value
     return pairs
+
+
+def _with_values(texts: list[str] | None, env: Mapping[str, str]) -> list[str]:
+    """The texts of `--env`, with the values of names that are given alone.
+
+    Raises:
+        UsageError: There is no such variable, or it holds what looks like a secret.
+    """
+    for name in (text for text in texts or () if "=" not in text):
+        if name not in env:
+            message = f"--env {name}: there is no environment variable of that name"
+            raise UsageError(message, hint=f"set it first, or write --env {name}=VALUE")
+        if is_secret_name(name) or is_secret_text(env[name]):
+            message = f"--env {name}: it looks like a secret, and would be kept with the job"
+            raise UsageError(message, hint=f"write --secret {name}")
+    return [text if "=" in text else f"{text}={env[text]}" for text in texts or ()]
 
 
 def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:

@@ -8,20 +8,23 @@ from __future__ import annotations
 import re
 import shlex
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.cell.notebook_variables import free_names
+from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 MAX_MODULES = 200
-NAME, MODULE = "name", "module"
+NAME, MODULE, VARIABLE = "name", "module", "variable"
+_QUOTED = re.compile(r"""["'](\w+)["']""")
 _OF_NOTEBOOKS = {
     "display": "display() belongs to notebooks: print() it, or save a figure with plt.savefig()",
     "get_ipython": "get_ipython() belongs to notebooks: leave it out",
 }
 _SEEN = re.compile(
     r"^\s*(?:NameError: name '(?P<name>\w+)' is not defined"
-    r"|ModuleNotFoundError: No module named '(?P<module>\w+)[\w.]*')"
+    r"|ModuleNotFoundError: No module named '(?P<module>\w+)[\w.]*'"
+    r"|KeyError: '(?P<variable>\w+)')"
 )
 
 
@@ -53,6 +56,28 @@ def _of_value(name: str, value: object) -> str:
             f"the notebook has {name}, and the cell does not: write its definition there, or use run({name})"
         )
     return f"the notebook has {name}, and the cell does not: add --use {name}"
+
+
+def variables_of_submitter(
+    scripts: Iterable[str], environ: Mapping[str, str], given: Collection[str]
+) -> dict[str, str]:
+    """The remedies for environment variables that only the submitter has, of those that scripts may read.
+
+    Args:
+        scripts: The texts of the scripts.
+        environ: The submitter's environment.
+        given: The names of the variables that the job has.
+    """
+    quoted = {name for script in scripts for name in _QUOTED.findall(script)}
+    return {
+        f"{VARIABLE} {name}": f"{name} is set here and not in the job: add {_option(name, environ)}"
+        for name in sorted(quoted & environ.keys() - {*given})
+    }
+
+
+def _option(name: str, environ: Mapping[str, str]) -> str:
+    is_secret = is_secret_name(name) or is_secret_text(environ[name])
+    return f"--secret {name}" if is_secret else f"--env {name}"
 
 
 def local_modules(folder: Path, script: str, sent: Collection[str]) -> dict[str, str]:

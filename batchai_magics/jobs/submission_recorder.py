@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import pickle
 import platform
 import re
@@ -17,7 +18,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_job_spec import RUNNER_FILE
 from batchai_magics.cell.cell_request import CellSource
-from batchai_magics.cell.remedies import local_modules
+from batchai_magics.cell.remedies import local_modules, variables_of_submitter
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
 from batchai_magics.jobs.git_process import GitProcess, git_folder, options_without_filters, work_tree_of
@@ -179,7 +180,7 @@ class SubmissionRecorder:
             image=container.image_source_registry.image if container else "",
             python=platform.python_version(),
             package=__version__,
-            remedies={**source.remedies, **_modules(source, request.uploads)},
+            remedies={**source.remedies, **_modules(source, request.uploads), **_variables_here(request)},
         )
 
 
@@ -241,6 +242,17 @@ def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, s
 def _modules(source: CellSource, uploads: Mapping[str, bytes]) -> dict[str, str]:
     """The remedies for modules that the script does not find; none for a description, which has none."""
     return local_modules(source.folder, source.name, list(map(upload_name, uploads))) if source.script else {}
+
+
+def _variables_here(request: CellRequest) -> dict[str, str]:
+    """The remedies for variables of this process that the scripts may read and the job does not have."""
+    uploads = request.uploads.items()
+    sent = (data.decode(errors="replace") for path, data in uploads if path.endswith(".py"))
+    spec = request.spec
+    given = [item.name for item in spec.environment_variables or ()]
+    given += [item.name for item in spec.secrets or ()]
+    script = request.source.script if request.source else ""
+    return variables_of_submitter([script, *sent], os.environ, given)
 
 
 def _variable(name: str, value: object, mask: SecretMask) -> Variable:

@@ -52,7 +52,6 @@ class JobSite:
     hidden: str = ""
     telemetry: str = ""  # folder for resource usage samples
     machines: str = ""  # folder for records of the machines
-    threads: Mapping[str, str] = field(default_factory=dict)  # thread count variables that are already set
     device_order: str = "PCI_BUS_ID"  # how CUDA numbers GPUs: like the driver's tools
     disk_grace_s: float = 60.0
     module_path: str = ""  # appended to the job's own PYTHONPATH

@@ -170,7 +170,7 @@ def _node(
 ) -> Node:
     own = environment(job, node, nodes, site)
     per_node = -(-process_count // len(nodes))
-    env = {**thread_variables(nodes[0].core_count, per_node, {**site.threads, **own}), **own}
+    env = {**thread_variables(nodes[0].core_count, per_node, own), **own}
     env = _without(env, {secret.name for secret in job.secrets or ()})
     return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(job, node, site)))
 

@@ -38,9 +38,7 @@ def test_impossible_counts_are_refused(option, text):
         values(option, text)
 
 
-@pytest.mark.parametrize(
-    "words", [("--env", "A"), ("--env", "=1"), ("--input", "A"), ("--metric", "a"), ("--output", "=x")]
-)
+@pytest.mark.parametrize("words", [("--env", "=1"), ("--input", "A"), ("--metric", "a"), ("--output", "=x")])
 def test_pairs_need_both_parts(words):
     with pytest.raises(UsageError, match=f"{words[0]} .*: expected"):
         values(*words)
@@ -100,3 +98,21 @@ def test_a_variable_needs_a_python_name(name):
 )
 def test_leaving_out_bad_nodes_means_looking_for_them(options: str, preflight: str | None) -> None:
     assert values(*options.split()).preflight == preflight
+
+
+def test_a_variable_without_a_value_has_that_of_this_process():
+    options = values("--env", "DATA_DIR", "--env", "LR=0.1", env={"DATA_DIR": "/data"})
+    assert options.env == {"DATA_DIR": "/data", "LR": "0.1"}
+
+
+@pytest.mark.parametrize(
+    ("env", "text"),
+    [
+        ({}, "--env MY_TOKEN: there is no environment variable of that name"),
+        ({"MY_TOKEN": "x"}, "--env MY_TOKEN: it looks like a secret, and would be kept with the job"),
+    ],
+)
+def test_a_variable_without_a_value_must_be_there_and_no_secret(env, text):
+    with pytest.raises(UsageError, match=text) as caught:
+        values("--env", "MY_TOKEN", env=env)
+    assert ("--secret MY_TOKEN" in caught.value.hint) is bool(env)

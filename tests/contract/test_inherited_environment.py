@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.backends.node.job_environment import inherited
@@ -72,6 +76,45 @@ def test_secrets_that_the_job_gives_win(place: Place) -> None:
     }
     job = place.run(secrets=secrets, customToolkitSettings=None, pyTorchSettings=script)
     assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
+
+
+PASSWORD = os.urandom(8).hex()
+PASSED = {
+    "https_proxy": f"http://me:{PASSWORD}@proxy:3128",
+    "NO_PROXY": "localhost",
+    "REQUESTS_CA_BUNDLE": "/etc/ca.pem",
+    "SSL_CERT_FILE": "/etc/ca.pem",
+    "HF_HOME": "/data/hf",
+    "TORCH_HOME": "/data/torch",
+    "XDG_CACHE_HOME": "/data/cache",
+    "TZ": "Europe/Berlin",
+    "WANDB_PROJECT": "digits",
+}
+SECRETS = {"HF_TOKEN": "hush", "WANDB_API_KEY": "hush", "TORCH_URL_PASSWORD": "hush"}
+
+
+@pytest.mark.needs("own_environment")
+def test_what_a_training_run_needs_reaches_it_and_its_preparation(
+    place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name, value in {**PASSED, **SECRETS}.items():
+        monkeypatch.setenv(name, value)
+    job = place.run_cell("j --prep env", "import os\nfor item in os.environ.items(): print(*item, sep='=')")
+    for file in ("stdout.txt", "stdout-job_prep.txt"):
+        reached = dict(line.split("=", 1) for line in job.log(file=file).splitlines() if "=" in line)
+        assert {name: reached.get(name) for name in PASSED} == PASSED
+        assert not SECRETS.keys() & reached.keys()
+    left = subprocess.run(["grep", "-rl", PASSWORD, tmp_path], capture_output=True, text=True, check=False)
+    logs = ("stdout.txt", "stdout-job_prep.txt")
+    assert [file for file in left.stdout.splitlines() if not file.endswith(logs)] == []
+
+
+def test_what_matches_a_pattern_is_inherited_unless_it_is_a_secret_or_the_submitters_own() -> None:
+    own = {"PMI_RANK": "1", "SLURM_JOB_ID": "2", "RANK": "3", "TMPDIR": "/t", "BATCHAI_HOME": "/h"}
+    secrets = {"DATA_TOKEN": "hush", "DATA_LOGIN": "ghp_0123456789abcdefghijklmnopqrstuvwxyz"}
+    environ = {"DATA_DIR": "/data", "DATABASE": "d", "OTHER": "o", **own, **secrets}
+    assert inherited(environ, "DATA_*, MY_?") == {"DATA_DIR": "/data"}
+    assert inherited(environ, "*") == {"DATA_DIR": "/data", "DATABASE": "d", "OTHER": "o"}
 
 
 def test_a_rank_s_identity_is_not_inherited() -> None:

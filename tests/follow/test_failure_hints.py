@@ -1,5 +1,6 @@
 """What is advised after known mistakes."""
 
+from batchai_magics.cell.remedies import variables_of_submitter
 from batchai_magics.follow.failure_hints import hints_of
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import JobError
@@ -19,6 +20,19 @@ def test_a_module_of_the_user_is_never_advised_to_be_installed():
     text = "ModuleNotFoundError: No module named 'helper.inner'"
     error = JobError("resnet", text, exception=text)
     assert hints_of(JOB, error, {"module helper": "add --upload helper.py"}) == ("add --upload helper.py",)
+
+
+def test_a_variable_that_only_the_submitter_has_is_advised_to_be_passed():
+    remedies = variables_of_submitter(
+        ["os.environ['DATA_DIR'], os.getenv(\"MY_TOKEN\"), {'labels': 1}['HOME']"],
+        {"DATA_DIR": "/data", "MY_TOKEN": "x", "HOME": "/h", "OTHER": "o"},
+        given=["HOME"],
+    )
+    text = "KeyError: 'DATA_DIR'"
+    (hint,) = hints_of(JOB, JobError("resnet", text, exception=text), remedies)
+    assert hint == "DATA_DIR is set here and not in the job: add --env DATA_DIR"
+    assert remedies["variable MY_TOKEN"].endswith("add --secret MY_TOKEN")
+    assert remedies.keys() == {"variable DATA_DIR", "variable MY_TOKEN"}
 
 
 def test_any_other_failure_has_none():

@@ -12,21 +12,20 @@ from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 
 @pytest.mark.parametrize(
-    ("processes", "cores", "given", "expected"),
-    [(2, 8, "", "8"), (4, 8, "", "4"), (3, 8, "", "4"), (64, 8, "", "1"), (2, 8, "3", "3")],
+    ("processes", "cores", "expected"),
+    [(2, 8, "8"), (4, 8, "4"), (3, 8, "4"), (64, 8, "1")],
 )
-def test_threads_are_a_processs_share_of_its_node(processes, cores, given, expected) -> None:
+def test_threads_are_a_processs_share_of_its_node(processes, cores, expected) -> None:
     nodes = [replace(share, core_count=cores) for share in shares()]
     settings = {**SCRIPT, "processCount": processes}
-    said = {"OMP_NUM_THREADS": given} if given else {}
-    made = plan(spec(horovodSettings=settings), nodes, replace(site(), threads=said))
+    made = plan(spec(horovodSettings=settings), nodes, site())
     assert {node.env[name] for node in made.nodes for name in THREADS} == {expected}
 
 
 def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
     variables = [{"name": "OMP_NUM_THREADS", "value": "7,2"}, {"name": "MKL_NUM_THREADS", "value": "5"}]
     given = spec(1, customToolkitSettings={"commandLine": "x"}, environmentVariables=variables)
-    made = plan(given, shares(1), replace(site(), threads={"OMP_NUM_THREADS": "3"}))
+    made = plan(given, shares(1), site())
     env = made.nodes[0].env
     assert [env[name] for name in THREADS] == ["7,2", "5", "7", "7", "7"]
 

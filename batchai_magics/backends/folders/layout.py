@@ -218,6 +218,11 @@ class JobLayout(NamedTuple):
         return self.root / "job.json"
 
     @property
+    def environment(self) -> Path:
+        """The variables that it inherits from its submitter, while it has not ended."""
+        return self.root / "environment.json"
+
+    @property
     def supervisor(self) -> Path:
         """Identifies the supervisor of the run."""
         return self.root / "supervisor"

@@ -17,7 +17,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.home_folders import RunFolder
 from batchai_magics.backends.service.runner import Launch, NodeSetup, Site
 from batchai_magics.launch import planning
-from batchai_magics.launch.job_site import THREADS, JobSite, NodeShare
+from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 from batchai_magics.launch.toolkits import port_count
@@ -149,7 +149,6 @@ class RunPlanner:
             hidden=str(job.secret_spans),
             telemetry=str(job.telemetry),
             machines=str(job.records / MACHINES) if SUBMISSION in run.records else "",
-            threads={name: environ[name] for name in THREADS if environ.get(name)},
             device_order=environ.get(ORDER) or BY_BUS,
             disk_grace_s=engine.disk_grace_s,
             module_path="" if run.container_engine else module_path,

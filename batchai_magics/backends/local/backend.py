@@ -52,11 +52,13 @@ class LocalBackend(Service):
     preemption: LocalPreemption
     cleaning: Cleaning
 
-    def __init__(self, settings: LocalSettings, bounds: JobBounds | None = None) -> None:
+    def __init__(
+        self, settings: LocalSettings, bounds: JobBounds | None = None, *, pass_env: str = ""
+    ) -> None:
         self.settings = settings
         self.layout = Layout(Path(settings.home).expanduser().absolute())
         self.store = SharedStore(self.layout.database)
-        self.runner = LocalRunner(self.store, self.layout, settings)
+        self.runner = LocalRunner(self.store, self.layout, settings, pass_env=pass_env)
         self.reconciler = self.runner.reconciler
         context = Context(
             repository=SqliteRepository(self.store),

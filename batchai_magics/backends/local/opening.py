@@ -25,7 +25,8 @@ def open_backend(settings: Settings) -> Backend:
     from batchai_magics.backends.local.backend import LocalBackend
     from batchai_magics.launch.job_bounds import JobBounds
 
-    return LocalBackend(settings.for_backend(LocalSettings), JobBounds.of(settings))
+    own = settings.for_backend(LocalSettings)
+    return LocalBackend(own, JobBounds.of(settings), pass_env=settings.pass_env)
 
 
 def host_note(settings: Settings, job: JobSpec) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,8 +13,10 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import job_table, node_table, resource_table
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets
+from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets, clean_environment
 from batchai_magics.backends.local.watch.reconciler import Reconciler
+from batchai_magics.backends.node.job_environment import without_logins
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.repository import OWNER, Footprint
 from batchai_magics.backends.service.runner import (
     ClusterRef,
@@ -48,8 +51,8 @@ class LocalRunner:
     its transactions: when what was created here is looked at for the first time.
     """
 
-    def __init__(self, store: Store, layout: Layout, settings: LocalSettings) -> None:
-        self._store, self._layout, self._settings = store, layout, settings
+    def __init__(self, store: Store, layout: Layout, settings: LocalSettings, *, pass_env: str = "") -> None:
+        self._store, self._layout, self._settings, self._pass_env = store, layout, settings, pass_env
         self.reconciler = Reconciler(store, layout)
         self._new: dict[str, Secrets] = {}  # of runs and clusters that are being created, by guid
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
@@ -158,6 +161,8 @@ class LocalRunner:
 
         submitted = SubmittedRun(launch.plan, launch.preparation, launch.port_count)
         submitted.write(self._layout.job(run.guid).submitted)
+        environ = without_logins(clean_environment(sys.executable, self._pass_env))
+        private_files.write(self._layout.job(run.guid).environment, json.dumps(environ))
         secrets = JobSecrets(launch.secrets, launch.registry_password)
         self._new[run.guid] = Secrets(jobs={run.guid: secrets} if secrets else {})
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.node.job_environment import TUNING_PREFIXES
+from batchai_magics.backends.node.job_environment import PROXIES, TUNING_PREFIXES
 from batchai_magics.backends.node.ranks.temporary_folder import is_given
 from batchai_magics.launch.plan import Image, Launcher, Plan, Process, Rendezvous
 
@@ -111,8 +111,8 @@ FORWARDED_VARIABLES = (
 )
 # Variables that tune devices, threads, networks and MPI, and those of a Slurm task; folders and versions are
 # the image's own. Bash collects the names when the container starts, since engines such as Slurm set some.
-_PREFIXES = (*TUNING_PREFIXES, "SLURM_")
-_NOT_FORWARDED = ("HOME", "ROOT", "PATH", "DIR", "VERSION")  # the last word of the name
+_PREFIXES = (*TUNING_PREFIXES, "SLURM_", *PROXIES)
+_NOT_FORWARDED = ("HOME", "ROOT", "PATH", "DIR", "CACHE", "VERSION")  # the last word of the name
 _COLLECT_NAMES = (
     f"for name in {' '.join(f'${{!{prefix}@}}' for prefix in _PREFIXES)}; do case $name in"
     f' {"|".join(f"*_{word}" for word in _NOT_FORWARDED)}) ;; *) set -- "$@" --env=$name ;; esac; done'

@@ -3,43 +3,83 @@
 from __future__ import annotations
 
 import random
+import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 if TYPE_CHECKING:
     import socket
 
+_LOGIN = re.compile(r"[^\s/@]+@")
+_PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY")
+PROXIES = (*_PROXY_NAMES, *map(str.lower, _PROXY_NAMES))
 _NAMES = frozenset(
     {
         *("HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ"),
         *("PATH", "LD_LIBRARY_PATH", "PYTHONPATH", "VIRTUAL_ENV"),
         *("MODULEPATH", "LOADEDMODULES", "_LMFILES_"),
+        *("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *PROXIES,
     }
 )
 TUNING_PREFIXES = (
     *("CUDA_", "OMP_", "MKL_", "OPENBLAS_", "TF_"),  # devices and threads
     *("NCCL_", "UCX_", "FI_"),  # networks
     *("MPIR_", "MPICH_", "I_MPI_", "OMPI_"),  # MPI
+    *("HF_", "TORCH_", "WANDB_"),  # libraries
 )
 _PREFIXES = (
     *("LC_", "CONDA_", "LMOD_", "SSL_", "XDG_CACHE"),  # language, programs and certificates
     *TUNING_PREFIXES,
     "PMIX_",
 )
-# Set for a submitter that is itself a rank; the job has its own ranks.
-_OF_A_RANK = ("OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_")
+# Set for a submitter that is itself a rank, or a run of an experiment tracker; the job has its own.
+_OF_A_RANK = (
+    *("OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_SERVER_"),
+    *("WANDB_RUN_ID", "WANDB_SWEEP_ID", "WANDB_SERVICE"),
+)
+# What describes the submitter's process, session or job, which no pattern passes.
+_OF_SUBMITTER = (
+    *("PMI_", "PMIX_", "SLURM_", "SBATCH_", "SRUN_", "AZ_BATCH", "BATCHAI_", "TORCHELASTIC_", "JPY_", "SSH_"),
+    *("RANK", "LOCAL_", "GROUP_", "ROLE_", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TF_CONFIG"),
+    *("TMPDIR", "PWD", "OLDPWD", "SHLVL", "HOSTNAME", "TERM", "DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_"),
+    *("DBUS_SESSION_",),
+)
 
 
-def inherited(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables of an environment that a job inherits."""
-    return {name: value for name, value in environ.items() if is_inherited(name)}
+def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
+    """The variables of an environment that a job inherits; none that looks like a secret.
+
+    Args:
+        environ: The environment.
+        patterns: More names, with `*` and `?`, separated by commas or blanks: the setting `pass_env`.
+    """
+    more = patterns.replace(",", " ").split()
+    return {
+        name: value
+        for name, value in environ.items()
+        if (_is_inherited(name) or _is_passed(name, more))
+        and (name in PROXIES or not (is_secret_name(name) or is_secret_text(value)))
+    }
 
 
-def is_inherited(name: str) -> bool:
-    """Whether a job inherits the variable of that name."""
+def _is_inherited(name: str) -> bool:
     return name in _NAMES or (name.startswith(_PREFIXES) and not name.startswith(_OF_A_RANK))
+
+
+def _is_passed(name: str, patterns: Sequence[str]) -> bool:
+    is_own = name != "_" and not name.startswith((*_OF_SUBMITTER, *_OF_A_RANK))
+    return is_own and any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def without_logins(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables without those that contain a login, such as a proxy's address: files have no secrets."""
+    return {name: value for name, value in environ.items() if not _LOGIN.search(value)}
 
 
 _LOWEST, _HIGHEST = 10_000, 65_535

@@ -37,13 +37,15 @@ CAPABILITIES = Capabilities(
 class SlurmBackend(Service):
     """Jobs on a Slurm cluster. State, shares and logs are below its home, which hosts and nodes share."""
 
-    def __init__(self, settings: SlurmSettings, bounds: JobBounds | None = None) -> None:
+    def __init__(
+        self, settings: SlurmSettings, bounds: JobBounds | None = None, *, pass_env: str = ""
+    ) -> None:
         self.settings = settings
         machine = settings.machine
         self.layout = Layout(machine.resolve(settings.usual_home))
         private_files.make_home(self.layout.home, setting="slurm.home")
         repository = FileRepository(self.layout, machine)
-        self.runner = SlurmRunner(self.layout, machine, settings, repository.clock)
+        self.runner = SlurmRunner(self.layout, machine, settings, repository.clock, pass_env=pass_env)
         rows = FileRows(self.layout.home / "accounts")
         groups = HomeGroups(FileRows(self.layout.home / "groups"))
         context = Context(

@@ -24,13 +24,14 @@ _OUTPUT_VARIABLES = ("SACCT_", "SCANCEL_", "SCONTROL_", "SINFO_", "SQUEUE_", "SL
 class SlurmClient:
     """Slurm as seen from a machine, optionally with another configuration file."""
 
-    def __init__(self, machine: Machine, conf: str = "") -> None:
-        self.machine, self.conf = machine, conf
+    def __init__(self, machine: Machine, conf: str = "", *, pass_env: str = "") -> None:
+        self.machine, self.conf, self._pass_env = machine, conf, pass_env
         self._is_version_checked = False
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
         """Submits a batch script; returns the job number."""
-        args, env = cli_args.sbatch_args(script, options), command_environment(self.machine, python)
+        args = cli_args.sbatch_args(script, options)
+        env = command_environment(self.machine, python, pass_env=self._pass_env)
         answer = self._run(args, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
         return parse.job_number(answer)
 
@@ -120,13 +121,15 @@ class SlurmClient:
             raise CapabilityError(text, code="NoSlurm", hint=hint)
 
 
-def command_environment(machine: Machine, python: str, conf: str = "") -> dict[str, str]:
+def command_environment(
+    machine: Machine, python: str, conf: str = "", *, pass_env: str = ""
+) -> dict[str, str]:
     """The environment that a job inherits.
 
     The folder of `python` comes first on PATH, so that `python` and `mpirun` are taken from it.
     """
     environ = machine.environ
-    env = inherited(environ)
+    env = inherited(environ, pass_env)
     if conf := conf or environ.get("SLURM_CONF", ""):
         env["SLURM_CONF"] = conf
     first = machine.path_prefix if python == machine.python else str(PurePosixPath(python).parent)

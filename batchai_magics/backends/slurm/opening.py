@@ -27,7 +27,7 @@ def open_backend(settings: Settings) -> Backend:
     from batchai_magics.launch.job_bounds import JobBounds
 
     own.check()
-    return SlurmBackend(own, JobBounds.of(settings))
+    return SlurmBackend(own, JobBounds.of(settings), pass_env=settings.pass_env)
 
 
 def host_note(settings: Settings, job: JobSpec) -> str:

@@ -80,9 +80,17 @@ MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
 class SlurmRunner:
     """Runs jobs on Slurm; see `backends.service.runner.Runner`."""
 
-    def __init__(self, layout: Layout, machine: Machine, settings: SlurmSettings, clock: FileClock) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        machine: Machine,
+        settings: SlurmSettings,
+        clock: FileClock,
+        *,
+        pass_env: str = "",
+    ) -> None:
         self._layout, self._machine, self._settings = layout, machine, settings
-        slurm = SlurmClient(machine, settings.conf)
+        slurm = SlurmClient(machine, settings.conf, pass_env=pass_env)
         self._queries = QueryCache(slurm, layout.home / "asked", settings.look_s, clock)
         self.runs = Runs(layout, slurm, self._queries, settings)
         self._clusters = Clusters(layout, self._queries, settings)

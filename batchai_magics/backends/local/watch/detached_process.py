@@ -172,9 +172,9 @@ def redirect_output(log: Path) -> None:
             os.dup2(file.fileno(), stream.fileno())
 
 
-def clean_environment(python: str) -> dict[str, str]:
+def clean_environment(python: str, pass_env: str = "") -> dict[str, str]:
     """The environment of jobs, with `python`'s folder first on PATH, for its `python` and `mpirun`."""
-    env = inherited(os.environ)
+    env = inherited(os.environ, pass_env)
     own, others = str(Path(python).parent), env.get("PATH", os.defpath).split(os.pathsep)
     env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have added it
     env["PYTHONUNBUFFERED"] = "1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -107,7 +108,12 @@ class JobRun:
         self._writer, self._attempts = writer, writer.attempts
         self._plan = self._read(layout.plan)
         self._end_warning = EndWarning(self._plan)
-        self._env = {**os.environ, **mpi_launchers.transport(self._plan), **secrets.variables}
+        self._env = {
+            **os.environ,
+            **_inherited(layout.environment),
+            **mpi_launchers.transport(self._plan),
+            **secrets.variables,
+        }
         self._password = secrets.registry_password
         self._log = ExecutionLog(self._plan.execution_logs)
         self._interruption = Interruption(writer, self._plan.limits)
@@ -365,3 +371,12 @@ def _is_over(ranks: Ranks) -> bool:
 def _trouble(ranks: Ranks) -> Fault:
     abort = ranks.manager.abort if ranks.manager else None
     return Fault(abort, tuple(sorted(ranks.missed)), ranks.unwritable)
+
+
+def _inherited(file: Path) -> Mapping[str, str]:
+    """The variables that the run inherits from its submitter; its supervisor may be another's."""
+    try:
+        variables: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:  # an earlier version has submitted it
+        return NO_VARIABLES
+    return variables
