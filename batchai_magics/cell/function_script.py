@@ -3,6 +3,7 @@
 from __future__ import annotations
 import __future__
 
+import builtins
 import inspect
 import io
 import pickle
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.cell.definition_source import definition_source
-from batchai_magics.cell.notebook_variables import free_names, holds_secret
+from batchai_magics.cell.notebook_variables import global_names, holds_secret
 from batchai_magics.errors import UsageError
 
 _ARGS, _KWARGS = "_args", "_kwargs"  # variables with the arguments of the call
@@ -140,8 +141,8 @@ class _Parts:
             text = f"run: the source of {name} is not known{self._user()}"
             raise UsageError(text, hint="Define it in a file or a notebook cell, and run that again.")
         self._in_work.append(name)
-        for used in free_names(source):
-            if used in self._names:
+        for used in global_names(source):
+            if used in self._names and not _is_of_ipython(used, self._names[used]):
                 self.add(used, self._names[used])
         self._in_work.pop()
         self.sources[name] = source
@@ -225,6 +226,11 @@ class _Pickler(pickle.Pickler):
             is_global = isinstance(thing, (type, types.FunctionType)) or self._names.get(first) is thing
             if is_global and first in self._names:
                 self.needed[first] = None
+
+
+def _is_of_ipython(name: str, thing: Any) -> bool:
+    """Whether it is what IPython puts in place of a function of Python, such as `open`."""
+    return hasattr(builtins, name) and str(getattr(thing, "__module__", "")).startswith("IPython.")
 
 
 def _qualified_name(thing: Any) -> str:

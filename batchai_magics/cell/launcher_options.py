@@ -155,7 +155,7 @@ class OptionReader:
         if value:
             self.env[name] = value
         else:
-            self.dropped.append(f"-x {name}")
+            self.dropped.append(f"-x {name} (write -x {name}=VALUE)")
 
     def _next(self, rest: list[str], flag: str) -> str:
         if not rest:

@@ -50,12 +50,17 @@ def notes(body: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def free_names(body: str) -> list[str]:
-    """The free names of a script: those that it reads from its global scope but never binds there."""
+    """The free names of a script: those that it reads but never binds, and that are not Python's."""
+    return [name for name in global_names(body) if name not in _BUILTINS]
+
+
+def global_names(body: str) -> list[str]:
+    """The names that a script reads from its global scope but never binds there; Python's own among them."""
     table = symtable.symtable(body, "<script>", "exec")
     free = set(_read_globals(table)) - set(_bound_globals(table))
     loaded = [node for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)]
     names = [node.id for node in sorted(loaded, key=lambda node: (node.lineno, node.col_offset))]
-    return [name for name in dict.fromkeys(names) if name in free and name not in _BUILTINS]
+    return [name for name in dict.fromkeys(names) if name in free]
 
 
 def _read_globals(table: symtable.SymbolTable) -> Iterator[str]:

@@ -132,6 +132,11 @@ def test_a_name_that_a_helper_binds_is_still_sent_where_another_reads_it(noteboo
     assert result_of(notebook(code, "def train(): return Net().read()")["train"]) == 3
 
 
+def test_what_hides_a_name_of_python_is_sent_and_what_ipython_hides_is_not(notebook):
+    names = notebook("dir = 'data'", "def train(): return dir, open.__module__, len('ab')")
+    assert result_of(names["train"]) == ("data", open.__module__, 2)
+
+
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
