@@ -81,7 +81,7 @@ def in_few_colours(picture: Image.Image) -> Image.Image:
 def live_view(desk: Desk) -> None:
     """The quickstart while it runs."""
     cells = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4).cells
-    job = next(str(cell.source) for cell in cells if cell.source.startswith("%%"))
+    job = next(str(cell.source) for cell in cells if cell.source.startswith("%%batchai_job quickstart"))
     cell = desk.run("live", job)
     cell.get_by_text(f"{SEEN}\timages/sec").first.wait_for()
     desk.take(cell, "live-view")
