@@ -174,4 +174,4 @@ def test_the_quickstart_runs_from_top_to_bottom(tmp_path):
     assert (tmp_path / "stdout.txt").read_text().count("total images/sec") == 4
     executed = (tmp_path / QUICKSTART.name).read_text()
     assert "widget-view" not in executed
-    assert len(executed) < 500_000
+    assert len(executed) < 800_000  # with the programs of two views
