@@ -19,6 +19,7 @@ from batchai_magics.jobs.git_process import work_tree_of
 from batchai_magics.jobs.project_listing import list_files
 from batchai_magics.models.file_names import text_of
 from batchai_magics.models.secret_files import is_secret_file
+from batchai_magics.untrusted_files import read_file
 
 IGNORE_FILE = ".batchaiignore"  # in git's syntax
 MAX_BYTES = 50 << 20
@@ -170,13 +171,21 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
     project = _Project(root, sent)
     project.walk("", ".", ())
     _check_size(folder, {text_of(name): size for name, (_, size) in project.files.items()})
-    files = {text_of(name): path.read_bytes() for name, (path, _) in sorted(project.files.items())}
+    files = {}
+    for name, (path, _) in sorted(project.files.items()):
+        try:
+            files[text_of(name)] = read_file(path, MAX_FILE_BYTES)
+        except (OSError, ValueError):  # it was replaced, grows, or is not for this user
+            project.left_out[text_of(name)] = _UNREADABLE
     note = f"{listing.problem}: what its ignore files list stays behind, even if it is tracked"
     return Snapshot(files, project.left_out, (note,) if listing.problem else ())
 
 
 def _lines(file: Path) -> list[str]:
-    return file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
+    try:
+        return read_file(file, may_be_link=True).decode("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _environments(root: Path, names: Collection[str]) -> Iterator[Path]:
@@ -256,8 +265,6 @@ class _Project:
             self.left_out[text_of(seen)] = SECRET
         elif size > MAX_FILE_BYTES:
             self.left_out[text_of(seen)] = _LARGE
-        elif not os.access(path, os.R_OK):
-            self.left_out[text_of(seen)] = _UNREADABLE
         else:
             self.files[seen] = path, size
 

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from batchai_magics.untrusted_files import read_text
+
 _WITHOUT_PROGRAMS = (
     *("--no-pager", "-c", "core.fsmonitor=", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.pager=cat", "-c", "protocol.allow=never"),
@@ -134,11 +136,11 @@ def git_folder(work_tree: Path) -> Path:
 
     Raises:
         OSError: The file cannot be read.
-        UnicodeDecodeError: It is not text.
+        ValueError: It is not text, or too large.
     """
     place = work_tree / ".git"
     if not place.is_file():
         return place
-    own = work_tree / place.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+    own = work_tree / read_text(place).removeprefix("gitdir:").strip()
     common = own / "commondir"
-    return own / common.read_text(encoding="utf-8").strip() if common.is_file() else own
+    return own / read_text(common).strip() if common.is_file() else own

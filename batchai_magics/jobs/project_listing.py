@@ -12,11 +12,11 @@ import pathspec
 
 from batchai_magics.cell.cell_uploads import is_excluded
 from batchai_magics.jobs.git_process import GitProcess, git_folder, work_tree_of
+from batchai_magics.untrusted_files import NotRegularError, read_text
 
 _LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 _USERS_IGNORE_FILE = ("config", "--global", "--type=path", "--get", "core.excludesFile")
 _TIMEOUT_S = 10.0
-_MAX_IGNORE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,9 @@ class _Rules:
     @classmethod
     def read(cls, file: Path, base: Path) -> Iterator[_Rules]:
         """The rules of a file, if there is one."""
-        if file.is_file() and not file.is_symlink():
-            with file.open("rb") as stream:
-                text = stream.read(_MAX_IGNORE_BYTES).decode("utf-8", "replace")
-            yield cls(base, pathspec.GitIgnoreSpec.from_lines(text.splitlines()))
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, NotRegularError):
+            lines = read_text(file, errors="replace").splitlines()
+            yield cls(base, pathspec.GitIgnoreSpec.from_lines(lines))
 
 
 def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
@@ -75,7 +74,7 @@ def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
     default = Path(config, "git/ignore")
     users = Path(os.fsdecode(own.data).rstrip("\n")) if own.data else default
     yield from _Rules.read(users.resolve(), top)
-    with contextlib.suppress(OSError, UnicodeDecodeError):  # `.git` is damaged
+    with contextlib.suppress(OSError, ValueError):  # `.git` is damaged
         yield from _Rules.read(git_folder(top) / "info/exclude", top)
     for folder in reversed([each for each in root.parents if each.is_relative_to(top)]):
         yield from _Rules.read(folder / ".gitignore", folder)

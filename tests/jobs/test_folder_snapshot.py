@@ -209,6 +209,18 @@ def test_where_git_fails_its_ignore_files_are_applied_and_the_reason_is_told(unl
     assert "git" in note
 
 
+def test_pipes_in_place_of_gits_files_block_nobody(folder, monkeypatch):
+    git(folder, "init", "-q")
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    for name in (".gitignore", "pkg/.gitignore", ".git/info/exclude"):
+        (folder / name).unlink(missing_ok=True)
+        os.mkfifo(folder / name)
+    assert "train.py" in snapshot(folder).files
+    shutil.rmtree(folder / ".git")
+    os.mkfifo(folder / ".git")
+    assert "train.py" in snapshot(folder).files
+
+
 def test_where_git_fails_a_folder_of_the_repository_obeys_the_files_above(unlisted):
     assert {*snapshot(unlisted / "pkg").files} == {".gitignore", "__init__.py", "keep.txt"}
 
