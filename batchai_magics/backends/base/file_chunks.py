@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.models.job_execution import STDOUTERR
@@ -103,6 +103,7 @@ class Chunk:
             grows. Empty where unknown.
         before: The last bytes before `offset`, at most 64, by which `Bookmark` recognizes a file.
         seal: What was written to a complete log, where known.
+        modified_ns: When the file was written last, in nanoseconds since 1970; 0 where unknown.
     """
 
     data: bytes
@@ -115,6 +116,7 @@ class Chunk:
     generation: str = ""
     before: bytes = b""
     seal: Seal | None = None
+    modified_ns: int = field(default=0, compare=False)
 
     @property
     def redacted(self) -> Chunk:

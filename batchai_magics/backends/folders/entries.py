@@ -150,6 +150,7 @@ class FileSlice(NamedTuple):
     size: int
     identity: str
     head: bytes
+    modified_ns: int
 
 
 def read_slice(file: Path | RemotePath, offset: int, limit: int, *, head: int = 0) -> FileSlice:
@@ -159,7 +160,9 @@ def read_slice(file: Path | RemotePath, offset: int, limit: int, *, head: int = 
     with open_regular(file) as stream:
         status = os.fstat(stream.fileno())
         data = os.pread(stream.fileno(), limit, offset) if offset < status.st_size else b""
-        return FileSlice(data, status.st_size, _identity(status), os.pread(stream.fileno(), head, 0))
+        return FileSlice(
+            data, status.st_size, _identity(status), os.pread(stream.fileno(), head, 0), status.st_mtime_ns
+        )
 
 
 def _read_remote(file: RemotePath, offset: int, limit: int, head: int) -> FileSlice:
@@ -169,7 +172,7 @@ def _read_remote(file: RemotePath, offset: int, limit: int, head: int) -> FileSl
         if error.errno in _UNOPENED:
             raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
         raise
-    return FileSlice(data, status.st_size, _identity(status), first)
+    return FileSlice(data, status.st_size, _identity(status), first, status.st_mtime_ns)
 
 
 def _identity(status: os.stat_result | FileStatus) -> str:

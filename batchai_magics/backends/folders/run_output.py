@@ -61,7 +61,15 @@ def read_output(file: Path, offset: int, limit: int, *, is_complete: bool) -> Ch
         start = max(0, offset - BEFORE_BYTES)
         block = read_slice(file, start, limit + offset - start, head=HEAD_BYTES)
         before, data = block.data[: offset - start], block.data[offset - start :]
-        return Chunk(data, offset, block.size, is_complete, generation=_generation(block), before=before)
+        return Chunk(
+            data,
+            offset,
+            block.size,
+            is_complete,
+            generation=_generation(block),
+            before=before,
+            modified_ns=block.modified_ns,
+        )
     except (FileNotFoundError, NotADirectoryError):
         return Chunk(b"", offset, 0, is_complete)
     except OSError as error:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from batchai_magics.backends.base import Chunk, FileRef, StatusSnapshot
 from batchai_magics.backends.service.extension_wire import AT_ONCE, OWN_CLIENT
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.job_execution import STDOUTERR, OutputFile
+from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse, content_digest, positions_field
@@ -22,7 +22,7 @@ from batchai_magics.server.batchai.batchai_responses import (
     page_response,
     resource_json,
 )
-from batchai_magics.server.batchai.output_addresses import OutputAddresses, output_file_at
+from batchai_magics.server.batchai.output_addresses import OutputAddresses, log_at
 from batchai_magics.server.handler_context import HandlerContext
 from batchai_magics.server.operations import TERMINATE
 
@@ -42,8 +42,8 @@ def byte_mask(context: HandlerContext, path: str) -> Mask | None:
 
     Neither account keys nor URLs identify the reader, so everyone gets redacted logs there.
     """
-    file = output_file_at(context, path)
-    if file is None or file.directory_id != STDOUTERR or not _has_secrets(context, file.job):
+    file = log_at(context, path)
+    if file is None or not _has_secrets(context, file.job):
         return None
     return lambda offset, data: _redact_bytes(context, file, offset, data)
 

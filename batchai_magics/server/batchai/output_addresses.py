@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import cached_property
@@ -47,21 +47,6 @@ def output_resource(context: HandlerContext, job: JobResource, directory_id: str
         prefix, inside = output.path_prefix, output.path_below("", job.output_path_segment)
     base = _resource_of_prefix(context, job, prefix)
     return base and _child(base, inside)
-
-
-def directory_of_path(job: JobResource, path: str) -> tuple[str, str] | None:
-    """The output directory of a path below a run's folder, and the path inside it."""
-    first, _, rest = path.partition("/")
-    if first == STDOUTERR:
-        return STDOUTERR, rest
-    if first != "outputs":
-        return None
-    own = [output for output in job.spec.output_directories or () if output.is_own]
-    for output in sorted(own, key=lambda output: -len(output.path_suffix or "")):
-        suffix = f"{output.path_suffix.strip('/')}/" if output.path_suffix else ""
-        if rest.startswith(suffix):
-            return output.id, rest.removeprefix(suffix)
-    return None
 
 
 def _find_output(spec: JobSpec, directory_id: str) -> OutputDirectory | None:
@@ -156,11 +141,35 @@ def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
     return is_reading and is_ours and _PATH.fullmatch(resource.path) is not None
 
 
-def output_file_at(context: HandlerContext, path: str) -> FileRef | None:
-    """The job file at a path of such a URL or of a share; None if its job no longer exists."""
-    match = _PATH.fullmatch(path)
-    if not match:
+def output_file_at(context: HandlerContext, resource: StorageResource) -> FileRef | None:
+    """The job file at such a URL; None if its job no longer exists, or none of its directories is there.
+
+    Directories of a job have the same path on different shares and containers.
+    """
+    match = _PATH.fullmatch(resource.path)
+    job = _job_of(context, match) if match else None
+    if match is None or job is None:
         return None
+    by_id = _BY_ID.fullmatch(match["inside"])
+    if by_id:
+        return FileRef(job.id, by_id["path"], by_id["id"]) if resource.share == OUTPUTS else None
+    found = [(base, id) for id, base in _folders(context, job) if _is_below(resource, base)]
+    if not found:
+        return None
+    base, id = max(found, key=lambda each: len(each[0].path))
+    return FileRef(job.id, resource.path.removeprefix(base.path).lstrip("/"), id)
+
+
+def log_at(context: HandlerContext, path: str) -> FileRef | None:
+    """The log of a job at a path of whatever share or container; None for another file."""
+    match = _PATH.fullmatch(path)
+    folder, _, rest = match["inside"].removeprefix("directories/").partition("/") if match else ("", "", "")
+    job = _job_of(context, match) if match and folder.lower() == STDOUTERR else None
+    return FileRef(job.id, rest, STDOUTERR) if job else None
+
+
+def _job_of(context: HandlerContext, match: re.Match[str]) -> JobResource | None:
+    """The job whose run a path names; None if it no longer exists."""
     scope = f"/subscriptions/{match['sub']}/resourceGroups/{match['group']}/providers/Microsoft.BatchAI"
     try:
         id = ResourceId.parse(
@@ -169,8 +178,17 @@ def output_file_at(context: HandlerContext, path: str) -> FileRef | None:
         job = context.backend.show(id)
     except BatchAIError:
         return None
-    if not isinstance(job, JobResource) or not job.output_path_segment.endswith("/" + match["guid"]):
-        return None
-    by_id = _BY_ID.fullmatch(match["inside"])
-    found = (by_id["id"], by_id["path"]) if by_id else directory_of_path(job, match["inside"])
-    return FileRef(job.id, found[1], found[0]) if found else None
+    is_run = isinstance(job, JobResource) and job.output_path_segment.endswith("/" + match["guid"])
+    return job if is_run and isinstance(job, JobResource) else None
+
+
+def _folders(context: HandlerContext, job: JobResource) -> Iterator[tuple[str, StorageResource]]:
+    """The output directories of a job, and where each of them is."""
+    for id in (STDOUTERR, *(output.id for output in job.spec.output_directories or ())):
+        if base := output_resource(context, job, id):
+            yield id, base
+
+
+def _is_below(resource: StorageResource, base: StorageResource) -> bool:
+    place = (resource.account, resource.service, resource.share)
+    return place == (base.account, base.service, base.share) and resource.path.startswith(f"{base.path}/")

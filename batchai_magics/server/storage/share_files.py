@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
 
-from batchai_magics.backends.base import ShareFile
+from batchai_magics.backends.base import Chunk, ShareFile
 from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
@@ -17,7 +17,13 @@ from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.batchai.output_addresses import output_file_at
 from batchai_magics.server.storage import sas, storage_metadata
 from batchai_magics.server.storage.storage_metadata import StorageRecord
-from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
+from batchai_magics.server.storage.storage_request import (
+    BlobVersion,
+    StorageRequest,
+    http_date,
+    read_conditions,
+    version_headers,
+)
 from batchai_magics.server.storage.storage_resource import (
     ByteSpan,
     StorageApiError,
@@ -299,12 +305,15 @@ _OUTPUT_HEADERS_OF = {
 
 def read_output(request: StorageRequest) -> ApiResponse:
     """Reads a file that a job wrote, or a range of it. Short ones take a single read."""
-    backend, file = request.context.backend, output_file_at(request.context, request.path)
+    backend, file = request.context.backend, output_file_at(request.context, request.resource)
     if file is None:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
     is_head, span = request.call.method == "HEAD", parse_span(request.call)
     first = backend.read(file, span.start if span else 0, 0 if is_head else _first_read_bytes(span))
-    headers = {**_OUTPUT_HEADERS_OF[request.resource.service], "ETag": f'"0x{first.size:X}"'}
+    version = _output_version(first)
+    read_conditions(request.call.headers).check_read(version)
+    time = {"Last-Modified": http_date(version.modified)} if first.modified_ns else {}
+    headers = {**_OUTPUT_HEADERS_OF[request.resource.service], "ETag": version.tag, **time}
     if is_head:
         return ApiResponse(200, headers={**headers, "Content-Length": str(first.size)}, body=b"")
 
@@ -315,9 +324,24 @@ def read_output(request: StorageRequest) -> ApiResponse:
         while data:
             yield mask(start, data) if mask else data
             start += len(data)
-            data = backend.read(file, start, min(_PIECE, end - start)).data if start < end else b""
+            more = backend.read(file, start, min(_PIECE, end - start)) if start < end else None
+            data = more.data if more and not _is_rewritten(first, more) else b""
 
     return content_response(headers, first.size, requested_span(request.call, first.size), read_span)
+
+
+def _output_version(chunk: Chunk) -> BlobVersion:
+    """The version of a job's file: its size, its time, and which file it is."""
+    text = f"{chunk.size}-{chunk.modified_ns}-{chunk.generation}"
+    tag = hashlib.sha256(text.encode()).hexdigest()[:15].upper()
+    return BlobVersion(f'"0x{tag}"', datetime.fromtimestamp(chunk.modified_ns / 1e9, timezone.utc))
+
+
+def _is_rewritten(first: Chunk, later: Chunk) -> bool:
+    """Whether a file was changed other than by appending to it since its first bytes were read."""
+    has_other_head = bool(later.generation) and not later.generation.startswith(first.generation)
+    is_changed = later.size == first.size and later.modified_ns != first.modified_ns
+    return has_other_head or later.size < first.size or is_changed
 
 
 def _first_read_bytes(span: ByteSpan | None) -> int:

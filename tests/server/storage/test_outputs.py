@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import requests
 
+from batchai_magics.backends.folders import mounts
 from tests.server.running import WORKSPACE, Running
 from tests.world import until
 
@@ -39,6 +40,52 @@ def test_a_range_is_what_was_asked_for(url: str, range: str, start: int, end: in
 
 def test_nothing_lies_behind_the_end(url: str) -> None:
     assert requests.get(url, headers={"Range": f"bytes={SIZE}-"}).status_code == 416
+
+
+def test_files_of_the_same_path_on_a_share_and_a_container_are_told_apart(server: Running) -> None:
+    job = f"{WORKSPACE}/experiments/default/jobs/twice"
+    root = "$AZ_BATCHAI_MOUNT_ROOT"
+    command = "; ".join(
+        f"echo {id} > $AZ_BATCHAI_OUTPUT_{id}/same.txt; echo {id} > $AZ_BATCHAI_OUTPUT_{id}/{id}.txt"
+        for id in ("ONE", "TWO")
+    )
+    properties = {
+        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
+        "nodeCount": 1,
+        "stdOutErrPathPrefix": f"{root}/autoafs",
+        "customToolkitSettings": {"commandLine": command},
+        "outputDirectories": [
+            {"id": "ONE", "pathPrefix": f"{root}/{mounts.DEFAULT_MOUNT}"},
+            {"id": "TWO", "pathPrefix": f"{root}/{mounts.CONTAINER_MOUNT}"},
+        ],
+    }
+    assert server.ask("PUT", job, json={"properties": properties}).ok
+    until(lambda: server.json("GET", job)["properties"]["executionState"] == "succeeded")
+    for id in ("ONE", "TWO"):
+        files = server.json("POST", f"{job}/listOutputFiles", params={"outputdirectoryid": id})["value"]
+        assert {file["name"] for file in files} == {"same.txt", f"{id}.txt"}
+        for file in files:
+            answer = requests.get(file["downloadUrl"])
+            assert (answer.status_code, answer.text) == (200, f"{id}\n"), file["name"]
+
+
+def test_a_file_that_is_rewritten_is_another_version(server: Running) -> None:
+    """Of a download in ranges, no range is of another version than the first."""
+    script = f"open(os.environ['AZ_BATCHAI_STDOUTERR_DIR'] + '/rewritten', 'wb').write(b'a' * {SIZE})"
+    server.world.run("versions --nodes 1 --processes 1", f"import os; {script}")
+    listing = f"{WORKSPACE}/experiments/default/jobs/versions/listOutputFiles"
+    files = server.json("POST", listing, params={"outputdirectoryid": "stdouterr"})["value"]
+    address = next(file["downloadUrl"] for file in files if file["name"] == "rewritten")
+    (place,) = (server.world.home / "shares").rglob("rewritten")
+    first = requests.get(address, headers={"Range": "bytes=0-9"})
+    assert first.headers["Last-Modified"]
+    condition = {"If-Match": first.headers["ETag"], "Range": "bytes=10-19"}
+    assert requests.get(address, headers=condition).status_code == 206
+    with place.open("r+b") as stream:  # of the same size, in the same file
+        stream.write(b"b" * SIZE)
+    second = requests.get(address, headers=condition)
+    assert (second.status_code, second.headers["x-ms-error-code"]) == (412, "ConditionNotMet")
+    assert requests.head(address).headers["ETag"] != first.headers["ETag"]
 
 
 def test_an_address_is_for_one_file_and_for_reading(url: str) -> None:
