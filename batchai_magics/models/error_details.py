@@ -19,7 +19,7 @@ class NameValue(WireModel):
 
 
 WARNINGS = frozenset(
-    {"ImageNotUsed", "MpiNotUsed", "RunWarning", "StopConditionNotChecked"}
+    {"ImageNotUsed", "MpiNotUsed", "SlurmUnavailable", "RunWarning", "StopConditionNotChecked"}
 )  # codes that do not make a job fail
 
 

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -94,6 +95,14 @@ class QueryCache:
     def nodes(self, *, since: float = 0.0) -> list[NodeLine]:
         """The nodes of all partitions."""
         return [NodeLine(*line) for line in self._latest("nodes", self._slurm.nodes, since).lines]
+
+    def silence(self, name: str) -> str:
+        """That Slurm did not answer the latest query, `jobs` or `nodes`, and since when; empty if it did."""
+        cached = self._cached(self._file(name))
+        if cached is None or cached.tried <= cached.asked:
+            return ""
+        since = datetime.fromtimestamp(cached.asked, timezone.utc)
+        return f"Slurm has not answered since {since:%Y-%m-%d %H:%M:%S} UTC: shown is what it said then"
 
     def configuration(self) -> dict[str, str]:
         """Slurm's configuration, queried now."""

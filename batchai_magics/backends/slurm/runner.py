@@ -15,7 +15,7 @@ from batchai_magics.backends.base import CommandOutput
 from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
-from batchai_magics.backends.node.outcome import TERMINATE, failed_with
+from batchai_magics.backends.node.outcome import TERMINATE, Outcome, failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
@@ -70,6 +70,7 @@ class Undelivered:
                 notification_sending.deliver_left(RunFiles(self._layout.job(folder.name).root))
 
 
+SILENT = "SlurmUnavailable"  # the code of a warning
 # What all tasks of an array have in common.
 _OF_ARRAY = (
     *("partition", "options", "minutes", "niceness", "is_restarted", "notice_s", "node_count", "python"),
@@ -154,9 +155,12 @@ class SlurmRunner:
         return self._clusters.has_node(cluster, name, busy)
 
     def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        """A warning if the settings now name another partition than the cluster's."""
-        message = self._clusters.partition_warning(cluster)
-        return [ClusterWarning("PartitionDiffers", message)] if message else []
+        """Warnings if the settings now name another partition, and if Slurm does not answer."""
+        found = {
+            "PartitionDiffers": self._clusters.partition_warning(cluster),
+            SILENT: self._queries.silence("nodes"),
+        }
+        return [ClusterWarning(code, message) for code, message in found.items() if message]
 
     def remove_cluster(self, cluster_guid: str) -> None:
         """Deletes the secrets of its setup task."""
@@ -230,9 +234,19 @@ class SlurmRunner:
 
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run."""
-        statuses = self.runs.statuses(runs)
+        statuses = self._with_silence(self.runs.statuses(runs))
         self._undelivered.deliver_after(runs, statuses)
         return statuses
+
+    def _with_silence(self, statuses: Sequence[RunStatus]) -> Sequence[RunStatus]:
+        """The statuses, those of open runs with a warning if Slurm does not answer."""
+        if not any(status.is_open for status in statuses) or not (text := self._queries.silence("jobs")):
+            return statuses
+        warning = Outcome(None).warned(SILENT, text).warnings
+        return [
+            replace(status, warnings=(*status.warnings, *warning)) if status.is_open else status
+            for status in statuses
+        ]
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The folders of these runs and of the setup of these clusters, and the query cache's files."""

@@ -222,10 +222,16 @@ def test_a_job_does_not_notice_that_the_controller_was_away(
     own_slurm.end("slurmctld")
     monkeypatch.setattr(client, "TIMEOUT_S", 1.0)  # while nobody answers
     assert place.backend.show(id).state is ExecutionState.RUNNING
+    (told,) = until(lambda: place.backend.show(id).execution.errors)
+    assert (told.code, told.is_warning) == ("SlurmUnavailable", True)
+    (of_cluster,) = until(lambda: place.backend.show(place.cluster).errors)
+    assert "Slurm has not answered since 2" in of_cluster.message
     place.backend.storage.upload(place.share, {"go": b""})
-    assert place.wait(id).state is ExecutionState.SUCCEEDED
+    job = place.wait(id)
+    assert (job.state, job.execution.errors) == (ExecutionState.SUCCEEDED, ())
     monkeypatch.undo()
     own_slurm.start_controller()
+    until(lambda: not place.backend.show(place.cluster).errors)
     until(lambda: place.backend.show(place.cluster).node_states.idle_node_count == 2)
     assert place.run(name="after").state is ExecutionState.SUCCEEDED
 
