@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.jobs.folder_snapshot import read_script
+from batchai_magics.jobs.folder_snapshot import read_module, read_script
 from batchai_magics.jobs.submit import Submitted, as_before_copies, submit
 from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
@@ -97,6 +97,30 @@ def test_a_script_runs_in_a_copy_of_its_project(place: Place, tmp_path: Path) ->
     job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
     assert job.log().count("found near lr 0.1 lr 0.1 ['a b']") == 2, job.log("stderr.txt")
     assert job.log().count("['configs', 'linked', 'scripts', 'src']") == 2
+
+
+MODULE = """
+import os, sys
+from .part import WORD
+names = ("RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_WORLD_SIZE")
+print("module", WORD, *[os.environ[name] for name in names], sys.argv[1:], __name__, open("data.txt").read())
+"""
+
+
+def test_a_module_runs_with_its_package_and_all_that_torchrun_sets(place: Place, tmp_path: Path) -> None:
+    for name, text in {"pkg/part.py": "WORD = 'found'", "pkg/train.py": MODULE, "data.txt": "7"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    script = replace(read_module("pkg.train", tmp_path), rank_option="--local_rank")
+    notebook = cell.Notebook(folder=tmp_path, job_name="module")
+    options = ["--toolkit=pytorch", "--nodes=2", "--processes=4"]
+    request = cell.parse_script(options, ["a b"], script, settings=place.settings, notebook=notebook)
+    job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
+    told = [
+        f"module found {rank} 2 {rank // 2} 4 ['--local_rank={rank % 2}', 'a b'] __main__ 7"
+        for rank in range(4)
+    ]
+    assert sorted(job.log().splitlines()) == told, job.log("stderr.txt")
 
 
 def test_a_job_of_the_same_cell_without_copies_is_found_again(place: Place, tmp_path: Path) -> None:
