@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 from batchai_magics.cell.launcher_counts import JobCounts
 from batchai_magics.cell.launcher_files import accelerate_config, config_options
-from batchai_magics.cell.launcher_options import OptionReader
+from batchai_magics.cell.launcher_options import OptionReader, check_no_secret
 from batchai_magics.cell.launchers import (
     ACCELERATE,
     LAUNCHERS,
@@ -111,6 +111,7 @@ class _LineReader:
         self._python = ""
         self._is_project = False
         self._dropped: list[str] = []
+        self._settings_file = ""  # of Accelerate
 
     def line(self, words: list[str]) -> LauncherLine:
         self._read_prefixes(words)
@@ -131,7 +132,8 @@ class _LineReader:
         self._dropped += reader.dropped
         kept = [f"{flag} {value}" for flag, value in options.items()]
         kept += [f"--env {each}={value}" for each, value in self._env.items()]
-        note = "; ".join(filter(None, (f"{name}: runs as {' '.join(kept)}", self._left_out())))
+        settings = f", with {self._settings_file}" if self._settings_file else ""
+        note = "; ".join(filter(None, (f"{name}{settings}: runs as {' '.join(kept)}", self._left_out())))
         return self._finished(replace(line, options=options, rank_option=reader.rank_option, note=note))
 
     def _finished(self, line: LauncherLine) -> LauncherLine:
@@ -147,6 +149,7 @@ class _LineReader:
                 del words[0]
                 self._refuse_option(words, "env", "write NAME=VALUE, or --env of `batchai run`")
             elif found := _ASSIGNMENT.fullmatch(words[0]):
+                check_no_secret(found[1], found[2])
                 self._env[found[1]] = found[2]
                 del words[0]
             elif words[:2] == ["uv", "run"]:
@@ -186,6 +189,7 @@ class _LineReader:
         if launcher is not ACCELERATE:
             return reader, rest
         if path := accelerate_config(reader.config_file, self._folder, is_default="--cpu" not in words):
+            self._settings_file = str(path)
             reader = OptionReader(name, launcher, self._counts, self._folder)
             rest = reader.read([*config_options(path), *words])
         if self._counts.gpus == 0:  # or each process would train alone

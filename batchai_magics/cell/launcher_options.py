@@ -10,9 +10,17 @@ from batchai_magics.cell.launcher_counts import JobCounts, LauncherCounts
 from batchai_magics.cell.launcher_files import chosen_slots, hosts_in_file, listed_hosts
 from batchai_magics.cell.launchers import ACCELERATE, DEEPSPEED, MPIRUN, Launcher
 from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 _MODULE = ("m", "module")
 _INSTEAD = {"max-restarts": "a failed run is not repeated; --requeue N continues after lost nodes"}
+
+
+def check_no_secret(name: str, value: str) -> None:
+    """Raises UsageError for a variable that looks like a secret: the line would show and keep its value."""
+    if is_secret_name(name) or is_secret_text(value):
+        hint = f"Set it in the environment of this command, and write --secret {name} before the --."
+        raise UsageError(f"{name} looks like a secret, which does not belong on the line", hint=hint)
 
 
 class OptionReader:
@@ -153,6 +161,7 @@ class OptionReader:
         name, _, value = self._next(rest, "-x").partition("=")
         value = self._next(rest, "-genv") if has_two else value
         if value:
+            check_no_secret(name, value)
             self.env[name] = value
         else:
             self.dropped.append(f"-x {name} (write -x {name}=VALUE)")
@@ -168,6 +177,8 @@ class OptionReader:
             counts = self._counts.for_job(self._launcher, self._asked)
         except UsageError as error:
             raise UsageError(f"{self._name}: {error}", hint=error.hint) from None
+        if self._counts.nodes and counts.nodes != self._counts.nodes:
+            self.dropped.append(f"{self._counts.nodes} nodes (--nodes {counts.nodes} counts)")
         options = {"--toolkit": self._launcher.toolkit}
         if counts.nodes:
             options["--nodes"] = str(counts.nodes)

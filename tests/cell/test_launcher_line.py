@@ -74,6 +74,7 @@ def test_counts_of_a_launcher_become_those_of_the_job(line, options):
 def test_the_jobs_own_counts_replace_the_launchers():
     line = "torchrun --nproc_per_node=4 --nnodes=2 train.py"
     assert options_of(line, JobCounts(nodes=3)) == "--toolkit pytorch --nodes 3 --processes 12"
+    assert translated(line, JobCounts(nodes=3)).note.endswith("left out: 2 nodes (--nodes 3 counts)")
     assert options_of(line, JobCounts(processes=6)) == "--toolkit pytorch --nodes 2 --processes 6"
 
 
@@ -139,6 +140,7 @@ def test_the_default_settings_of_accelerate_count(folder):
     (folder / "hf" / "accelerate").mkdir(parents=True)
     (folder / "hf" / "accelerate" / "default_config.yaml").write_text("num_processes: 4\n")
     assert options_of("accelerate launch train.py") == "--toolkit pytorch --processes 4"
+    assert "default_config.yaml: runs as" in translated("accelerate launch train.py").note
     assert options_of("accelerate launch --cpu train.py") == "--toolkit pytorch"
 
 
@@ -186,6 +188,16 @@ def test_variables_before_a_launcher_are_those_of_the_job():
     assert translated("A=1 python -O train.py").env == {"A": "1", "PYTHONOPTIMIZE": "1"}
     with pytest.raises(UsageError, match="env: -i cannot be translated"):
         translated("env -i A=1 python train.py")
+
+
+@pytest.mark.parametrize(
+    "line", ["env WANDB_API_KEY=hush torchrun train.py", "mpirun -n 2 -x API_TOKEN=hush python train.py"]
+)
+def test_a_secret_on_the_line_is_refused_and_not_repeated(line):
+    with pytest.raises(UsageError, match="looks like a secret") as caught:
+        translated(line)
+    assert "--secret" in caught.value.hint
+    assert "hush" not in f"{caught.value} {caught.value.hint}"
 
 
 def test_an_interpreter_that_is_named_by_its_path_is_used(folder):
