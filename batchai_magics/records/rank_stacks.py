@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePath
 from typing import NamedTuple
 
+from batchai_magics.records.job_error import is_library
 from batchai_magics.untrusted_files import parse_json
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _CURRENT = "Current thread"
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/|^<frozen ")
 # what starts a job's script, and is of no interest
 _LAUNCHERS = ("run_script.py", "run_ranks.py")
 
@@ -45,7 +45,7 @@ class RankStack:
     @property
     def user_frame(self) -> Frame | None:
         """The innermost function of the job's own code, or else of all."""
-        own = (frame for frame in self.frames if not _LIBRARY.search(frame.file))
+        own = (frame for frame in self.frames if not is_library(frame.file))
         return next(own, self.frames[0] if self.frames else None)
 
 
@@ -63,8 +63,12 @@ class RankStacks:
 
     @cached_property
     def groups(self) -> tuple[tuple[RankStack, ...], ...]:
-        """Ranks in the same functions, or if all are, at the same lines; the smallest group first."""
-        for keys in (_functions, _lines):
+        """Ranks whose own code is in the same function, or if all are, at the same line; the smallest first.
+
+        What libraries do below that line, and who called the function, makes no difference.
+        """
+        keys: Callable[[RankStack], object]
+        for keys in (_function, _line):
             counts = Counter(map(keys, self.ranks))
             if len(counts) > 1:
                 break
@@ -154,12 +158,13 @@ def _visible(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
-def _functions(rank: RankStack) -> tuple[tuple[str, str], ...]:
-    return tuple((frame.file, frame.function) for frame in rank.frames)
+def _function(rank: RankStack) -> tuple[str, str] | None:
+    place = rank.user_frame
+    return place and (place.file, place.function)
 
 
-def _lines(rank: RankStack) -> tuple[Frame, ...]:
-    return rank.frames
+def _line(rank: RankStack) -> Frame | None:
+    return rank.user_frame
 
 
 def _listed(group: Sequence[RankStack]) -> str:

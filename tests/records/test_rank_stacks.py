@@ -50,6 +50,15 @@ def test_ranks_in_the_same_functions_are_told_apart_by_their_lines():
     assert told.different == (2,)
 
 
+def test_a_rank_at_the_same_line_of_its_own_code_does_not_differ():
+    library = Frame("/venv/lib/python3.11/site-packages/torch/cuda.py", 5, "synchronize")
+    own = (Frame("/job/train.py", 20, "step"), Frame("/job/train.py", 40, "main"))
+    waits = RankStack(2, "n0", (library, *own))
+    told = stacks(rank(0, ("step", 20)), rank(1, ("step", 20)), waits)
+    assert told.different == ()
+    assert told.sentence == "Ranks 0, 1, 2 are in step (train.py:20)."
+
+
 def test_lines_do_not_matter_while_functions_differ():
     told = stacks(rank(0, ("step", 20)), rank(1, ("step", 21)), rank(2, ("load", 7)))
     assert told.different == (2,)

@@ -96,11 +96,14 @@ class LocalBackend(Service):
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns an existing one with the same spec."""
-        from batchai_magics.backends.local import machine_devices
+        from batchai_magics.backends.local import environment_maker, machine_devices
+        from batchai_magics.models.job_spec import JobSpec
         from batchai_magics.models.resources import Cluster
 
         self.store.make_reserve()
         is_new = self.context.repository.find(id) is None
+        if is_new and isinstance(spec, JobSpec):
+            environment_maker.check_maker(spec, self.layout.home / "shares")
         made = super()._create(id, spec, owner, records)
         if not (isinstance(made, Cluster) and is_new):
             return made

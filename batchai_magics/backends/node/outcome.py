@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.errors import DISK_FULL, is_disk_full
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
+from batchai_magics.untrusted_files import tail_of
 
 if TYPE_CHECKING:
     from batchai_magics.backends.node.ranks.pmi import Abort
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason is a sentence
 STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
 EXPORT = "export to "  # prefix of the note that a live export is incomplete
+MAX_LINE = 1000  # bytes of the last line of a setup task's log
 NO_CODE = 255  # exit code of a job whose processes reported none
 
 Ranks = tuple[ProcessExit, ...]  # earliest failure first
@@ -164,6 +166,17 @@ def of_preparation(codes: Sequence[int]) -> Outcome | None:
     return Outcome(
         bad[0], (_error("JobPreparationFailed", "Job preparation task failed with non-zero exit code"),)
     )
+
+
+def setup_problem(node: str, exit_code: int, log: str) -> str:
+    """Why a node is not set up, with the last line that the setup task has written to its log."""
+    try:
+        lines = tail_of(log, MAX_LINE).splitlines()
+    except (OSError, ValueError):
+        lines = []
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    reason = f"{last} (exit code {exit_code})" if last else f"exit code {exit_code}"
+    return f"Setup failed on {node}: {reason}; its output is in {log}"
 
 
 def stopped(reason: str, again: str = "") -> Outcome:

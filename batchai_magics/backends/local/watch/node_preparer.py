@@ -14,8 +14,10 @@ from batchai_magics.backends.local.watch import detached_process, process, recon
 from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.local.watch.node_preparation import finish_preparation
 from batchai_magics.backends.node.job_environment import RUN_RANKS
+from batchai_magics.backends.node.outcome import setup_problem
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
+from batchai_magics.models.job_execution import node_name
 
 
 def main() -> None:
@@ -32,12 +34,12 @@ def main() -> None:
     plan = Plan.read(str(plan_file))
     problem = unmanaged_mounts.mount_for_node(store, layout, new, plan.mounts)
     if plan.processes and not problem:
-        problem = _run_task(plan_file, plan, secrets)
+        problem = _run_task(plan_file, plan, secrets, node)
     finish_preparation(store, node, problem)
     reconciler.reconcile(store, layout)
 
 
-def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str]) -> str:
+def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str], node: str) -> str:
     """Runs the setup task; returns why the node is unusable if it failed."""
     stderr = plan.output.stderr.path
     for note in plan.notes:
@@ -48,4 +50,4 @@ def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str]) -> str:
         [plan.python, "-I", "-S", RUN_RANKS, str(plan_file), "0"], env=env, check=False
     ).returncode
     process.end(lambda: process.marked(plan.guid))
-    return f"The setup task ended with exit code {code}; its output is in {stderr}" if code else ""
+    return setup_problem(node_name(node), code, stderr) if code else ""

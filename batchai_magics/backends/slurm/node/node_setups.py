@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.outcome import Outcome, failed_with, setup_problem
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import read_json
@@ -24,7 +24,6 @@ CLAIM_S = 60.0
 SAME_BOOT_S = 60.0  # two readings of the same boot time differ by a second or two
 NO_CODE = 255  # exit code of a task that reported none, because its node was lost
 FAILED = "NodeSetupFailed"
-SETUP = "The setup task"  # the start of sentences about its failure
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
@@ -129,7 +128,7 @@ def of_nodes(plan: Plan, names: Collection[str]) -> Plan:
 
 def problem(name: str, record: SetupRecord) -> str:
     """Why a node is not set up."""
-    return f"{SETUP} ended on {name} with exit code {record.exit_code}; its output is in {record.log}"
+    return setup_problem(name, record.exit_code, record.log)
 
 
 def _is_same(one: str, other: str) -> bool:
