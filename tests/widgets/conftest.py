@@ -32,6 +32,7 @@ def lab(tab):
     tab.page.set_viewport_size(VIEWPORT)
     tab.page.emulate_media(reduced_motion="no-preference")
     tab.page.mouse.move(1, 1)
+    tab.page.evaluate("() => location.protocol === 'http:' && localStorage.removeItem('batchai-views')")
     yield tab
     tab.close()
 

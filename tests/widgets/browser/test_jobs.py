@@ -200,6 +200,34 @@ def parts_of(view):
     return {name for name in names if not name.startswith(OF_A_RUNNING_JOB)}
 
 
+LEFT = """%%batchai_job left
+for step in range(1, 30):
+    print(f"step {step} loss: {3 / step:.4f} acc: {1 - 1 / step:.3f} lr: {0.1 / step:.4f}", flush=True)
+"""
+
+
+def shown_charts(view):
+    return view.locator(".ba-chart").evaluate_all("(all) => all.map((one) => one.getAttribute('aria-label'))")
+
+
+def test_a_run_that_is_shown_again_opens_as_it_was_left(lab):
+    lab.open("left", "%env BATCHAI_UI=widget\n" + LOAD, LEFT, "%batchai job show -n left")
+    lab.run(0)
+    lab.run(1)
+    views = lab.page.locator(".ba-view")
+    views.first.locator(".ba-badge", has_text="succeeded").wait_for()
+    views.first.get_by_role("button", name="loss", exact=True).click()
+    views.first.get_by_role("tab", name="Record").click()
+    until(lambda: shown_charts(views.first) and "loss" not in shown_charts(views.first))
+    left = shown_charts(views.first)
+    lab.run(2)
+    again = views.nth(1)
+    again.locator(".ba-badge", has_text="succeeded").wait_for()
+    expect(again.get_by_role("tab", name="Record")).to_have_attribute("aria-selected", "true")
+    until(lambda: shown_charts(again) == left)
+    assert lab.errors == []
+
+
 def test_the_view_of_a_finished_run_has_all_that_the_live_view_had(lab, tmp_path):
     flag = tmp_path / "flag"
     lab.open(

@@ -70,10 +70,16 @@ export class ChartBar {
   /** @param {(weight: number) => void} smooth */
   #smooth(smooth) {
     const weight = STEPS[Number(this.slider.value)] ?? 0;
+    this.showWeight(weight);
+    smooth(weight);
+  }
+
+  /** @param {number} weight of smoothing */
+  showWeight(weight) {
     const words = weight ? String(weight) : "off";
+    this.slider.value = String(Math.max(0, STEPS.indexOf(weight)));
     this.slider.setAttribute("aria-valuetext", words);
     this.slider.title = `Smoothing: ${words}`;
-    smooth(weight);
   }
 }
 

@@ -7,6 +7,7 @@ import { StepChart } from "./step_chart.js";
 
 /** @typedef {import("./chart_points.js").PointTable} PointTable */
 /** @typedef {import("./job_session.js").JobSession} JobSession */
+/** @typedef {import("./view_memory.js").ViewMemory} ViewMemory */
 /** @typedef {import("../core/messages.d.ts").Chart} Chart */
 /** @typedef {import("../core/messages.d.ts").JobFacts} JobFacts */
 /** @typedef {import("./step_chart.js").PhaseLine} PhaseLine */
@@ -49,22 +50,26 @@ export class JobCharts {
   /**
    * @param {JobSession} session
    * @param {string} viewId
+   * @param {ViewMemory} memory
    */
-  constructor(session, viewId) {
+  constructor(session, viewId, memory) {
     this.session = session;
     this.viewId = viewId;
+    this.memory = memory;
+    this.left = memory.state; // how the view of this job was left before
     /** @type {Map<string, StepChart>} */
     this.charts = new Map();
     /** @type {Map<string, boolean>} */
     this.chosen = new Map(); // by the user
-    this.weight = 0;
+    this.weight = this.left.weight ?? 0;
     /** @type {import("../core/x_scales.js").XName | null} */
-    this.over = null; // the x axis that the user has chosen
+    this.over = this.left.over ?? null; // the x axis that the user has chosen
     this.bar = new ChartBar({
       toggle: (title) => this.#toggle(title),
       smooth: (weight) => this.#smooth(weight),
       drawOver: (name) => this.#drawOver(name),
     });
+    this.bar.showWeight(this.weight);
     this.grid = el("div", { class: "ba-charts" });
     this.hint = chartsHint();
     this.element = el("div", { class: "ba-charts-part" }, this.bar.element, this.grid, this.hint.element);
@@ -81,6 +86,7 @@ export class JobCharts {
     const titles = subjects.map(({ title }) => title);
     const shown = this.#shown(titles, charts);
     this.bar.offer(titles, shown);
+    if (this.session.isComplete || this.chosen.size) this.memory.keep({ titles, shown: [...shown] });
     this.#arrange(subjects.filter(({ title }) => shown.has(title)));
     const scales = scalesOf(points, axis);
     const scale = scales.find(({ name }) => name === this.over) ?? /** @type {XScale} */ (scales[0]);
@@ -109,7 +115,9 @@ export class JobCharts {
     const offered = titles.filter((title) => !asked.has(title));
     const width = this.element.closest(".ba-view")?.clientWidth ?? 0;
     const first = new Set((offered.length ? offered : titles).slice(0, width > NARROW_PX ? SHOWN : SHOWN_NARROW));
-    return new Set(titles.filter((title) => this.chosen.get(title) ?? first.has(title)));
+    const { titles: known = [], shown = [] } = this.left;
+    const initial = (/** @type {string} */ title) => (known.includes(title) ? shown.includes(title) : first.has(title));
+    return new Set(titles.filter((title) => this.chosen.get(title) ?? initial(title)));
   }
 
   /**
@@ -155,12 +163,14 @@ export class JobCharts {
   /** @param {import("../core/x_scales.js").XName} name */
   #drawOver(name) {
     this.over = name;
+    this.memory.keep({ over: name });
     this.update();
   }
 
   /** @param {number} weight */
   #smooth(weight) {
     this.weight = weight;
+    this.memory.keep({ weight });
     for (const chart of this.charts.values()) chart.smooth(weight);
   }
 }

@@ -10,6 +10,7 @@ import { JobHeader } from "./job_header.js";
 import { JobSession, MAIN_LOG } from "./job_session.js";
 import { LogPanel } from "./log_panel.js";
 import { UsagePanel } from "./resource_usage.js";
+import { ViewMemory } from "./view_memory.js";
 
 /** @typedef {import("../core/messages.d.ts").Host} Host */
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
@@ -52,9 +53,10 @@ export class JobView {
     this.nodes = nodeBar();
     this.progress = progressBar();
     this.ticking = setInterval(() => this.#updateProgress(), SECOND_MS);
-    this.charts = new JobCharts(session, host.get("view_id"));
+    const memory = new ViewMemory(host.get("facts"));
+    this.charts = new JobCharts(session, host.get("view_id"), memory);
     this.use = new UsagePanel();
-    this.output = new LogPanel(session);
+    this.output = new LogPanel(session, memory);
     /** @type {(() => void) | null} */
     this.leave = null; // removes a view that was kept in the page
     this.isOver = false;

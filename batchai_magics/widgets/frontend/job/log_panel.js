@@ -15,6 +15,7 @@ import { LogWindow } from "./log_window.js";
 import { RecordPanel } from "./record_panel.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
+/** @typedef {import("./view_memory.js").ViewMemory} ViewMemory */
 /** @typedef {import("./log_document.js").LogDocument} LogDocument */
 
 const NOTE_MS = 4000;
@@ -94,9 +95,14 @@ function link(text, title, click) {
 const REFRESH_MS = 1500; // of logs that are not streamed
 
 export class LogPanel {
-  /** @param {JobSession} session */
-  constructor(session) {
+  /**
+   * @param {JobSession} session
+   * @param {ViewMemory} memory
+   */
+  constructor(session, memory) {
     this.session = session;
+    this.memory = memory;
+    this.left = memory.state.tab ?? ""; // the tab in which the view of this job was left, until it is open again
     this.file = MAIN_LOG;
     this.log = session.log(MAIN_LOG);
     this.reader = new LogReader(session, this.file, this.log);
@@ -167,9 +173,22 @@ export class LogPanel {
     const files = /** @type {string[]} */ (this.session.host.get("files"));
     const { has_ranks: hasRanks, processes } = this.session.host.get("facts");
     this.tabs.offer(files.includes(MAIN_LOG) ? files : [MAIN_LOG, ...files], hasRanks ? processes : 0);
+    this.#openLeft(files);
     this.#openMain(files);
     this.#showPosition();
     void this.failure.update();
+  }
+
+  /**
+   * Opens the tab in which the view was left; of a failed job, the failure is shown.
+   * @param {string[]} files
+   */
+  #openLeft(files) {
+    if (![FILES, RECORD, ...files].includes(this.left) || this.session.host.get("facts").state === "failed") return;
+    const tab = this.left;
+    this.left = "";
+    this.tabs.isChosen = true;
+    this.tabs.show(tab);
   }
 
   /**
@@ -229,6 +248,7 @@ export class LogPanel {
    * @param {number | null} rank
    */
   #open(tab, rank) {
+    if (this.tabs.isChosen) this.memory.keep({ tab });
     const isLog = ![FILES, FAILURE, RECORD].includes(tab);
     this.logFrame.hidden = !isLog;
     this.filters.hidden = !isLog;
