@@ -49,6 +49,7 @@ class LauncherLine:
         args: The arguments.
         options: Options of the job, by flag.
         env: Variables of the job.
+        passed: Variables of this process that the job has, too.
         note: What became of the launcher's options, in one line.
         is_module: Whether it is a module, as for `python -m`.
         rank_option: The option with which each process is told its local rank; empty: none.
@@ -60,6 +61,7 @@ class LauncherLine:
     args: tuple[str, ...]
     options: Mapping[str, str] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
     note: str = ""
     is_module: bool = False
     rank_option: str = ""
@@ -132,9 +134,11 @@ class _LineReader:
         self._dropped += reader.dropped
         kept = [f"{flag} {value}" for flag, value in options.items()]
         kept += [f"--env {each}={value}" for each, value in self._env.items()]
+        kept += [f"--env {each}" for each in reader.passed]
         settings = f", with {self._settings_file}" if self._settings_file else ""
         note = "; ".join(filter(None, (f"{name}{settings}: runs as {' '.join(kept)}", self._left_out())))
-        return self._finished(replace(line, options=options, rank_option=reader.rank_option, note=note))
+        line = replace(line, options=options, passed=tuple(reader.passed), rank_option=reader.rank_option)
+        return self._finished(replace(line, note=note))
 
     def _finished(self, line: LauncherLine) -> LauncherLine:
         return replace(line, env=self._env, python=self._python, is_project=self._is_project)

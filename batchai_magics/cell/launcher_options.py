@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ class OptionReader:
 
     Attributes:
         env: Variables of the job.
+        passed: Variables of this process that the job has, too.
         dropped: What is left out, as it was written.
         is_module: Whether `-m` is given.
         config_file: The value of Accelerate's `--config_file`.
@@ -38,6 +40,7 @@ class OptionReader:
         self._name, self._launcher, self._asked, self._folder = name, launcher, counts, folder
         self._counts = LauncherCounts()
         self.env: dict[str, str] = {}
+        self.passed: list[str] = []
         self.dropped: list[str] = []
         self.is_module = False
         self.config_file = ""
@@ -157,14 +160,16 @@ class OptionReader:
             self.dropped.append(f"{flag} {value}")
 
     def _read_variable(self, rest: list[str], *, has_two: bool) -> None:
-        """Reads `-x NAME=VALUE` or `-genv NAME VALUE`."""
-        name, _, value = self._next(rest, "-x").partition("=")
-        value = self._next(rest, "-genv") if has_two else value
-        if value:
+        """Reads `-x NAME=VALUE`, `-x NAME` or `-genv NAME VALUE`."""
+        name, sign, value = self._next(rest, "-x").partition("=")
+        if sign or has_two:
+            value = self._next(rest, "-genv") if has_two else value
             check_no_secret(name, value)
             self.env[name] = value
+        elif name in os.environ:
+            self.passed.append(name)
         else:
-            self.dropped.append(f"-x {name} (write -x {name}=VALUE)")
+            self.dropped.append(f"-x {name} (not set here)")
 
     def _next(self, rest: list[str], flag: str) -> str:
         if not rest:

@@ -224,10 +224,13 @@ def test_other_words_are_refused_with_the_launchers_that_are_known(line):
     assert all(name in caught.value.hint for name in ("torchrun", "accelerate launch", "mpirun", "uv run"))
 
 
-def test_what_a_library_reads_from_variables_is_kept():
+def test_what_a_library_reads_from_variables_is_kept(monkeypatch):
     read = translated("accelerate launch --mixed_precision bf16 train.py")
     assert read.env == {"ACCELERATE_MIXED_PRECISION": "bf16"}
-    assert translated("mpirun -x LR=1 -x PATH -n 2 t.py").env == {"LR": "1"}
+    monkeypatch.setenv("DATA", "/data")
+    read = translated("mpirun -x LR=1 -x DATA -x NOT_SET -n 2 t.py")
+    assert (read.env, read.passed) == ({"LR": "1"}, ("DATA",))
+    assert read.note.endswith("--env LR=1 --env DATA; left out: -x NOT_SET (not set here)")
     assert translated("mpiexec -genv LR 1 -n 2 t.py").env == {"LR": "1"}
 
 

@@ -75,6 +75,7 @@ def _translated(line: LauncherLine, own: Sequence[str]) -> list[str]:
     """The launcher's options as those of the job, which come first: the job's own win."""
     words = [f"{flag}={value}" for flag, value in line.options.items()]
     variables = {name: f"--env={name}={value}" for name, value in line.env.items()}
+    variables |= {name: f"--env={name}" for name in line.passed}
     return [*words, *(word for name, word in variables.items() if not _names_variable(own, name))]
 
 

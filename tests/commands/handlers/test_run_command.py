@@ -151,10 +151,12 @@ def test_uv_run_means_the_environment_of_the_project(preview, tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_a_variable_of_the_jobs_own_wins_over_that_of_the_launcher(preview):
+def test_a_variable_of_the_jobs_own_wins_over_that_of_the_launcher(preview, monkeypatch):
     text = preview("--env A=2 -- env A=1 B=3 python src/train.py")
     assert '"name": "A",\n        "value": "2"' in text
     assert '"value": "3"' in text
+    monkeypatch.setenv("DATA", "/data")
+    assert '"value": "/data"' in preview("-- mpirun -np 2 -x DATA python src/train.py")
 
 
 def test_a_job_file_runs_as_it_is(preview, tmp_path):
