@@ -18,7 +18,8 @@ else:  # as a program: its neighbours are in its own folder, and the Plan where 
     from types import ModuleType
 
     _here = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 pathlib slows the start
-    _folders = [_here, os.path.join(_here, "..", "..", "..", "launch")]  # noqa: PTH118 as above
+    _root = os.path.join(_here, "..", "..", "..")  # noqa: PTH118 as above
+    _folders = [_here, os.path.join(_root, "launch"), _root]  # noqa: PTH118 as above
     for _name in ("", ".launch", ".backends", ".backends.node", ".backends.node.ranks"):
         _package = sys.modules[f"batchai_magics{_name}"] = ModuleType(f"batchai_magics{_name}")
         _package.__path__ = _folders
