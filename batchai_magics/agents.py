@@ -23,6 +23,7 @@ from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes
 from batchai_magics.follow.job_errors import error_of, failed_run, paths_of
+from batchai_magics.jobs.argument_checks import check_seconds
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import last_lines, read_redacted
 from batchai_magics.jobs.submit import find
@@ -157,6 +158,7 @@ class AgentTools:
         self, job: str, until: Literal["change", "end"] = "end", timeout_s: float = 60.0
     ) -> Data:
         """Wait until a job's state changes or the job has ended, at most `timeout_s` (up to 300) seconds."""
+        check_seconds("wait_for_job", "timeout_s", timeout_s)
         handle, deadline = self._find(job), time.monotonic() + min(timeout_s, MAX_WAIT_S)
         words = changes(self._context.backend, lambda: handle.show().word, wait=_Until(deadline).wait)
         is_over = False

@@ -143,6 +143,11 @@ def test_the_end_of_a_job_is_waited_for(failed):
     assert (ended["state"], ended["exit_code"]) == ("failed", 1)
 
 
+def test_a_time_to_wait_that_is_no_number_is_refused(folder, environ):
+    (refused,) = Agent(folder, environ).do(("wait_for_job", {"job": "train", "timeout_s": "nan"}))
+    assert "timeout_s must be a non-negative number of seconds" in refused
+
+
 def test_the_process_that_failed_first_is_named_with_its_last_lines(failed, folder, environ):
     (told,) = Agent(folder, environ).do(("first_failure", {"job": "train"}))
     assert told["first"]["rank"] == 1

@@ -113,7 +113,7 @@ def _row(cells: Iterable[str]) -> str:
 
 def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table as aligned text."""
-    lines = [titles, *([visible(cell) for cell in row] for row in rows)]
+    lines = [[visible(cell) for cell in row] for row in (titles, *rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
     cells = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "\n".join(f"  {line}".rstrip() for line in cells)

@@ -80,7 +80,7 @@ def result_html(result: Result) -> str:
     if not table.rows:
         return "<i>nothing</i>"
     below = (part._repr_html_() for part in table.footers)
-    return "".join((plain_table(table.titles, table.texts), *below))
+    return "".join((plain_table(table.shown_titles, table.texts), *below))
 
 
 def unload(ip: InteractiveShell) -> None:

@@ -94,7 +94,9 @@ def stop_condition(text: str) -> StopCondition:
     """
     written = " ".join(text.split())
     if standstill := _STANDSTILL.fullmatch(text):
-        return StopCondition(written, PROGRESS, Predicate.MISSING, held_s=_seconds(standstill))
+        if not (held_s := _seconds(standstill)):
+            raise ValueError(f"{quoted(text)} is not a valid condition: its duration is 0; {FORM}")
+        return StopCondition(written, PROGRESS, Predicate.MISSING, held_s=held_s)
     match = _CONDITION.fullmatch(text)
     if not match or (match["percent"] and metric_name(match["metric"]) not in PERCENT):
         raise ValueError(f"{quoted(text)} is not a valid condition{_guess(text)}; {FORM}")

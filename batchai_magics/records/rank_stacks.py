@@ -34,13 +34,15 @@ class Frame(NamedTuple):
 class RankStack:
     """The stack of a rank, innermost function first; no frames if it runs no Python that can be asked.
 
-    `text` is what faulthandler wrote: all threads of the process.
+    `text` is what faulthandler wrote: all threads of the process. One that `is_stopped`, by a signal or a
+    debugger, has none.
     """
 
     rank: int
     node: str
     frames: tuple[Frame, ...] = ()
     text: str = ""
+    is_stopped: bool = False
 
     @property
     def user_frame(self) -> Frame | None:
@@ -98,7 +100,7 @@ class RankStacks:
     @property
     def finding(self) -> str:
         """The sentence, if any rank could be asked; else empty."""
-        return self.sentence if any(rank.frames for rank in self.ranks) else ""
+        return self.sentence if any(rank.frames or rank.is_stopped for rank in self.ranks) else ""
 
     @property
     def terminal_text(self) -> str:
@@ -139,7 +141,8 @@ def duration_text(seconds: float) -> str:
 def parse(line: str | bytes) -> RankStack:
     """One line of `stack_dumps`."""
     told = parse_json(line)
-    return RankStack(told["rank"], told["node"], frames_of(told["text"]), told["text"])
+    stopped = bool(told.get("stopped"))
+    return RankStack(told["rank"], told["node"], frames_of(told["text"]), told["text"], stopped)
 
 
 def frames_of(text: str) -> tuple[Frame, ...]:
@@ -158,19 +161,20 @@ def _visible(text: str) -> str:
     return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
-def _function(rank: RankStack) -> tuple[str, str] | None:
+def _function(rank: RankStack) -> tuple[str, str] | bool:
     place = rank.user_frame
-    return place and (place.file, place.function)
+    return (place.file, place.function) if place else rank.is_stopped
 
 
-def _line(rank: RankStack) -> Frame | None:
-    return rank.user_frame
+def _line(rank: RankStack) -> Frame | bool:
+    return rank.user_frame or rank.is_stopped
 
 
 def _listed(group: Sequence[RankStack]) -> str:
     nodes = ", ".join(sorted({rank.node for rank in group}))
     frames = [f"  {frame.file}:{frame.line} in {frame.function}" for frame in group[0].frames]
-    frames = frames or ["  no Python process that can be asked"]
+    reason = "its Python is stopped" if group[0].is_stopped else "no Python process that can be asked"
+    frames = frames or [f"  {reason}"]
     return "\n".join(["", f"{_named(group).capitalize()} on {nodes}:", *frames])
 
 
@@ -182,4 +186,6 @@ def _named(ranks: Iterable[RankStack | int]) -> str:
 def _where(group: Sequence[RankStack]) -> str:
     one = len(group) == 1
     place = group[0].user_frame
+    if group[0].is_stopped:
+        return f"{'is' if one else 'are'} stopped (by a signal or a debugger)"
     return f"{'is' if one else 'are'} in {place}" if place else f"{'runs' if one else 'run'} no Python to ask"

@@ -40,6 +40,7 @@ def test_a_condition_is_read(text, metric, predicate, bound, held_s):
         ("loss is not nan", "no reason to stop"),
         ("loss < 3 for 5", "a number followed by s, m or h"),
         ("lossis nan", "is not a valid condition"),
+        ("no progress for 0s", "its duration is 0"),
         ("loss < nan", "is not a valid condition"),
         ("__import__('os') > 1", "is not a valid condition"),
     ],

@@ -1,11 +1,15 @@
 """Which rank differs, told from what faulthandler writes."""
 
 import json
+import signal
+import subprocess
+import sys
 
 import pytest
 
 from batchai_magics.backends.node import stack_dumps, stack_hook
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks, frames_of, parse
+from tests.world import until
 
 TEXT = """Thread 0x00007f0000000001 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 320 in wait
@@ -91,3 +95,21 @@ def test_the_text_cannot_steer_a_terminal():
 def test_both_ends_use_one_signal(name):
     assert getattr(stack_dumps, name) == getattr(stack_hook, name)
     assert stack_dumps.FILE.endswith(stack_hook.FILE)
+
+
+def test_a_stopped_python_is_called_that():
+    lines = [json.dumps({"rank": 0, "node": "n0", "text": TEXT, "stopped": False})]
+    lines.append(json.dumps({"rank": 1, "node": "n0", "text": "", "stopped": True}))
+    told = RankStacks.of_lines("train", lines)
+    assert "rank 1 is stopped (by a signal or a debugger)" in told.sentence
+    assert "its Python is stopped" in told.terminal_text
+
+
+@pytest.mark.slow
+def test_a_process_that_was_stopped_is_seen_as_such():
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert not stack_dumps.is_stopped(child.pid)
+    child.send_signal(signal.SIGSTOP)
+    until(lambda: stack_dumps.is_stopped(child.pid))
+    child.kill()
+    child.communicate()

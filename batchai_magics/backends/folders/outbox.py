@@ -7,7 +7,10 @@ import fcntl
 import json
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -110,9 +113,9 @@ class Outbox:
 
     @contextlib.contextmanager
     def exclusive(self, delivery: PendingDelivery) -> Iterator[bool]:
-        """Within the context, no other process of this machine delivers; whether it is still to be done."""
+        """Within the context, nothing else of this machine delivers there; whether it is still to be done."""
         try:
-            lock = (self._folder / "lock").open("ab")
+            lock = (self._folder / f"lock-{delivery.number}").open("ab")
         except FileNotFoundError:  # all was delivered, and the outbox removed
             yield False
             return
@@ -176,10 +179,21 @@ class Sender:
         for delay_s in retries_s:
             if delay_s and self._over.wait(delay_s):
                 return False
-            problems = [problem for problem in map(self._attempt, self._outbox.pending()) if problem]
+            problems = self._attempts()
             if all(isinstance(problem, NotHereError) for problem in problems):
                 return not problems
         return False
+
+    def _attempts(self) -> list[DeliveryError]:
+        """Attempts what is pending, the channels at the same time: a slow one delays no other."""
+        of_channel: dict[int, list[PendingDelivery]] = defaultdict(list)
+        for delivery in self._outbox.pending():
+            of_channel[delivery.number].append(delivery)
+        if not of_channel:
+            return []
+        with ThreadPoolExecutor(len(of_channel)) as threads:
+            tried = threads.map(lambda each: list(map(self._attempt, each)), of_channel.values())
+            return [problem for problem in chain.from_iterable(tried) if problem]
 
     def _attempt(self, delivery: PendingDelivery) -> DeliveryError | None:
         """Attempts a delivery; returns the problem unless it succeeded or will never."""

@@ -29,12 +29,13 @@ def main(guid: str, node: str) -> None:
 def stack_lines(guid: str, node: str = "") -> Iterator[str]:
     """A line of JSON for each rank of the run on the node, by default on all nodes of this machine."""
     for rank, processes in sorted(ranks_of(guid, node).items()):
-        text = ""
+        text, stopped = "", False
         for pid, env in sorted((each for each in processes if handles_signal(each[0])), key=started)[:1]:
-            text = stack_of(pid)
+            stopped = is_stopped(pid)
+            text = "" if stopped else stack_of(pid)
             keep(env, rank, text)
         own_node = processes[0][1].get("AZ_BATCH_NODE_ID", "")
-        yield json.dumps({"rank": rank, "node": own_node, "text": text})
+        yield json.dumps({"rank": rank, "node": own_node, "text": text, "stopped": stopped})
 
 
 def ranks_of(guid: str, node: str) -> Dict[int, List[Process]]:
@@ -69,6 +70,11 @@ def handles_signal(pid: int) -> bool:
         if line.startswith(b"SigCgt:"):
             return bool(int(line.split()[1], 16) >> (SIGNAL - 1) & 1) and bool(dump_of(pid))
     return False
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a process is stopped, by a signal or a debugger: it cannot answer."""
+    return content(str(pid), "stat").rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
 
 
 def started(process: Process) -> Tuple[int, int]:

@@ -22,7 +22,13 @@ from batchai_magics.jobs.watch_records import addresses_in
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import LabelChange, Labels
-from batchai_magics.models.runs.notifications import Channel, Notification, NotificationKind, channels
+from batchai_magics.models.runs.notifications import (
+    Channel,
+    ChannelKind,
+    Notification,
+    NotificationKind,
+    channels,
+)
 from batchai_magics.records.provenance import NAMES, Provenance
 from batchai_magics.records.rank_stacks import RankStacks
 
@@ -152,13 +158,13 @@ def provenance(context: Context, arguments: Namespace) -> ProvenanceResult:
 
 @dataclass(frozen=True)
 class DeliveryReport:
-    """Which channels received the test notification; a problem is empty for those."""
+    """What became of the test notification on each channel."""
 
-    problems: tuple[tuple[str, str], ...]
+    results: tuple[tuple[str, str], ...]
 
     def to_data(self) -> list[dict[str, str]]:
         """One object per channel."""
-        return [{"channel": label, "result": problem or "delivered"} for label, problem in self.problems]
+        return [{"channel": label, "result": result} for label, result in self.results]
 
     def to_table(self) -> Table:
         """One row per channel."""
@@ -179,17 +185,21 @@ def test(context: Context, arguments: Namespace) -> DeliveryReport:
     id = f"test-{uuid.uuid4()}"
     reason = "it was sent by batchai notify test"
     notification = Notification(id, NotificationKind.TEST, "test", "test", time.time(), reason)
-    report = DeliveryReport(tuple(_delivered(channel, notification) for channel in channels(addresses)))
-    failed = [f"{label}: {problem}" for label, problem in report.problems if problem]
-    if failed:
-        raise ServiceError("; ".join(failed))
+    report = DeliveryReport(tuple(_result(channel, notification) for channel in channels(addresses)))
+    if any(result not in (_DELIVERED, _NOT_SENT) for _, result in report.results):
+        raise ServiceError("; ".join(f"{label}: {result}" for label, result in report.results))
     return report
 
 
-def _delivered(channel: Channel, notification: Notification) -> tuple[str, str]:
-    """The label of a channel, and why it did not receive the notification."""
+_DELIVERED, _NOT_SENT = "delivered", "not sent: an MLflow run is told of its end only"
+
+
+def _result(channel: Channel, notification: Notification) -> tuple[str, str]:
+    """The label of a channel, and what became of the notification there."""
+    if channel.kind is ChannelKind.MLFLOW:
+        return channel.label, _NOT_SENT
     try:
         deliver(channel, notification)
     except DeliveryError as error:
         return channel.label, str(error)
-    return channel.label, ""
+    return channel.label, _DELIVERED

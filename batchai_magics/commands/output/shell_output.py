@@ -99,8 +99,8 @@ def _print_table(table: Table, stream: TextIO) -> None:
 def fitted_table(table: Table, width: int) -> RichTable:
     """The table with state colours, its widest columns cut where it would be wider than `width`."""
     shown = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    widths = fitted([Text(title).cell_len for title in table.titles], table.texts, width)
-    for title, is_number, column in zip(table.titles, table.numeric, widths, strict=True):
+    widths = fitted([Text(title).cell_len for title in table.shown_titles], table.texts, width)
+    for title, is_number, column in zip(table.shown_titles, table.numeric, widths, strict=True):
         justify = "right" if is_number else "left"
         shown.add_column(Text(title), justify=justify, no_wrap=True, overflow="ellipsis", width=column)  # type: ignore[arg-type]  # a literal
     for row in table.texts:
@@ -131,7 +131,7 @@ def _print_object(result: Result, stream: TextIO) -> None:
         print(_yaml(result), file=stream)
         return
     (row,) = result.table.texts
-    facts = {title: text for title, text in zip(result.table.titles, row, strict=True) if text.strip()}
+    facts = {title: text for title, text in zip(result.table.shown_titles, row, strict=True) if text.strip()}
     errors: Sequence[ErrorDetail] = getattr(result.resolved, "errors", ())
     problems = [Text(visible_lines(error.text), "red") for error in errors]
     console_for(stream).print(Text("\n").join([_facts(facts), *problems]), soft_wrap=True)

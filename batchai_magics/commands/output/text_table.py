@@ -26,10 +26,10 @@ class Table:
         """The cells as aligned text, numbers right-aligned; `has_rule`: with a line below the titles."""
         if not self.titles:
             return ""
-        cells = self.texts
-        widths = [max(len(line[i]) for line in [self.titles, *cells]) for i in range(len(self.titles))]
+        titles, cells = self.shown_titles, self.texts
+        widths = [max(len(line[i]) for line in [titles, *cells]) for i in range(len(titles))]
         rule = [["-" * width for width in widths]] if has_rule else []
-        return "\n".join(_line(line, widths, self.numeric) for line in [self.titles, *rule, *cells])
+        return "\n".join(_line(line, widths, self.numeric) for line in [titles, *rule, *cells])
 
     @property
     def numeric(self) -> Sequence[bool]:
@@ -39,6 +39,11 @@ class Table:
     def with_capitals(self) -> Table:
         """The same with capitalized titles, as `az` prints query results."""
         return Table(tuple(title[:1].upper() + title[1:] for title in self.titles), self.rows)
+
+    @property
+    def shown_titles(self) -> tuple[str, ...]:
+        """The titles as display text: some are names of metrics and parameters, which a job chooses."""
+        return tuple(map(visible, self.titles))
 
     @property
     def texts(self) -> tuple[tuple[str, ...], ...]:

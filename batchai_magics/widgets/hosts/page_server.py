@@ -6,7 +6,6 @@ It listens on 127.0.0.1 only. Every request needs its token: in the page's addre
 from __future__ import annotations
 
 import hmac
-import json
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -15,10 +14,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from batchai_magics.untrusted_files import parse_json
 from batchai_magics.widgets.core import pages
 
 LOOPBACK = "127.0.0.1"
 MAX_MESSAGE_BYTES = 1 << 16
+IDLE_TIMEOUT_S = 30.0  # without a byte, after which half a request ends, and a page that reads nothing
 HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -167,6 +168,7 @@ def _handler_class(server: PageServer) -> type[BaseHTTPRequestHandler]:
 class _Handler(BaseHTTPRequestHandler):
     page_server: PageServer
     server_version = "batchai"
+    timeout = IDLE_TIMEOUT_S  # of the socket
     sys_version = ""
 
     def do_GET(self) -> None:
@@ -218,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not length.isdecimal() or int(length) > MAX_MESSAGE_BYTES:
             return None
         try:
-            content = json.loads(self.rfile.read(int(length)))
+            content = parse_json(self.rfile.read(int(length)))
         except ValueError:
             return None
         return content if isinstance(content, dict) else None

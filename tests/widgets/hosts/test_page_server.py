@@ -1,11 +1,14 @@
 """The server of a plain page: who gets in, and what it never says."""
 
 import http.client
+import socket
 from urllib.parse import urlsplit
 
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.widgets.hosts import page_server
+from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.scripted_job import JOB, ScriptedBackend
 
@@ -72,3 +75,11 @@ def test_a_page_that_is_closed_leaves_no_thread(tmp_path):
     assert {thread.name for thread in started} == {"batchai-page", "batchai-publisher", "batchai-reader"}
     opened.close()
     assert not join_all(started)
+
+
+def test_half_a_request_ends(page, monkeypatch):
+    monkeypatch.setattr(page_server._Handler, "timeout", 0.1)
+    with socket.create_connection(("127.0.0.1", urlsplit(page.url).port)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: ")
+        connection.settimeout(PATIENCE_S)
+        assert connection.recv(1) == b""

@@ -1,0 +1,13 @@
+"""Tables of text."""
+
+from batchai_magics.cards.card_parts import text_table
+from batchai_magics.commands.output.text_table import Table
+
+CLIPBOARD = "x\x1b]52;c;aGk=\x07"
+
+
+def test_names_of_columns_are_escaped_as_cells_are() -> None:
+    table = Table((CLIPBOARD, "loss"), ((CLIPBOARD, 1.0),))
+    assert "\x1b" not in table.to_text()
+    assert table.to_text().splitlines()[0].startswith("x\\x1b]52;c;aGk=\\x07")
+    assert "\x1b" not in text_table([CLIPBOARD], [[CLIPBOARD]])
