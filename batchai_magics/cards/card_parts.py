@@ -72,9 +72,12 @@ def warning(text: str) -> str:
     return f'<div style="{_WARNING}">{escaped(text)}</div>'
 
 
-def reopen_hint(command: str) -> str:
+AGAIN, JOB_AGAIN = "Show it again", "Show this job again"
+
+
+def reopen_hint(command: str, words: str = AGAIN) -> str:
     """The command that reopens the live view."""
-    return f'<div style="{MUTED};margin-top:8px">Again: <code>{escaped(command)}</code></div>'
+    return f'<div style="{MUTED};margin-top:8px">{words}: <code>{escaped(command)}</code></div>'
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -184,7 +187,7 @@ def table_card_text(sheet: TableCard) -> str:
     if sheet.omitted:
         lines.append(f"  {sheet.omitted}")
     if sheet.reopen_command:
-        lines.append(f"Again: {sheet.reopen_command}")
+        lines.append(f"{AGAIN}: {sheet.reopen_command}")
     return "\n".join(lines)
 
 

@@ -33,7 +33,7 @@ def to_html(card: JobOverview) -> str:
         *(card_parts.warning(f"Warning: {warning}") for warning in card.warnings),
         _html_log("first failure", list(card.failure_lines)),
         _html_log("last lines", clean_lines(card.lines)),
-        card_parts.reopen_hint(card.reopen_command) if card.reopen_command else "",
+        card_parts.reopen_hint(card.reopen_command, card_parts.JOB_AGAIN) if card.reopen_command else "",
     )
 
 
@@ -48,7 +48,7 @@ def to_text(card: JobOverview) -> str:
         if tail:
             lines += [f"-- {label} --", *tail]
     if card.reopen_command:
-        lines.append(f"Again: {card.reopen_command}")
+        lines.append(f"{card_parts.JOB_AGAIN}: {card.reopen_command}")
     return visible_lines("\n".join(lines))
 
 

@@ -29,7 +29,7 @@ _OF_JOB: tuple[Option, ...] = (
     Option(("--nodes",), "number of nodes (1)", "N"),
     Option(("--processes",), "total number of processes, over all nodes (one per node or GPU)", "N"),
     Option(("--gpus",), "GPUs to use on each node; other jobs may use the rest (all)", "N"),
-    Option(("--toolkit",), "how the processes are started (horovod)", "KIND", choices=TOOLKITS),
+    Option(("--toolkit",), "how the processes are started (mpi)", "KIND", choices=TOOLKITS),
     Option(("--args",), "arguments for the script, as one text", "TEXT"),
     Option(("--image",), "container image to run in", "IMAGE"),
     Option(("--prep",), "command run on every node before the job", "COMMAND"),

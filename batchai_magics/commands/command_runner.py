@@ -44,13 +44,14 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
     """Runs the command; with several `--ids`, once per id, and the result is a list."""
     handler = invocation.command.load()
     arguments = Namespace(**vars(invocation.arguments), is_az=invocation.is_az)
-    notes = invocation.notes(context.settings)
+    translation = invocation.notes(context.settings)
+    notes = translation if invocation.is_az else ()
     check_query(arguments.query)
     try:
         with translate_file_errors():
             values = [handler(context, one) for one in _per_id(arguments)]
     except BatchAIError as error:
-        error.hint = "\n".join(filter(None, (error.hint, *notes)))
+        error.hint = "\n".join(filter(None, (error.hint, *translation)))
         if isinstance(error, SpecError):
             error.exit_code = _REFUSED_EXIT_CODE
         raise

@@ -42,6 +42,7 @@ def load(ip: InteractiveShell) -> None:
     _displays(ip).for_type_by_name(*_SWEEP_TYPE, magics.show_sweep)
     _displays(ip).for_type_by_name(*_DASHBOARD_TYPE, magics.show_dashboard)
     _html(ip).for_type_by_name(*_RESULT_TYPE, result_html)
+    _displays(ip).for_type_by_name(*_RESULT_TYPE, _hide_empty)
     _html(ip).for_type_by_name(*_DIFF_TYPE, _diff_html)
     for type_name in _CHARTED_TYPES:
         _displays(ip).for_type_by_name(*type_name, magics.show_runs)
@@ -77,10 +78,14 @@ def result_html(result: Result) -> str:
     from batchai_magics.cards.card_parts import plain_table
 
     table = result.table
-    if not table.rows:
-        return "<i>nothing</i>"
     below = (part._repr_html_() for part in table.footers)
     return "".join((plain_table(table.shown_titles, table.texts), *below))
+
+
+def _hide_empty(result: Result) -> None:
+    """Displays nothing for an empty result; any other is left to the other formatters."""
+    if result.table.rows:
+        raise NotImplementedError
 
 
 def unload(ip: InteractiveShell) -> None:
@@ -105,7 +110,7 @@ def _remove_displays(ip: InteractiveShell) -> None:
         sys.modules[_WIDGETS].close_all()
     if _add_cell_body in ip.input_transformers_cleanup:
         ip.input_transformers_cleanup.remove(_add_cell_body)
-    for type_name in (_JOB_TYPE, _SWEEP_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
+    for type_name in (_JOB_TYPE, _SWEEP_TYPE, _RESULT_TYPE, _DASHBOARD_TYPE, *_CHARTED_TYPES):
         _displays(ip).pop(".".join(type_name), None)
     for type_name in (_RESULT_TYPE, _DIFF_TYPE):
         _html(ip).pop(".".join(type_name), None)

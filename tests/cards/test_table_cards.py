@@ -33,7 +33,7 @@ def test_a_cluster_tells_its_nodes_and_for_how_long_they_are_so(place):
     assert "[steady] nc6   Standard_NC6 · 4 nodes · fixed size" in text
     assert "\n  1 preparing, 1 idle, 2 running\n" in text
     assert "idle       1:39" in text
-    assert text.endswith("Again: %again")
+    assert text.endswith("Show it again: %again")
 
 
 def test_a_page_gets_the_nodes_by_the_names_of_the_live_view(place):

@@ -127,7 +127,13 @@ def test_az_does_what_stands_beside_batchai(run, shell, tmp_path, capsys):
 def test_what_people_should_know_is_said_beside_the_result(run, capsys):
     made = run("%az batchai cluster create -l eastus -n old -s Standard_D2 -t 0")
     assert made.value.id.name == "old"
-    assert capsys.readouterr().out.startswith("Syntax of 2017: without -l; workspace default")
+    assert "2017" not in capsys.readouterr().out
+
+
+def test_a_list_without_rows_shows_nothing(run, shell):
+    listed = run("%batchai workspace list")
+    assert len(listed) == 0
+    assert shell.display_formatter.format(listed) == ({}, {})  # a kernel then sends no output
 
 
 def test_defaults_hold_for_the_session(run):

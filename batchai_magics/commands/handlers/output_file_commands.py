@@ -62,7 +62,15 @@ def stream(context: Context, arguments: Namespace) -> Stream:
         hint = _present(context.backend, file) or "It has written no files there."
         raise NotFoundError(f"job {id.name} has no file {visible(path)}", code="FileNotFound", hint=hint)
     back = resume_command(id, "job file stream -j") + f" -f {arguments.file_name}"
-    return job_stream(stream_parts(context.backend, file), back)
+    parts = stream_parts(context.backend, file)
+    return job_stream(_with_az_messages(context.backend, file, parts) if arguments.is_az else parts, back)
+
+
+def _with_az_messages(backend: Backend, file: FileRef, parts: StreamParts) -> StreamParts:
+    """The parts with the message of `az` before a file that is there."""
+    if found := _find(backend, file):
+        yield Message(f'File found with URL "{visible(found.download_url or file.path)}". Start streaming')
+    yield from parts
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
@@ -111,25 +119,23 @@ def stream_parts(
     backend: Backend, file: FileRef, select: Callable[[Chunk], bytes] = lambda chunk: chunk.data
 ) -> StreamParts:
     """Yields what `select` takes of a file as it grows, with messages about it, until the job has ended."""
-    listed = _find(backend, file)
-    yield Message(_found_line(listed) if listed else _awaited_line(backend, file))
+    is_there = _find(backend, file) is not None
+    if not is_there:
+        yield Message(_awaited_line(backend, file))
     for part in _file_events(backend, file):
         if not isinstance(part, Chunk):
             yield _event_message(part, file)
             continue
-        if not listed:
-            listed = _find(backend, file) or OutputFile(file.path, FileKind.FILE, part.size)
-            yield Message(_found_line(listed))
+        is_there = True
         yield LogOutput(select(part))
-    if listed or _find(backend, file):
+    if is_there or _find(backend, file):
         yield CommandExit(0)
     else:
         yield from _missing_file(backend, file)
 
 
 def _awaited_line(backend: Backend, file: FileRef) -> str:
-    missing = f'The file "{file.path}" not found. Waiting for the job to generate it.'
-    return f"{missing} {_present(backend, file)}".rstrip()
+    return f"Waiting for {file.job.name} to write {visible(file.path)}. {_present(backend, file)}".rstrip()
 
 
 def _present(backend: Backend, file: FileRef) -> str:
@@ -146,7 +152,7 @@ def _event_message(part: LogFault | ConnectionLost | ConnectionRestored, file: F
 
 def _missing_file(backend: Backend, file: FileRef) -> StreamParts:
     """Reports a file that the job never wrote: the files beside it, and how the job ended."""
-    yield Message(f'The file "{file.path}" not found for the completed job.')
+    yield Message(f"{file.job.name} has ended without writing {visible(file.path)}.")
     yield Message(_present(backend, file) or "There are no other files.")
     job = backend.show(file.job)
     assert isinstance(job, JobResource)
@@ -174,10 +180,6 @@ def _siblings(backend: Backend, file: FileRef) -> Sequence[OutputFile]:
         return backend.files(file.job, file.directory_id, file.path.rpartition("/")[0])
     except NotFoundError:
         return ()
-
-
-def _found_line(file: OutputFile) -> str:
-    return f'File found with URL "{visible(file.download_url or file.path)}". Start streaming'
 
 
 def list_of_cluster(context: Context, arguments: Namespace) -> Sequence[SetupFile]:

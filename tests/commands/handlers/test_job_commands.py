@@ -116,7 +116,7 @@ def test_a_file_is_streamed_while_it_is_written(do, job_file):
     do(f"job create -n hello -f {job_file('echo one; sleep 0.3; echo two')}")
     told = parts(do, "job file stream -j hello -f stdout.txt")
     assert b"".join(part.data for part in told if isinstance(part, LogOutput)) == b"one\ntwo\n"
-    assert any(line.startswith('File found with URL "') for line in messages_in(told))
+    assert not any("URL" in line for line in messages_in(told))
     assert told[-1] == CommandExit(0)
 
 
@@ -134,9 +134,9 @@ def test_a_stream_of_a_log_that_lacks_something_says_so(do, job_file, context):
 def test_a_file_that_never_comes_is_told(do, job_file):
     do(f"job create -n hello -f {job_file('true')}")
     lines = messages_in(parts(do, "az batchai job file stream -j hello -f model.bin"))
-    assert lines[0].startswith('The file "model.bin" not found. Waiting for the job to generate it.')
+    assert lines[0].startswith("Waiting for hello to write model.bin.")
     assert lines[-2:] == [
-        'The file "model.bin" not found for the completed job.',
+        "hello has ended without writing model.bin.",
         "Available: execution.log, stderr.txt, stdout.txt.",
     ]
 

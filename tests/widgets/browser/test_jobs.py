@@ -80,12 +80,12 @@ def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eigh
     show(lab, "restart", PROCESS, THREADS)
     lab.run(2)
     process = int(lab.text(2))
-    lab.page.get_by_role("button", name="Copy command").click()
+    lab.page.get_by_role("button", name='Copy "show" command').click()
     lab.page.get_by_text("copied", exact=True).wait_for()
     copied = lab.page.evaluate("() => navigator.clipboard.readText()")
     lab.restart_kernel()
     lab.page.get_by_text("Run the cell to see the job again.").wait_for()
-    for name in ("Cancel job", "Detach"):
+    for name in ("Cancel job", "Stop watching (job keeps running)"):
         expect(lab.page.get_by_role("button", name=name)).to_be_disabled()
     until(lambda: not psutil.pid_exists(process))
     lab.write(1, copied)
@@ -178,7 +178,7 @@ while not Path("{flag}").exists():
 """
 PARTS = """view => [...view.querySelectorAll("[role=tab], [role=group], [role=region], button, summary, dt")]
     .map((part) => part.getAttribute("aria-label") || part.textContent)"""
-OF_A_RUNNING_JOB = ("Cancel", "Detach", "Notify")
+OF_A_RUNNING_JOB = ("Cancel", "Stop watching", "Notify")
 
 
 LAST_POINT = re.compile(r"^loss at step 4, mean 0\.200, .*r1 0\.200")

@@ -21,7 +21,7 @@ views = len(known._outputs) + len(known._frozen) if known else 0
 print([views, len(known._pollers) if known else 0, len(_instances), *threads])
 """
 NOTHING = "[0, 0, 0]"
-AGAIN = "Again: %batchai job show -n eight"
+AGAIN = "Show this job again: %batchai job show -n eight"
 
 
 def counted(lab, index):

@@ -54,7 +54,10 @@ def test_a_notebook_saved_live_shows_cards_and_no_error(lab, saved, is_trusted):
         left = view.or_(none) if STATE in saved["metadata"].get("widgets", {}) else none
         left.nth(2).wait_for(state="attached")
     page.wait_for_function(NOTHING_COMPLAINS, arg=[OUTPUTS, COMPLAINTS])
-    for text in ("Again: %batchai job show -n eight", "Again: %batchai cluster show -n pair"):
+    for text in (
+        "Show this job again: %batchai job show -n eight",
+        "Show it again: %batchai cluster show -n pair",
+    ):
         page.locator(OUTPUTS).get_by_text(text, exact=True).wait_for()
     page.locator(OUTPUTS).get_by_role("cell", name="eight").last.wait_for()
     assert len(json.dumps(saved)) < 2_000_000

@@ -86,7 +86,7 @@ def test_a_view_whose_kernel_is_gone_says_so_and_its_buttons_are_off(lab, job_ce
     page.locator(".ba-row", has_text=LAST_LINE).wait_for()
     lab.restart_kernel()
     page.get_by_text("The connection to the kernel is gone. Run the cell to see the job again.").wait_for()
-    for name in ("Cancel job", "Detach"):
+    for name in ("Cancel job", "Stop watching (job keeps running)"):
         expect(page.get_by_role("button", name=name)).to_be_disabled()
     expect(page.locator(".ba-row", has_text=LAST_LINE)).to_be_visible()  # what is here can still be read
     assert lab.errors == []

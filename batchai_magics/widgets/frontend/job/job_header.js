@@ -141,9 +141,9 @@ class Buttons {
   #isFinal = false;
   #note = el("span", { class: "ba-note", "aria-live": "polite" });
   #cancel = button("Cancel job", () => this.#ask(true));
-  #detach = button("Detach", () => this.session.ask("detach", { kind: "detach" }), "Stop watching. The job keeps running.");
+  #detach = button("Stop watching (job keeps running)", () => this.session.ask("detach", { kind: "detach" }));
   #again = button("Run again", () => this.#runAgain(), "Submit the job again, under the next name");
-  #copy = button("Copy command", () => this.#copied(), "Copy the command that shows this job");
+  #copy = button('Copy "show" command', () => this.#copied(), "Copy the command that shows this job");
   #yes = button("Yes, cancel it", () => this.#confirmed());
   #no = button("Keep running", () => this.#ask(false));
   #plain = el("span", { class: "ba-choice" }, this.#cancel, this.#detach);
