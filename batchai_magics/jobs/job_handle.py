@@ -60,6 +60,7 @@ class Job(JobPages):
             raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
         super().__init__(backend, id)
         self._patterns = None if patterns is None else dict(patterns)
+        self._is_cancelled = False
 
     @property
     def patterns(self) -> Mapping[str, str]:
@@ -389,9 +390,10 @@ class Job(JobPages):
     def cancel(self) -> None:
         """Requests the end of the job, without waiting for it; no effect on a job that has ended.
 
-        Its processes may take their grace (`--grace`) to save. A second request kills them at once.
+        Its processes may take their grace (`--grace`) to save. A second call kills them at once.
         """
-        self.backend.terminate(self.id, now=self.show().state is ExecutionState.TERMINATING)
+        self.backend.terminate(self.id, now=self._is_cancelled)
+        self._is_cancelled = True
 
     def delete(self) -> None:
         """Deletes the job, terminating it first; files on shares remain."""

@@ -18,7 +18,6 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
@@ -123,10 +122,8 @@ def wait(context: Context, arguments: Namespace) -> Stream:
 
 
 def terminate(context: Context, arguments: Namespace) -> None:
-    """Terminates the job; one that has been told to end is killed."""
-    job = resource_commands.show(context, arguments, Kind.JOB)
-    is_again = isinstance(job, JobResource) and job.state is ExecutionState.TERMINATING
-    context.backend.terminate(job.id, now=is_again)
+    """Terminates the job; repeating it has no effect, as on the wire."""
+    context.backend.terminate(context.target(arguments, Kind.JOB))
 
 
 def delete(context: Context, arguments: Namespace) -> Operation | None:

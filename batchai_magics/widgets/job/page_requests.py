@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.job_files import in_order, one_level, sent_files
-from batchai_magics.jobs.job_logs import read_redacted
+from batchai_magics.jobs.job_logs import read_redacted, saving_text
 from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.feed import PageData
@@ -156,7 +156,8 @@ class RequestHandler:
         return _reply(content, {"facts": list(map(list, facts)), "sections": sections})
 
     def _cancel(self, content: PageData) -> Batch:
-        self._job.cancel()
+        is_saving = bool(self._feed and self._feed.job and saving_text(self._feed.job))
+        self._job.backend.terminate(self._job.id, now=is_saving)
         return text_answer(content, "")
 
     def _run_again(self, content: PageData) -> Batch:

@@ -95,6 +95,7 @@ NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 PAUSE_S = 0.02  # first polling interval while processes end; it doubles up to the longest one
 LONGEST_PAUSE_S = 0.25
 PATIENCE_S = 2.0  # how long to flush output of a stopped job to a full disk
+KILLED = 128 + signal.SIGKILL
 ENDING_S = 0.3  # grace for the other ranks after one has failed
 
 
@@ -307,8 +308,13 @@ class JobRun:
                 deadline = time.monotonic() + ENDING_S
                 while ranks.is_running and (left_s := deadline - time.monotonic()) > 0:
                     ranks.poll(left_s)
-                return None
+                return self._kill_request(ranks)
         return None
+
+    def _kill_request(self, ranks: Ranks) -> Outcome | None:
+        """The outcome if ranks were killed for a user, which may be known before the request is."""
+        was_killed = any(end.exit_code == KILLED for end in ranks.ends.values())
+        return self._interruption.outcome({signal.SIGTERM}) if was_killed else None
 
     def _warn_of_end(self) -> None:
         """Warns the processes when the attempt is about to end."""

@@ -14,6 +14,7 @@ from batchai_magics.backends.local.watch import node_allocation, process
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError, is_disk_full
+from batchai_magics.models.states import ExecutionState
 
 FINISH_S = 60.0  # how long to retry the store; the job's folder has the outcome by then
 RETRY_S = 0.2
@@ -83,6 +84,8 @@ class OutcomeWriter:
 
     def note_ending(self) -> None:
         """Records that the processes of the run have been told to end, if the disk has room for it."""
+        if self._last and self._last.state is ExecutionState.TERMINATING:  # as a user's request has it
+            return
         with contextlib.suppress(StorageError), self._store.write() as db:
             job_table.set_terminating(db, self._key)
 
