@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 JOBS = f"{WORKSPACE}/experiments/default/jobs"
@@ -113,6 +114,20 @@ def test_an_etag_stays_while_the_state_changes_and_goes_with_the_description(ser
     scale["scaleSettings"]["manual"]["targetNodeCount"] = 1
     changed = server.ask("PATCH", path, json={"properties": scale}).headers["ETag"]
     assert first == again != changed
+
+
+def test_the_answer_to_a_resize_has_the_state_before_it(server: Running) -> None:
+    path = f"{WORKSPACE}/clusters/resized"
+    body = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
+    scale = {"scaleSettings": {"manual": {"targetNodeCount": 0}}}
+    assert server.ask("PUT", path, json={"properties": {**body, **scale}}).status_code == 202
+    before = server.json("GET", path)["properties"]
+    scale["scaleSettings"]["manual"]["targetNodeCount"] = 1
+    answer = server.json("PATCH", path, json={"properties": scale})["properties"]
+    assert answer["scaleSettings"]["manual"]["targetNodeCount"] == 1
+    state = ("allocationState", "allocationStateTransitionTime", "currentNodeCount", "nodeStateCounts")
+    assert {name: answer[name] for name in state} == {name: before[name] for name in state}
+    until(lambda: server.json("GET", path)["properties"]["currentNodeCount"] == 1)
 
 
 def test_a_host_name_that_is_not_the_servers_is_refused(server: Running) -> None:

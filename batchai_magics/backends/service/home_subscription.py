@@ -106,12 +106,10 @@ def quota_usages(clusters: Iterable[Nodes], core_quota: int) -> list[Usage]:
         used[nodes.is_low_priority, family(nodes.vm_size)] += nodes.cores
         used[nodes.is_low_priority, ""] += nodes.cores
     listed = [Usage("Clusters", "Clusters", cluster_count, MAX_CLUSTERS)]
-    for is_low, word, shown in ((False, "Dedicated", "Dedicated"), (True, "LowPriority", "Low Priority")):
-        total = "Total Cluster {} Regional vCPUs"
-        listed.append(Usage(total.format(word), total.format(shown), used[is_low, ""], core_quota))
-        for name in FAMILIES:
-            text = f"Standard {name} Family Cluster {{}} vCPUs"
-            listed.append(Usage(text.format(word), text.format(shown), used[is_low, name], core_quota))
+    for is_low, word in ((False, "Dedicated"), (True, "LowPriority")):
+        names = {"": f"Total Cluster {word} Regional vCPUs"}
+        names |= {each: f"Standard {each} Family Cluster {word} vCPUs" for each in FAMILIES}
+        listed += [Usage(text, text, used[is_low, each], core_quota) for each, text in names.items()]
     return listed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -13,7 +14,14 @@ from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_group_name
-from batchai_magics.models.resources import ExperimentSpec, Resource, Workspace, WorkspacePatch, WorkspaceSpec
+from batchai_magics.models.resources import (
+    Cluster,
+    ExperimentSpec,
+    Resource,
+    Workspace,
+    WorkspacePatch,
+    WorkspaceSpec,
+)
 from batchai_magics.records import record_files
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.batchai.batchai_responses import (
@@ -138,12 +146,20 @@ def find_resource(context: HandlerContext, id: ResourceId) -> Resource | None:
 
 
 def update_cluster(context: HandlerContext, call: ApiCall) -> ApiResponse:
-    """Updates a cluster's scale settings."""
+    """Updates a cluster's scale settings; the response has its state before, as the service's had."""
     context.check_subscription(call)
     id, patch = call.id(Kind.CLUSTER), ClusterPatch.from_wire(call.json())
-    context.backend.show(id)
+    before = context.backend.show(id)
     context.check_owner(call, id.key)
-    return resource_response(context, context.backend.update(id, patch))
+    after = context.backend.update(id, patch)
+    if isinstance(before, Cluster) and isinstance(after, Cluster):
+        after = replace(
+            after,
+            allocation_state=before.allocation_state,
+            allocation_changed=before.allocation_changed,
+            node_states=before.node_states,
+        )
+    return resource_response(context, after)
 
 
 def list_nodes(kind: Kind) -> Handler:

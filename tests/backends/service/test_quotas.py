@@ -46,8 +46,8 @@ def test_the_list_is_that_of_the_service():
         "Standard D Family Cluster Dedicated vCPUs",
     ]
     assert shown[9:11] == [
-        "Total Cluster Low Priority Regional vCPUs",
-        "Standard D Family Cluster Low Priority vCPUs",
+        "Total Cluster LowPriority Regional vCPUs",
+        "Standard D Family Cluster LowPriority vCPUs",
     ]
 
 
