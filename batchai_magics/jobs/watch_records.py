@@ -11,6 +11,7 @@ from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
+from batchai_magics.follow.job_errors import source_paths
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.runs.notifications import MLFLOW_SCHEME, channels
@@ -43,6 +44,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         stalled_s=stalled_s(settings) if notify else 0.0,
         node_price=price,
         headline=settings.headline_metric,
+        has_lines=settings.notify_lines,
     )
     return replace(request, notify=notify, watch=watch if notify or request.exports or price else None)
 
@@ -90,7 +92,15 @@ def watch_records(request: CellRequest, name: str) -> dict[str, str]:
     parameters = Labels.from_json(json.loads(labels)).parameters if labels else {}
     texts = {key: str(value) for key, value in parameters.items()}
     link = _link(request.watch, name)
-    watch = request.watch._replace(name=name, parameters=texts, tags=request.tags, link=link)
+    paths = source_paths(request.spec, name)
+    watch = request.watch._replace(
+        name=name,
+        parameters=texts,
+        tags=request.tags,
+        link=link,
+        source_folder=paths.folder,
+        script=paths.script,
+    )
     addresses = [*request.notify, *_finished_exports(watch)]
     files = {WATCH: watch.to_json()}
     return {**files, CHANNELS: json.dumps(addresses)} if addresses else files

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_error import process_error
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
-from batchai_magics.launch.plan import ProcessExit
+from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.models.runs import notifications
 from batchai_magics.models.runs.notifications import (
     Channel,
@@ -32,6 +33,7 @@ from batchai_magics.models.runs.notifications import (
 )
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records import record_files
+from batchai_magics.records.job_error import SourcePaths
 from batchai_magics.untrusted_files import read_json, read_text
 
 RETRIES_S = (0.0, 1.0, 5.0, 25.0, 60.0)  # the pauses before the attempts of one sender
@@ -243,7 +245,7 @@ def end_notifications(job: JobLayout, end: RunEnd) -> list[Notification]:
 def failure_notification(job: JobLayout, rank: ProcessExit) -> Notification:
     """The notification that the first of several processes has failed."""
     made = running_notification(job, NotificationKind.FAILURE, 1, "")
-    return made._replace(first_failure=notifications.first_failure([rank._asdict()]))
+    return made._replace(first_failure=_first_failure(job, [rank]))
 
 
 def ended_notification(job: JobLayout, end: RunEnd) -> Notification:
@@ -258,8 +260,24 @@ def ended_notification(job: JobLayout, end: RunEnd) -> Notification:
     )
     # the processes of a run that was stopped have exit codes too, of the signal that ended them
     failed = outcome.ranks if made.state == "failed" else ()
-    failure = notifications.first_failure(rank._asdict() for rank in failed)
-    return _of_run(job, made._replace(first_failure=failure))
+    return _of_run(job, made._replace(first_failure=_first_failure(job, failed)))
+
+
+def _first_failure(job: JobLayout, ranks: Sequence[ProcessExit]) -> dict[str, Any]:
+    """The first process that failed, with the exception and its place, and if asked for its last lines."""
+    failure = notifications.first_failure(rank._asdict() for rank in ranks)
+    request = watch_request(job)
+    if not failure or request is None:
+        return failure
+    try:
+        first = next(rank for rank in ranks if rank.rank == failure["rank"])
+        paths = SourcePaths(request.source_folder, job.root.name, request.script)
+        error = process_error(Plan.read(str(job.plan)), first, paths)
+    except (OSError, ValueError):  # its Plan is gone: the failure is told all the same
+        return failure
+    lines = list(error.lines) if request.has_lines else []
+    told: dict[str, Any] = {"place": error.place, "exception": error.exception, "lines": lines}
+    return {**failure, **{name: value for name, value in told.items() if value}}
 
 
 def running_notification(job: JobLayout, kind: NotificationKind, number: int, reason: str) -> Notification:

@@ -18,6 +18,7 @@ _FILES = (
     "backends/folders/live_export.py",
     "backends/folders/logged_parameters.py",
     "backends/folders/outbox.py",
+    "backends/folders/run_error.py",
     "backends/folders/run_measures.py",
     "backends/folders/run_watch.py",
     "backends/service/log_records.py",

@@ -40,7 +40,8 @@ class Notification(NamedTuple):
 
     `state` is succeeded, failed, cancelled, stopped (by `--stop-if`) or running. `headline` is the
     run's headline metric with `name`, `value` and `step`; `first_failure` the first process that failed with
-    `rank`, `node` and `exit_code`. Both are empty if there is none.
+    `rank`, `node` and `exit_code`, where known `place` and `exception`, and if asked for its last `lines`.
+    Both are empty if there is none.
     """
 
     id: str
@@ -71,7 +72,11 @@ class Notification(NamedTuple):
         lines = [self.reason and f"{self.reason[:1].upper()}{self.reason[1:]}."]
         if failure:
             where = f"rank {failure['rank']} on {failure['node']}"
-            lines.append(f"First failure: {where}, exit code {failure['exit_code']}.")
+            why = ": ".join(filter(None, (failure.get("place"), failure.get("exception"))))
+            lines.append(
+                f"First failure: {where}, exit code {failure['exit_code']}" + (f": {why}" if why else ".")
+            )
+            lines += failure.get("lines", ())
         if headline:
             step = "" if headline.get("step") is None else f" at step {headline['step']}"
             lines.append(f"{headline['name']}: {headline['value']:.6g}{step}")

@@ -19,7 +19,8 @@ class WatchRequest(NamedTuple):
     `name` and `experiment` are the job's, `patterns` the expressions of its metrics, `exports` the targets of
     live exports, `link` what notifications link to. After `stalled_s` without output, users are notified; 0:
     never. `node_price` is the price of a node for an hour; 0: unknown. `headline` is the metric that the user
-    has chosen to represent runs, if any.
+    has chosen to represent runs, if any. Notifications show places in the copy `source_folder` and in
+    the cell's `script` as the user's own, and with `has_lines` the last lines of a process that failed.
     """
 
     name: str
@@ -32,6 +33,9 @@ class WatchRequest(NamedTuple):
     stalled_s: float = 0.0
     node_price: float = 0.0
     headline: str = ""
+    source_folder: str = ""
+    script: str = ""
+    has_lines: bool = False
 
     @property
     def targets(self) -> tuple[ExportTarget, ...]:

@@ -76,6 +76,24 @@ def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:
     assert f"First failure: rank 1 on {body['first_failure']['node']}, exit code 3." in body["body"]
 
 
+RAISES = "import sys\ndef load(batch):\n    return batch['labels']\nload({})"
+
+
+@pytest.mark.parametrize("has_lines", [False, True])
+def test_an_exception_and_its_place_are_told_and_lines_only_if_asked_for(
+    world: World, webhook: Webhook, has_lines: bool
+) -> None:
+    world.settings = world.settings.__class__(sections=world.settings.sections, notify_lines=has_lines)
+    world.run(f"r --notify {webhook.url}", RAISES)
+    until(lambda: sent(world))
+    (body,) = webhook.received
+    failure = body["first_failure"]
+    assert (failure["place"], failure["exception"]) == ("cell line 4", "KeyError: 'labels'")
+    assert body["body"].splitlines()[1].endswith("exit code 1: cell line 4: KeyError: 'labels'")
+    assert ("Traceback (most recent call last):" in body["body"]) is has_lines
+    assert ("lines" in failure) is has_lines
+
+
 def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> None:
     headline = "os.environ['BATCHAI_ARTIFACT_DIR'] + '/../records/headline.json'"
     script = (
