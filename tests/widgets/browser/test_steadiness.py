@@ -109,6 +109,22 @@ def test_the_question_before_a_cancellation_stays(lab):
     expect(page.locator(".ba-badge")).to_have_text("cancelled")
 
 
+def test_a_job_that_saves_says_so_and_can_be_killed(lab):
+    deaf = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    script = f"{deaf}\nprint('up', flush=True)\ntime.sleep(1000)"
+    lab.open("stubborn", LOAD, f"%%batchai_job stubborn --grace 1h\n{script}")
+    lab.run(0)
+    lab.run(1)
+    page = lab.page
+    page.locator(".ba-row", has_text="up").wait_for()
+    page.get_by_role("button", name="Cancel job").click()
+    page.get_by_role("button", name="Yes, cancel it").click()
+    expect(page.locator(".ba-left")).to_have_text("saving, up to 60 min")
+    page.get_by_role("button", name="Kill now").click()
+    page.get_by_role("button", name="Yes, kill it").click()
+    expect(page.locator(".ba-badge")).to_have_text("cancelled")
+
+
 def test_a_queued_job_shows_what_it_waits_for_and_no_blank_log(lab, real_world):
     cluster = pair_of_nodes(real_world, "queue")
     first = f"%%batchai_job first --cluster {cluster} --nodes 2\nimport time\ntime.sleep(1000)"

@@ -80,10 +80,13 @@ def _end_job(db: Database, layout: Layout, job: JobRow) -> None:
     end = RunEnd.read(layout.job(job.guid).end)
     if end and now.state is not ExecutionState.QUEUED:  # written to the folder, but not to the store
         write_outcome(db, job.key, job.guid, end.outcome, ended=end.ended)
+        layout.job(job.guid).environment.unlink(missing_ok=True)
     else:
         outcome = _lost_outcome(layout, now)
         if outcome.is_requeued:
             layout.job(job.guid).plan.unlink(missing_ok=True)  # the next attempt has other nodes
+        else:
+            layout.job(job.guid).environment.unlink(missing_ok=True)
         write_outcome(db, job.key, job.guid, outcome)
 
 
