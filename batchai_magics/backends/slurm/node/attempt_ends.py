@@ -7,13 +7,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.outcome import NO_CODE, REQUEUE, Outcome, failed_with, stopped
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
-from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import tail_of
 
 LOST = "JobNodeLost"
@@ -190,6 +190,8 @@ _OOM_MESSAGE = re.compile("memory|oom", re.IGNORECASE)
 _UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu binding|couldn't chdir")
 # Messages about the end of a step: they may precede, in any order, the message with its cause.
 _STEP_ENDED = re.compile(r"CANCELLED AT|Job step aborted|: Killed$")
+# srun's report that tasks have ended, such as `srun: error: node2: tasks 2-3: Killed`
+_TASKS_ENDED = re.compile(r"^srun: error: \S+: tasks? (?P<tasks>[\d,-]+): (?P<how>.+)$", re.MULTILINE)
 _PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
 
 
@@ -212,6 +214,19 @@ def out_of_memory_folder(plan: Plan) -> Path:
     return Path(f"{plan.exits}.out-of-memory")
 
 
+def orphan_folder(plan: Plan) -> Path:
+    """Contains an empty file for each rank that ended because slurmstepd, which had started it, was gone."""
+    return Path(f"{plan.exits}.orphans")
+
+
+def orphaned(outcome: Outcome, plan: Plan, ranks: Sequence[int]) -> Outcome:
+    """The outcome of processes some of which were left without their slurmstepd."""
+    nodes = dict.fromkeys(plan.node_of(plan.processes[rank]).id for rank in ranks)
+    text = f"slurmstepd, which runs the job's processes on {', '.join(nodes)}, was killed"
+    failed = failed_with("JobFailed", text, failedRank=str(ranks[0]), failedNode=next(iter(nodes)))
+    return failed._replace(exit_code=KILLED, ranks=_failed_first(outcome.ranks, ranks))
+
+
 def with_kill_reason(
     outcome: Outcome, plan: Plan, log: Path, *, ended_on_their_own: Collection[int]
 ) -> Outcome:
@@ -230,7 +245,8 @@ def with_kill_reason(
     message = _reason(log)
     if failure := _launch_failure(outcome, plan, message):
         return failure
-    return outcome if ended_on_their_own else _killed(outcome, message)
+    first = _killed_first(log, outcome)
+    return outcome if ended_on_their_own and not first else _killed(outcome, message, first)
 
 
 def _launch_failure(outcome: Outcome, plan: Plan, message: str) -> Outcome | None:
@@ -263,15 +279,39 @@ def kernel_reason(node: str) -> str:
     return f"The kernel of {node} killed a process because memory ran out"
 
 
-def _killed(outcome: Outcome, message: str) -> Outcome:
-    """The outcome if no process ended on its own, and some did not report their exit codes."""
-    silent = [str(rank.rank) for rank in outcome.ranks if rank.exit_code is None]
-    is_all = len(silent) == len(outcome.ranks)
-    who = "All processes of the job" if is_all else f"Processes of the job (rank {', '.join(silent)})"
+def _killed(outcome: Outcome, message: str, first: Collection[int]) -> Outcome:
+    """The outcome if no process ended on its own, and some did not report their exit codes.
+
+    Those that srun says were killed `first`, else all silent ones, failed first: Slurm ended the others.
+    """
+    silent = [rank.rank for rank in outcome.ranks if rank.exit_code is None]
+    named = sorted(first or silent)
+    is_all = len(named) in (0, len(outcome.ranks))
+    nodes = {rank.rank: rank.node for rank in outcome.ranks}
+    listed = ", ".join(f"{rank} on {nodes[rank]}" for rank in named)
+    who = "All processes of the job" if is_all else f"Processes of the job (rank {listed})"
     text = f"{who} were killed before they could report how they ended: by a user, such as"
     text += " with scancel, or because a node was short of memory"
-    killed = failed_with("JobFailed", f"{text}. Slurm said: {message}" if message else text)
-    return killed._replace(exit_code=KILLED, ranks=outcome.ranks)
+    text = f"{text}. Slurm said: {message}" if message else text
+    details = {} if is_all else {"failedRank": str(named[0]), "failedNode": nodes[named[0]]}
+    killed = failed_with("JobFailed", text, **details)
+    return killed._replace(exit_code=KILLED, ranks=_failed_first(outcome.ranks, () if is_all else named))
+
+
+def _failed_first(ranks: Sequence[ProcessExit], killed: Collection[int]) -> tuple[ProcessExit, ...]:
+    """The exits of ranks, those that were killed before the others."""
+    first = [rank._replace(exit_code=KILLED) for rank in ranks if rank.rank in killed]
+    return (*first, *(rank for rank in ranks if rank.rank not in killed))
+
+
+def _killed_first(log: Path, outcome: Outcome) -> list[int]:
+    """The silent ranks that srun reports as killed, if that is the first end of ranks that it reports."""
+    found = _TASKS_ENDED.search(_text(log))
+    if not found or not found["how"].startswith("Killed"):
+        return []
+    bounds = (part.partition("-") for part in found["tasks"].split(","))
+    tasks = {task for low, _, high in bounds for task in range(int(low), int(high or low) + 1)}
+    return [rank.rank for rank in outcome.ranks if rank.exit_code is None and rank.rank in tasks]
 
 
 def _reason(log: Path) -> str:

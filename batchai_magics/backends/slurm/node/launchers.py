@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from batchai_magics.backends.node import mpi_launchers
-from batchai_magics.backends.node.outcome import NO_FAULT, Fault, Outcome, of_ranks
+from batchai_magics.backends.node.outcome import NO_FAULT, Fault, Outcome, failed_with, of_ranks
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.rank import die_with_parent
@@ -27,6 +27,8 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     TERMINATED,
     kernel_reason,
     oom_kills,
+    orphan_folder,
+    orphaned,
     out_of_memory,
     with_kill_reason,
 )
@@ -142,6 +144,7 @@ class SrunLauncher:
         self._env = env if is_mpi else {**env, "SLURM_HOSTFILE": str(self._host_file)}
         self._srun: subprocess.Popen[bytes] | None = None
         self._polled_s, self._ends = 0.0, list[ProcessExit]()
+        self._was_ended = False
 
     @property
     def is_running(self) -> bool:
@@ -150,8 +153,17 @@ class SrunLauncher:
 
     @property
     def is_over(self) -> bool:
-        """Whether only parameter servers are left; srun itself ends all tasks when one fails."""
-        return self._plan.are_workers_done({end.rank for end in self.ends})
+        """Whether only parameter servers are left, or srun waits for a slurmstepd that is gone.
+
+        It ends all tasks itself when one fails.
+        """
+        return self._plan.are_workers_done({end.rank for end in self.ends}) or bool(self._orphans)
+
+    @property
+    def _orphans(self) -> list[int]:
+        """The ranks that have ended because their slurmstepd was gone."""
+        folder = orphan_folder(self._plan)
+        return sorted(int(file.name) for file in folder.iterdir()) if folder.exists() else []
 
     @property
     def ends(self) -> Collection[ProcessExit]:
@@ -219,6 +231,7 @@ class SrunLauncher:
             self._wait_for_srun(grace_s + TASK_END_TIMEOUT_S)
         for number in (signal.SIGTERM, signal.SIGKILL):
             if self._srun and self.is_running:
+                self._was_ended = True
                 self._srun.send_signal(number)
                 self._wait_for_srun(SRUN_END_TIMEOUT_S)
 
@@ -235,8 +248,20 @@ class SrunLauncher:
         outcome = of_ranks(_in_order(self.ends, ended_on_their_own), self._plan, ended_on_their_own, trouble)
         if trouble.unwritable:
             return outcome
+        if orphans := self._orphans:
+            return orphaned(outcome, self._plan, orphans)
+        if self._srun and self._srun.returncode == -signal.SIGKILL and not self._was_ended:
+            return self._without_srun(outcome)
         log = self._files.batch_log
         return with_kill_reason(outcome, self._plan, log, ended_on_their_own=ended_on_their_own)
+
+    def _without_srun(self, outcome: Outcome) -> Outcome:
+        """The outcome of processes that ended because srun was killed; none of them failed."""
+        where = os.environ.get("SLURMD_NODENAME", self._plan.nodes[0].id)
+        text = f"srun, which ran the job's processes from {where}, was killed: by a user, or as the node"
+        failed = failed_with("JobFailed", f"{text} was short of memory")
+        ranks = tuple(rank._replace(exit_code=rank.exit_code and None) for rank in outcome.ranks)
+        return failed._replace(exit_code=KILLED, ranks=ranks)
 
     def close(self) -> None:
         """Ends whatever still runs."""

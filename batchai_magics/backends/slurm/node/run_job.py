@@ -42,6 +42,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     end_state_of,
     logged_end,
     lost,
+    orphan_folder,
     out_of_memory_folder,
     outcome_of,
     started_folder,
@@ -144,7 +145,7 @@ class JobRun:
 
     def _make_folders(self) -> None:
         job = self._files.layout
-        own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder)
+        own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder, orphan_folder)
         folders = (Path(self._plan.exits), *(folder(self._plan) for folder in own))
         for stale in (*folders, job.preparation_exits, job.preflight_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)

@@ -23,6 +23,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
     TERMINATED,
     oom_kills,
+    orphan_folder,
     out_of_memory_folder,
     started_folder,
 )
@@ -72,14 +73,17 @@ def main() -> None:
 def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> tuple[int | None, bool]:
     """Runs the rank: its exit code, None if it is not known, and whether it was stopped."""
     kills, is_stopped, warning = oom_kills(), False, RankWarning(plan)
-    env = os.environ | secrets_of(files, plan)
+    env, parent = os.environ | secrets_of(files, plan), os.getppid()
     signal_pipe = SignalPipe((signal.SIGCHLD, signal.SIGTERM, signal.SIGUSR1, signal.SIGCONT))
     with contextlib.closing(Ranks(plan, signal_pipe, env=env, temporary=temporary)) as ranks:
         ranks.start_one(rank)
         while ranks.is_running:
             signals = ranks.poll(warning.poll_s)
             warning.forward_to(ranks)
-            if signal.SIGTERM in signals or is_over(files, plan):
+            is_orphan = os.getppid() != parent  # slurmstepd was killed, which Slurm notices much later
+            if is_orphan:
+                mark(orphan_folder(plan), rank)
+            if signal.SIGTERM in signals or is_over(files, plan) or is_orphan:
                 is_stopped = True
                 mark(cut_off_folder(plan), rank)
                 termination.end(

@@ -8,6 +8,7 @@ import re
 import signal
 from pathlib import Path
 
+import psutil
 import pytest
 
 from batchai_magics.models.states import ExecutionState
@@ -46,4 +47,53 @@ def test_the_rank_that_was_killed_is_named_and_no_line_is_lost(
     assert len(job.ranks) == COUNT
     for _, numbers in printed(place, id).values():
         assert numbers == list(range(1, len(numbers) + 1))
+    until(lambda: not processes_of(tmp_path))
+
+
+UP = "echo up; exec sleep 1000"
+
+
+def wrappers(folder: Path) -> dict[int, psutil.Process]:
+    """The program that runs each rank of a job on several nodes."""
+    found = [each for each in processes_of(folder) if "run_rank" in " ".join(each.cmdline())]
+    tasks = (each for each in found if each.name() != "srun" and each.parent() not in found)
+    return {int(each.environ()["SLURM_PROCID"]): each for each in tasks}
+
+
+@pytest.mark.parametrize("victim", range(COUNT))
+def test_a_rank_whose_program_is_killed_is_named(place: Place, tmp_path: Path, victim: int) -> None:
+    id = place.start_ranks(UP, count=COUNT)
+    until(lambda: place.log(id).count(b"up") == COUNT)
+    wrappers(tmp_path)[victim].kill()
+    job = place.wait(id)
+    assert (job.ranks[0].rank, job.ranks[0].exit_code, job.execution.exit_code) == (victim, 137, 137)
+    assert f"rank {victim} on {job.ranks[0].node}" in job.execution.errors[0].message
+    until(lambda: not processes_of(tmp_path))
+
+
+def test_no_rank_is_named_if_srun_is_killed(place: Place, tmp_path: Path) -> None:
+    id = place.start_ranks(UP, count=COUNT)
+    until(lambda: place.log(id).count(b"up") == COUNT)
+    (srun,) = (
+        each for each in processes_of(tmp_path) if each.name() == "srun" and each.parent().name() != "srun"
+    )
+    srun.kill()
+    job = place.wait(id)
+    assert job.execution.exit_code == 137
+    assert "srun, which ran the job's processes" in job.execution.errors[0].message
+    assert not any(rank.exit_code for rank in job.ranks)
+    until(lambda: not processes_of(tmp_path))
+
+
+@pytest.mark.parametrize("node", [0, 1])
+def test_a_killed_slurmstepd_is_noticed(place: Place, tmp_path: Path, node: int) -> None:
+    id = place.start_ranks(UP, count=COUNT)
+    until(lambda: place.log(id).count(b"up") == COUNT)
+    rank = node * COUNT // 2
+    wrappers(tmp_path)[rank].parent().kill()
+    job = place.wait(id)
+    error = job.execution.errors[0]
+    assert (error.code, job.execution.exit_code) == ("JobFailed", 137)
+    assert "slurmstepd, which runs the job's processes on" in error.message
+    assert job.ranks[0].rank in (rank, rank + 1)
     until(lambda: not processes_of(tmp_path))

@@ -90,7 +90,7 @@ def test_ranks_that_slurm_ends_for_others_that_were_killed_do_not_hide_that(
     outcome = outcome_after(plan, tmp_path, words, ProcessExit(1, "n2", 143, 1.0), cut_off=[1])
     (error,) = outcome.errors
     assert (error["code"], outcome.exit_code) == ("JobFailed", 137)
-    assert error["message"].startswith("Processes of the job (rank 0) were killed before they could")
+    assert error["message"].startswith("Processes of the job (rank 0 on n1) were killed before they could")
     assert error["message"].endswith("Slurm said: n1: task 0: Killed")
     assert sorted((rank.rank, rank.exit_code) for rank in outcome.ranks) == [(0, None), (1, 143)]
 
