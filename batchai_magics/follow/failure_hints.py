@@ -10,6 +10,23 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import JobError
 
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_PACKAGES = {  # of modules that are named otherwise
+    "Bio": "biopython",
+    "PIL": "pillow",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "faiss": "faiss-cpu",
+    "git": "GitPython",
+    "hydra": "hydra-core",
+    "ignite": "pytorch-ignite",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "umap": "umap-learn",
+    "yaml": "pyyaml",
+}
 
 
 def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -33,7 +50,8 @@ def _missing_module(job: JobResource, error: JobError) -> str:
         return ""
     python = getattr(job.spec.settings, "python_interpreter_path", None)
     where = python or "the Python of the nodes (`python` on their PATH)"
-    package = found["name"].partition(".")[0]
+    module = found["name"].partition(".")[0]
+    package = _PACKAGES.get(module, module)
     return f"{where} has no module {found['name']}: add --with {package}, or install it with --prep"
 
 

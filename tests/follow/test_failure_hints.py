@@ -1,5 +1,7 @@
 """What is advised after known mistakes."""
 
+import pytest
+
 from batchai_magics.cell.remedies import variables_of_submitter
 from batchai_magics.follow.failure_hints import hints_of
 from batchai_magics.models.states import ExecutionState
@@ -14,6 +16,21 @@ def test_a_missing_module_names_the_python_and_what_to_do():
     (hint,) = hints_of(JOB, JobError("resnet", text, exception=text))
     assert "the Python of the nodes" in hint
     assert hint.endswith("has no module einops.layers: add --with einops, or install it with --prep")
+
+
+@pytest.mark.parametrize(
+    ("module", "package"),
+    [
+        ("sklearn.svm", "scikit-learn"),
+        ("cv2", "opencv-python-headless"),
+        ("PIL", "pillow"),
+        ("yaml", "pyyaml"),
+    ],
+)
+def test_a_package_of_another_name_than_its_module_is_named(module: str, package: str):
+    text = f"ModuleNotFoundError: No module named '{module}'"
+    (hint,) = hints_of(JOB, JobError("resnet", text, exception=text))
+    assert hint.endswith(f"has no module {module}: add --with {package}, or install it with --prep")
 
 
 def test_a_module_of_the_user_is_never_advised_to_be_installed():
