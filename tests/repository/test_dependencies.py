@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib
 import re
 import sys
 from importlib.metadata import packages_distributions
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -88,6 +90,24 @@ def test_what_is_imported_is_declared(folder, extra):
 def test_what_is_required_is_imported_or_has_its_reason():
     used = set().union(*map(provided, imported("batchai_magics")))
     assert named(PROJECT["dependencies"]) - used == set(NOT_IMPORTED)
+
+
+def test_what_benchmarks_import_of_the_package_exists():
+    found = {
+        (node.module, alias.name, str(path.relative_to(ROOT)))
+        for path in (ROOT / "benchmarks").rglob("*.py")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("batchai_magics")
+        for alias in node.names
+    }
+    assert not [each for each in sorted(found) if not exists(*each[:2])]
+
+
+def exists(module: str, name: str) -> bool:
+    try:
+        return hasattr(importlib.import_module(module), name) or bool(find_spec(f"{module}.{name}"))
+    except ModuleNotFoundError:
+        return False
 
 
 def test_no_requirement_names_a_place():
