@@ -11,6 +11,7 @@ import os
 import socket
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -29,7 +30,7 @@ from batchai_magics.backends.service.repository import (
 )
 from batchai_magics.errors import DISK_FULL, SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.untrusted_files import read_json, read_text
+from batchai_magics.untrusted_files import NotRegularError, read_json, read_text
 
 READ_INTERVAL_S = 30.0  # between reads, the time elapsed here is added
 _TICK_S = 0.02  # file times are usually rounded down by less than this
@@ -135,7 +136,7 @@ class FileRepository:
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist."""
         with self._machine.prefetched([], [self._file(id) for id in ids]):
-            return [record for id in ids if (record := self.find(id))]
+            return [record for id in ids if (record := _readable(self._file(id)))]
 
     def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
         """The files of these records, and the folders of the open jobs of these clusters (by guid)."""
@@ -274,7 +275,7 @@ class FileRepository:
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]
         with self._machine.prefetched([], paths):
-            return [record for file in paths if (record := _read(file))]
+            return [record for file in paths if (record := _readable(file))]
 
     def _file(self, id: ResourceId) -> Path:
         folder = self._folder(id.parent if id.kind is not Kind.WORKSPACE else id, id.kind)
@@ -305,6 +306,18 @@ def _read(file: Path) -> Record | None:
     try:
         return Record(**read_json(file))
     except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (NotRegularError, ValueError, TypeError) as error:
+        text = f"the record {file} is damaged: {error}"
+        raise StorageError(text, code="StateUnavailable", hint="Restore or delete this file.") from None
+
+
+def _readable(file: Path) -> Record | None:
+    """The record in a file, for lists: a damaged one is left out of them, with a warning."""
+    try:
+        return _read(file)
+    except StorageError as error:
+        warnings.warn(error.message, RuntimeWarning, stacklevel=2)
         return None
 
 

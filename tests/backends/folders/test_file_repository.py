@@ -11,6 +11,7 @@ import pytest
 from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository, try_lock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
+from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import EXPERIMENT, JOB, WORKSPACE, FileHome, filled, record
 
@@ -54,3 +55,19 @@ def test_what_is_left_of_a_deletion_can_be_deleted_again(
     assert (records.find(JOB), records.get(EXPERIMENT).name) == (None, "e")
     records.delete(WORKSPACE)
     assert records.find_all([WORKSPACE, EXPERIMENT]) == []
+
+
+@pytest.mark.parametrize("text", ["", "[" * 100_000, '{"id": 1, "odd": 2}'], ids=["empty", "deep", "odd"])
+def test_a_damaged_record_is_left_out_of_lists_and_named_where_it_is_asked_for(
+    tmp_path: Path, text: str
+) -> None:
+    records = filled(FileHome(tmp_path))
+    other = JOB.parent.child(Kind.JOB, "damaged")
+    records.insert(JOB, record(JOB))
+    records.insert(other, record(other))
+    (file,) = tmp_path.rglob("=damaged.json")
+    file.write_text(text)
+    with pytest.warns(RuntimeWarning, match="is damaged"):
+        assert [each.name for each in records.find_all([JOB, other])] == [JOB.name]
+    with pytest.raises(StorageError, match=r"=damaged\.json is damaged"):
+        records.find(other)
