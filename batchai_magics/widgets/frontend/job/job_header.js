@@ -141,7 +141,7 @@ class Buttons {
   #isFinal = false;
   #note = el("span", { class: "ba-note", "aria-live": "polite" });
   #cancel = button("Cancel job", () => this.#ask(true));
-  #detach = button("Stop watching (job keeps running)", () => this.session.ask("detach", { kind: "detach" }));
+  #detach = button("Stop watching", () => this.session.ask("detach", { kind: "detach" }), "The job keeps running");
   #again = button("Run again", () => this.#runAgain(), "Submit the job again, under the next name");
   #copy = button('Copy "show" command', () => this.#copied(), "Copy the command that shows this job");
   #yes = button("Yes, cancel it", () => this.#confirmed());
@@ -158,6 +158,7 @@ class Buttons {
     this.open = open;
     this.#again.hidden = true;
     this.#detach.classList.add("ba-detach");
+    this.#detach.append(el("span", { class: "ba-detach-more" }, " (job keeps running)"));
     this.element = el("span", { class: "ba-buttons" }, this.#note, this.#again, this.#copy, this.#plain, this.#sure);
     this.#yes.classList.add("ba-danger");
     this.stopListening = session.listen((kind, text) => this.#hear(kind, text));
