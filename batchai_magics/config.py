@@ -56,7 +56,7 @@ class Settings:
     notify: str = setting("", "where notifications go: URLs or commands, one per line", is_secret=True)
     notify_link: str = setting("", "link in notifications; {name} and {experiment} are the job's")
     notify_lines: bool = setting(False, "whether notifications have the last lines of a process that failed")
-    notify_stalled: int = setting(15, "minutes without output that count as no progress; 0: never")
+    notify_stalled: int = setting(10, "minutes without output that count as no progress; 0: never")
     pass_env: str = setting("", "more variables that jobs inherit: DATA_*, MY_FLAG; never secrets")
     grace: str = setting(DEFAULT_GRACE, "how long processes may take to save when a job is told to end: 2m")
     ui: str = setting("auto", "how jobs are shown: auto, widget, html, text")

@@ -58,8 +58,9 @@ def test_every_setting_has_its_variable(item, file):
         "provenance": "none",
         "run_policy": "new",
         "prices": "gpu=3.06",
+        "notify_lines": "True",
     }
-    value = "7" if isinstance(item.default, int) else choices.get(item.name, "/some/thing")
+    value = choices.get(item.name, "7" if isinstance(item.default, int) else "/some/thing")
     settings = load({f"BATCHAI_{item.name.upper()}": value}, path=file)
     assert str(getattr(settings, item.name)) == value
 

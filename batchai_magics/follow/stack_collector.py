@@ -21,6 +21,7 @@ from batchai_magics.models.resources import JobResource, Node
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.rank_stacks import RankStacks
 
+SAMPLE_PAUSE_S = 2.0  # between two samples of the stacks: a rank that is elsewhere then does not hang
 MAX_NODES = 32  # whose ranks are asked without a request
 _CONCURRENT = 16
 
@@ -63,7 +64,8 @@ def _command(guid: str, node: Node) -> str:
 class StandstillPoller:
     """Notices that a running job has printed nothing for a while, and asks its ranks where they are.
 
-    It reports so once, until the job prints again. The ranks are asked in a thread, which takes seconds.
+    A job whose ranks are elsewhere a moment later works: nothing is reported. It reports so once, until the
+    job prints again. The ranks are asked in a thread, which takes seconds.
 
     Args:
         backend: The backend of the job.
@@ -73,7 +75,7 @@ class StandstillPoller:
 
     def __init__(self, backend: Backend, limit_s: float, *, clock: Callable[[], float] = time.time) -> None:
         self._backend, self._limit_s, self._clock = backend, limit_s, clock
-        self._printed_at, self._is_reported = clock(), False
+        self._printed_at, self._is_reported, self._checked_at = clock(), False, 0.0
         self._found: deque[Standstill] = deque()  # by the threads that ask the ranks
 
     def printed(self, chunk: Chunk) -> None:
@@ -86,7 +88,7 @@ class StandstillPoller:
         if not self._limit_s or job.state is not ExecutionState.RUNNING or job.execution is None:
             return []
         since = max(self._printed_at, job.execution.started.timestamp())
-        if not self._is_reported and self._clock() - since >= self._limit_s:
+        if not self._is_reported and self._clock() - max(since, self._checked_at) >= self._limit_s:
             self._is_reported = True
             threading.Thread(target=self._collect, args=(job, since), daemon=True).start()
         found = [self._found.popleft() for _ in range(len(self._found))]
@@ -95,7 +97,13 @@ class StandstillPoller:
     def _collect(self, job: JobResource, since: float) -> None:
         try:
             is_small = job.spec.node_count <= MAX_NODES
-            finding = stacks_of(self._backend, job).finding if is_small else ""
+            first = stacks_of(self._backend, job) if is_small else None
+            if first and first.finding:
+                time.sleep(SAMPLE_PAUSE_S)
+                if stacks_of(self._backend, job).places != first.places:  # it works, and prints nothing
+                    self._checked_at, self._is_reported = self._clock(), False
+                    return
+            finding = first.finding if first else ""
         except BatchAIError:  # it has ended, or the backend runs no commands on nodes
             finding = ""
         self._found.append(Standstill(job.id, since, self._limit_s, finding))

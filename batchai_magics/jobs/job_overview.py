@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from itertools import groupby
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.follow.hang_signs import hang_signs
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import (
@@ -20,6 +21,7 @@ from batchai_magics.jobs.job_logs import (
 )
 from batchai_magics.jobs.latest_metrics import LogEnds
 from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.log_lines import visible_text
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.metrics.progress.progress_reader import Progress
@@ -163,7 +165,10 @@ def job_overview(job: Job) -> JobOverview:
         now=datetime.now(timezone.utc),
         processes=len(shown.ranks),
         metrics=metrics_of(records, metric_preferences()),
-        notices=() if records else LogEnds(job.backend, shown, job.patterns).notices,
+        notices=(
+            *hang_signs(job.backend, shown, stalled_s()),
+            *(() if records else LogEnds(job.backend, shown, job.patterns).notices),
+        ),
         progress=progress_of(job.backend, shown),
         lines=recent_lines(last_lines(job.backend, FileRef(job.id, OUT), READ_LINES), LAST_LINES),
         error=error_of(job.backend, shown),
@@ -182,7 +187,7 @@ def short_overview(job: Job) -> JobOverview:
         counts=_counts(job, shown),
         processes=len(shown.ranks),
         metrics={metric.summary.label: metric.summary.text} if metric and metric.summary else {},
-        notices=ends.notices,
+        notices=(*hang_signs(job.backend, shown, stalled_s()), *ends.notices),
         progress=progress_of(job.backend, shown),
         error=error_of(job.backend, shown),
     )

@@ -78,6 +78,11 @@ class RankStacks:
         return tuple(tuple(rank for rank in self.ranks if keys(rank) == key) for key in order)
 
     @property
+    def places(self) -> tuple[tuple[Frame, ...], ...]:
+        """The frames of each rank."""
+        return tuple(rank.frames for rank in self.ranks)
+
+    @property
     def different(self) -> tuple[int, ...]:
         """The ranks that are not where more than half of all are; empty if there is no such place."""
         *others, most = self.groups or ((),)

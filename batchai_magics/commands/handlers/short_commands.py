@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterable, Iterator
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
@@ -10,7 +11,7 @@ from batchai_magics.commands.handlers.job_commands import idle_notes
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.job_list import JobList, NewestFirst
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
@@ -34,7 +35,18 @@ def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     waiting = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
     notes = () if waiting else ("No jobs are queued or running.",)
     shown = JobList(waiting, context.backend, has_elapsed=True)
-    return ValueWithNotes(shown, (*notes, *idle_notes(context, arguments)))
+    return ValueWithNotes(shown, (*notes, *_warnings(context, waiting), *idle_notes(context, arguments)))
+
+
+def _warnings(context: Context, jobs: Iterable[Resource]) -> Iterator[str]:
+    """What the running jobs may suffer from."""
+    from batchai_magics.follow.hang_signs import hang_signs
+    from batchai_magics.jobs.watch_records import stalled_s
+
+    for job in jobs:
+        if isinstance(job, JobResource) and job.is_running:
+            signs = hang_signs(context.backend, job, stalled_s(context.settings))
+            yield from (f"Warning: {job.id.name}: {sign}" for sign in signs)
 
 
 def watched(context: Context, arguments: Namespace) -> JobList:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from batchai_magics.models.runs.scalar_export import ExportTarget, export_targets
 from batchai_magics.untrusted_files import parse_json
 
-STALLED_S = 900.0  # how long a running job may print nothing before its user is notified
+STALLED_S = 600.0  # how long a running job may print nothing before its user is notified
 
 
 class WatchRequest(NamedTuple):

@@ -132,7 +132,7 @@ def facts_of(feed: JobFeed) -> PageData:
         "nodes": job.spec.node_count,
         "processes": max(len(job.ranks), feed.processes, 1),
         "errors": _errors(job),
-        "warnings": _warnings(job),
+        "warnings": [*_warnings(job), *feed.hang_signs],
         "failure": feed.error and _failure(feed.error),
         "problem": feed.problem,
         "attempt": len(job.attempts),

@@ -23,6 +23,8 @@ from batchai_magics.follow import (
     UsageSampled,
 )
 from batchai_magics.follow.follower import read_progress
+from batchai_magics.follow.hang_signs import traceback_sign
+from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
@@ -34,7 +36,7 @@ from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
-from batchai_magics.records.job_error import JobError
+from batchai_magics.records.job_error import JobError, raised_in
 from batchai_magics.widgets.core.feed import Feed, Source
 from batchai_magics.widgets.job.job_activity import describe_activity
 from batchai_magics.widgets.job.log_numbers import RecordHistory, StepPoints
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 MAIN_LOG = OUT
 MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
 OUTPUT_FILES = (OUT, ERR)
+READ_LINES = 200  # of stderr, in which a traceback is searched
 MAX_NODE_HISTORY = 120  # rows of node counts
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is detected again
 MAX_LIVE_WARM_UP_POINTS = 5_000  # above this, the end of warm-up is fixed until the job has ended
@@ -148,6 +151,15 @@ class JobFeed(Feed[Event]):
         super().end()
 
     @property
+    def hang_signs(self) -> tuple[str, ...]:
+        """That the running job has printed a traceback; empty once it has ended."""
+        tail = self.tails.get(ERR)
+        if tail is None or self.job is None or not self.job.is_running:
+            return ()
+        raised = raised_in(tail.lines(READ_LINES))
+        return (traceback_sign(raised, paths_of(self.job)),) if raised else ()
+
+    @property
     def has_ranks(self) -> bool:
         """Whether lines can be attributed to one of several ranks."""
         return any(tail.is_shared for file, tail in self.tails.items() if file != MERGED)
@@ -200,6 +212,7 @@ class JobFeed(Feed[Event]):
         had_ranks = self.has_ranks
         self.tails[event.file.path].add(event.chunk, is_restarted=event.restarted)
         self.version += self.has_ranks != had_ranks
+        self.version += event.file.path == ERR and b"Traceback (most" in event.chunk.data
         if event.file.path in OUTPUT_FILES:
             self._read_progress(event)
             self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)

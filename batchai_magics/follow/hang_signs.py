@@ -1,0 +1,61 @@
+"""Signs that a running job hangs: it prints nothing, or has printed a traceback and goes on."""
+
+from __future__ import annotations
+
+import time
+
+from batchai_magics.backends.base import Backend, Chunk, FileRef
+from batchai_magics.backends.base.failure_logs import last_output
+from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.models.job_execution import ERR, OUT
+from batchai_magics.models.resources import JobResource
+from batchai_magics.records.job_error import RaisedError, SourcePaths, elapsed_text, raised_in
+
+
+def hang_signs(
+    backend: Backend, job: JobResource, limit_s: float, *, now: float | None = None
+) -> tuple[str, ...]:
+    """What a running job may suffer from, in sentences; empty for any other job.
+
+    Args:
+        backend: The backend of the job.
+        job: The job.
+        limit_s: How long a job may print nothing; 0: forever.
+        now: The current time in seconds since 1970.
+    """
+    if not job.is_running or job.execution is None:
+        return ()
+    silent_s = (time.time() if now is None else now) - _last_write(backend, job)
+    signs = []
+    if limit_s and silent_s >= limit_s:
+        ask = f"`batchai stacks {job.id.name}` shows where each rank is"
+        signs.append(f"Nothing was printed for {elapsed_text(silent_s)}: {ask}.")
+    if raised := _raised(backend, job):
+        signs.append(traceback_sign(raised, paths_of(job)))
+    return tuple(signs)
+
+
+def traceback_sign(raised: RaisedError, paths: SourcePaths) -> str:
+    """That a job goes on although an exception was printed."""
+    return f"stderr has a traceback, and the job goes on: {paths.place(raised)}: {raised.exception}"
+
+
+def _last_write(backend: Backend, job: JobResource) -> float:
+    """When the job printed something last, or began."""
+    assert job.execution is not None
+    times = [job.execution.started.timestamp()]
+    for name in (OUT, ERR):
+        file = FileRef(job.id, name)
+        size = backend.read(file, 0, 0).size
+        chunk = backend.read(file, max(0, size - 1), 1)
+        times += [written.time for written in chunk.times]
+        if chunk.data and not chunk.times:  # when is not known: nothing can be said
+            return time.time()
+    return max(times)
+
+
+def _raised(backend: Backend, job: JobResource) -> RaisedError | None:
+    def read(file: str, offset: int, limit: int) -> Chunk:
+        return backend.read(FileRef(job.id, file), offset, limit).redacted
+
+    return raised_in(last_output(read, ERR).lines)
