@@ -129,7 +129,7 @@ class ScriptedCluster(BackendDefaults):
         self.patches.append(scale)
         self.scale = scale
 
-    def terminate(self, id):
+    def terminate(self, id, *, now=False):
         job = self.jobs[id.name]
         self.run(id.name, ExecutionState.FAILED, exit_code=1)
         assert job.id == id

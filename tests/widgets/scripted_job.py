@@ -95,7 +95,7 @@ class ScriptedBackend(BackendDefaults):
     def list(self, parent, kind, page=None):
         return [self.job] if kind is Kind.JOB else []
 
-    def terminate(self, id):
+    def terminate(self, id, *, now=False):
         self.finish(
             ExecutionState.FAILED, exit_code=None, errors=[ErrorDetail(code="JobTerminated", message="x")]
         )
