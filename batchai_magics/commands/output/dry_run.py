@@ -37,7 +37,8 @@ def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
 def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> DisplayText:
     """The text of a job; `check` raises what its backend refuses before anything is sent."""
     is_default = request.cluster == settings.cluster
-    gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
+    is_made_here = is_default and not is_paid(settings)  # with the sizes of Batch AI
+    gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_made_here else 0
     JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
     preparation = request.spec.job_preparation
     lines = [
@@ -48,7 +49,7 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
     ]
     if is_paid(settings):
         lines += filter(None, [_forecast(request, settings, check)])
-    elif is_default and request.spec.node_count > settings.cluster_nodes:
+    elif is_made_here and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
     lines += filter(None, [host_note(settings, request.spec)])

@@ -72,9 +72,10 @@ def test_a_sweep_uploads_nothing(azure: AzureStandIn, backend: AzureMLBackend, s
     assert changes(azure) == []
 
 
-def test_more_nodes_than_a_local_cluster_has_are_no_problem_here(
+def test_a_dry_run_knows_nothing_of_the_default_cluster_of_this_machine(
     azure: AzureStandIn, settings: Settings
 ) -> None:
+    settings = replace(settings, cluster_vm_size="Standard_NC4as_T4_v3")
     request = cell.parse("train --nodes 4", "print(1)", settings=settings)
     assert "problem" not in dry_run_text(request, settings)
 
