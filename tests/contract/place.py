@@ -113,7 +113,7 @@ class Place:
             self.backend.ensure(JobNeeds(self.job(), share=self.share, files=files))
         return f"{MOUNTED}/files/{name}"
 
-    def make_cluster(self, name: str = "c", *, scale: Mapping[str, Any] | None = None, **fields: object):
+    def make_cluster(self, name: str = "more", *, scale: Mapping[str, Any] | None = None, **fields: object):
         """Creates a cluster, by default of one node."""
         properties = {
             "vmSize": "STANDARD_D1",

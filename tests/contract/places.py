@@ -47,7 +47,7 @@ NOT_SLURMS = frozenset(
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
 # The service owns workspaces, accounts, nodes, images, quotas, queue and storage; experiments are names.
 _AZURES = {"workspaces", "accounts", "ownership", "own_nodes", "node_images", "own_quota", "storage"}
-_AZURES |= {"experiments", "node_commands", "setup_logs", "requeue", "node_deallocation"}
+_AZURES |= {"experiments", "empty_clusters", "node_commands", "setup_logs", "requeue", "node_deallocation"}
 # A log has what a process writes to both streams, without times, and with its secrets; it lies in the run.
 _AZURES |= {"separate_stderr", "write_times", "links_to_logs", "hidden_secrets", "sealed_logs"}
 _AZURES |= {"execution_log", "log_prefix", "worker_logs"}

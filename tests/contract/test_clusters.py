@@ -15,7 +15,7 @@ hasty = pytest.mark.place_options(core_quota=20, idle_s=0.5)
 
 
 def test_a_cluster_grows_and_shrinks(place: Place) -> None:
-    for count in (0, 3):
+    for count in (1, 3):
         place.scale(place.cluster, manual(count))
         place.has(place.cluster, idle=count)
 
@@ -37,6 +37,7 @@ def test_a_new_cluster_is_resizing_and_then_steady(place: Place) -> None:
     assert place.backend.show(made.id).allocation_state.value == "steady"
 
 
+@pytest.mark.needs("empty_clusters")
 def test_a_new_cluster_without_nodes_is_steady(place: Place) -> None:
     assert place.make_cluster(scale=manual(0)).allocation_state.value == "steady"
 
@@ -59,7 +60,7 @@ def test_a_new_cluster_without_nodes_is_steady(place: Place) -> None:
 def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place, asked, shown) -> None:
     image = {"virtualMachineConfiguration": {"imageReference": asked}} if asked else {}
     place.make_cluster(scale=manual(0), **image)
-    wire = place.backend.show(place.workspace.child(place.cluster.kind, "c")).spec.to_wire()["properties"]
+    wire = place.backend.show(place.workspace.child(place.cluster.kind, "more")).spec.to_wire()["properties"]
     assert tuple(wire["virtualMachineConfiguration"]["imageReference"].values()) == shown
     assert place.make_cluster(scale=manual(0), **image)  # the same again is the same
 
@@ -71,7 +72,7 @@ def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
         place.make_cluster(nodeSetup=task)
     assert caught.value.message.startswith("the cluster description has one problem")
     with pytest.raises(NotFoundError):
-        place.backend.show(place.cluster.workspace_id.child(place.cluster.kind, "c"))
+        place.backend.show(place.cluster.workspace_id.child(place.cluster.kind, "more"))
 
 
 def test_idle_nodes_go_before_running_ones(place: Place) -> None:

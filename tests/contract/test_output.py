@@ -301,7 +301,7 @@ def test_a_failed_setup_task_makes_the_node_unusable_with_the_reason(place: Plac
 @pytest.mark.needs("early_setup")
 def test_a_setup_task_gets_its_secrets_and_no_file_does(place: Place, tmp_path: Path) -> None:
     secrets = [{"name": "TOKEN", "value": "hush-hush"}]
-    cluster = place.make_cluster("c", nodeSetup=setup("test ${#TOKEN} -eq 9", secrets=secrets))
+    cluster = place.make_cluster("more", nodeSetup=setup("test ${#TOKEN} -eq 9", secrets=secrets))
     until(lambda: place.backend.show(cluster.id).node_states.idle_node_count == 1)
     assert not files_containing(tmp_path, "hush-hush")
 

@@ -83,6 +83,7 @@ def test_jobs_of_a_deleted_cluster_end_with_the_reason(place: Place) -> None:
         assert "was deleted" in place.wait(job).execution.errors[0].message
 
 
+@pytest.mark.needs("empty_clusters")
 def test_an_empty_cluster_keeps_jobs_until_it_grows(place: Place) -> None:
     place.scale(place.cluster, manual(0))
     job = place.start("echo ran", nodeCount=2)
