@@ -16,6 +16,7 @@ from pathlib import Path
 from batchai_magics.backends.base import NODE_COMMANDS, Backend, Chunk, CommandBytes
 from batchai_magics.backends.node import stack_dumps
 from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError
+from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.job_events import Standstill
 from batchai_magics.models.resources import JobResource, Node
 from batchai_magics.models.states import ExecutionState
@@ -39,7 +40,7 @@ def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
     nodes = backend.nodes(job.id)
     with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
         lines = chain.from_iterable(threads.map(partial(_of_node, backend, job), nodes))
-        return RankStacks.of_lines(job.id.name, lines)
+        return RankStacks.of_lines(job.id.name, lines, paths_of(job))
 
 
 def _of_node(backend: Backend, job: JobResource, node: Node) -> list[bytes]:

@@ -19,7 +19,7 @@ _IGNORED = re.compile(r"Exception ignored |Exception in thread ")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _UNREADABLE = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
 _LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<|/run_(?:cell|script|ranks)\.py$"
+    r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<|(?:^|/)run_(?:cell|script|ranks)\.py$"
 )
 _ERROR_WORDS = re.compile(
     r"error|fatal|fail|exception|cannot|can't|no such|not found|denied|abort|unrecogni[sz]ed", re.IGNORECASE

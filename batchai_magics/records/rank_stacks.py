@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import NamedTuple
 
-from batchai_magics.records.job_error import is_library
+from batchai_magics.records.job_error import NO_PATHS, SourcePaths, is_library
 from batchai_magics.untrusted_files import parse_json
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
@@ -59,9 +59,10 @@ class RankStacks:
     ranks: tuple[RankStack, ...]
 
     @classmethod
-    def of_lines(cls, job: str, lines: Iterable[str | bytes]) -> RankStacks:
-        """Reads the lines of `stack_dumps`."""
-        return cls(job, tuple(sorted(map(parse, lines), key=lambda rank: rank.rank)))
+    def of_lines(cls, job: str, lines: Iterable[str | bytes], paths: SourcePaths = NO_PATHS) -> RankStacks:
+        """Reads the lines of `stack_dumps`; paths in the job's copy become the user's own."""
+        ranks = (parse(line, paths) for line in lines)
+        return cls(job, tuple(sorted(ranks, key=lambda rank: rank.rank)))
 
     @cached_property
     def groups(self) -> tuple[tuple[RankStack, ...], ...]:
@@ -143,11 +144,11 @@ def duration_text(seconds: float) -> str:
     return f"{minutes:g} minute{'s' * (minutes != 1)}"
 
 
-def parse(line: str | bytes) -> RankStack:
+def parse(line: str | bytes, paths: SourcePaths = NO_PATHS) -> RankStack:
     """One line of `stack_dumps`."""
     told = parse_json(line)
-    stopped = bool(told.get("stopped"))
-    return RankStack(told["rank"], told["node"], frames_of(told["text"]), told["text"], stopped)
+    text = paths.shown_in(told["text"])
+    return RankStack(told["rank"], told["node"], frames_of(text), text, bool(told.get("stopped")))
 
 
 def frames_of(text: str) -> tuple[Frame, ...]:

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from batchai_magics.backends.node import stack_dumps, stack_hook
+from batchai_magics.records.job_error import SourcePaths
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks, frames_of, parse
 from tests.world import until
 
@@ -38,6 +39,17 @@ def test_the_frames_are_those_of_the_main_thread_without_what_started_it():
 def test_a_rank_is_where_its_own_code_is():
     told = parse(json.dumps({"rank": 3, "node": "n1", "text": TEXT}).encode())
     assert str(told.user_frame) == "step (train.py:20)"
+
+
+def test_paths_in_the_copy_of_a_job_are_the_users_own():
+    text = "Current thread 0x02 (most recent call first):\n"
+    text += '  File "/home/.batchai/scripts/default/train/ea4b/src/model.py", line 3 in forward\n'
+    text += '  File "/home/.batchai/scripts/default/train/ea4b/run_cell.py", line 9 in <module>\n'
+    line = json.dumps({"rank": 0, "node": "n0", "text": text})
+    told = RankStacks.of_lines("train", [line], SourcePaths(folder="ea4b"))
+    assert "src/model.py:3 in forward" in told.terminal_text
+    assert "ea4b" not in told.terminal_text
+    assert told.ranks[0].user_frame == Frame("src/model.py", 3, "forward")
 
 
 def test_the_rank_in_other_functions_differs():
