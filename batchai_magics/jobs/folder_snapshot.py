@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,8 @@ _ENVIRONMENT_FILES = ("/pyvenv.cfg", "/conda-meta/history")  # in the folder of 
 _LARGEST = 5  # files and folders that the error lists
 _OF_THE_SYSTEM = ("/boot", "/dev", "/etc", "/proc", "/sys")
 _MAX_PATH = 300  # characters of a text that may be a path
+_SHELL_SUFFIXES = (".bash", ".sh", ".zsh")
+_SHELL_SHEBANG = re.compile(rb"#![^\n]*\b(?:bash|dash|ksh|sh|zsh)\b")
 
 # Why a path stays behind.
 _OUTSIDE = "a link that leads outside"
@@ -53,6 +56,7 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
         near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
         hint = did_you_mean(file.name, near) or f"Looked in {folder}."
         raise UsageError(f"{path}: no such file", hint=hint)
+    _check_language(path, file)
     root = _project_of(file, folder.absolute())
     file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
     name = text_of(file.relative_to(root).as_posix())
@@ -62,6 +66,15 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
     left_out |= dict.fromkeys(_mentioned(files[name], file.parent, root, {*files, *left_out}), _MENTIONED)
     return ScriptFolder(root, name, files, left_out, taken.notes)
+
+
+def _check_language(path: Path, file: Path) -> None:
+    """Raises UsageError for a shell script."""
+    with file.open("rb") as opened:
+        is_shell = file.suffix in _SHELL_SUFFIXES or _SHELL_SHEBANG.match(opened.read(_MAX_PATH))
+    if is_shell:
+        hint = "Write what it starts: batchai run -- torchrun train.py. --prep takes shell commands."
+        raise UsageError(f"{path} is a shell script; a job runs Python", hint=hint)
 
 
 def read_module(module: str, folder: Path, settings: Settings | None = None) -> ScriptFolder:

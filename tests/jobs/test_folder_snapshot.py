@@ -336,3 +336,11 @@ def test_an_ignored_path_that_the_script_mentions_is_named(folder):
         f"not sent ({reason}): settings.py, data/big.bin; to send it: --upload settings.py"
     ]
     assert [*script.notes(["settings.py", "data/big.bin"])] == []
+
+
+@pytest.mark.parametrize(("name", "first"), [("train.sh", ""), ("train", "#!/usr/bin/env bash\n")])
+def test_a_shell_script_is_refused_with_what_to_write(folder, name, first):
+    (folder / name).write_text(f"{first}python train.py\n")
+    with pytest.raises(UsageError, match=f"{name} is a shell script") as caught:
+        read_script(Path(name), folder)
+    assert "batchai run -- torchrun train.py" in str(caught.value)
