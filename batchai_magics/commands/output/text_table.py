@@ -29,7 +29,8 @@ class Table:
         titles, cells = self.shown_titles, self.texts
         widths = [max(len(line[i]) for line in [titles, *cells]) for i in range(len(titles))]
         rule = [["-" * width for width in widths]] if has_rule else []
-        return "\n".join(_line(line, widths, self.numeric) for line in [titles, *rule, *cells])
+        numeric = self.numeric
+        return "\n".join(_line(line, widths, numeric) for line in [titles, *rule, *cells])
 
     @property
     def numeric(self) -> Sequence[bool]:
