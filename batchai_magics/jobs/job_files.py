@@ -117,7 +117,8 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
 
     Args:
         files: The files of a job.
-        path: A file or folder as listed, or what only one path ends with: `model.pt`, `figures`.
+        path: A file or folder as listed, or the end of its path: `model.pt`, `figures`. Of several, the one
+            with the fewest folders above it.
 
     Raises:
         NotFoundError: There is none, or there are several.
@@ -127,16 +128,26 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
     for names in (places, [f"{file.directory_id}/{file.path}" for file in files]):
         found = [pair for pair in zip(files, names, strict=True) if f"/{wanted}/" in f"/{pair[1]}/"]
         whole = [pair for pair in found if f"{pair[1]}/".startswith(f"{wanted}/")]
-        above = {f"/{name}/".partition(f"/{wanted}/")[0] for _, name in found}
-        if whole or len(above) == 1:
+        least = min((_depth(name, wanted) for _, name in found), default=0)
+        chosen = whole or [pair for pair in found if _depth(pair[1], wanted) == least]
+        if len({_above(name, wanted) for _, name in chosen}) == 1:
             base = wanted.rpartition("/")[2]
-            return [(file, base + _behind(name, wanted)) for file, name in whole or found]
+            return [(file, base + _behind(name, wanted)) for file, name in chosen]
     places = list(map(visible, places))
     several = [place for place in places if f"/{wanted}/" in f"/{place}/"]
     text = f"several files are called {visible(path)}" if several else f"there is no file {visible(path)}"
     near = did_you_mean(wanted, (*places, *(visible(file.name) for file in files)))
     hint = near if near and not several else f"Available: {', '.join((several or places)[:MAX_HINT_FILES])}."
     raise NotFoundError(text, code="FileNotFound", hint=hint)
+
+
+def _above(name: str, wanted: str) -> str:
+    """What precedes a part of a path: of `a/b/c` and `b`, `/a`."""
+    return f"/{name}/".partition(f"/{wanted}/")[0]
+
+
+def _depth(name: str, wanted: str) -> int:
+    return _above(name, wanted).count("/")
 
 
 def _behind(name: str, wanted: str) -> str:

@@ -78,6 +78,11 @@ def test_a_file_is_named_as_listed_or_by_an_end_that_no_other_has(path: str, cop
     assert [copy for _, copy in named_files(listed(*IN_ORDER), path)] == copies
 
 
+def test_of_several_files_of_a_name_the_one_that_is_least_deep_is_meant() -> None:
+    files = listed(("workdir", f"{NODES[0]}/old/run/model.pt"), ("workdir", f"{NODES[0]}/model.pt"))
+    assert [file.place for file, _ in named_files(files, "model.pt")] == ["workdir/node-1/model.pt"]
+
+
 @pytest.mark.parametrize(
     ("path", "message", "hint"),
     [
