@@ -84,3 +84,19 @@ def test_output_while_the_ranks_are_asked_makes_the_report_void(poller, clock, j
     has_printed.set()
     until(lambda: poller._found)
     assert poller.poll(job) == []
+
+
+def test_a_silent_job_whose_ranks_move_on_is_not_reported(clock, job, monkeypatch):
+    lines = iter(range(1000))
+
+    def moving(backend, job):
+        return RankStacks("it", (RankStack(0, "n0", (Frame("train.py", next(lines), "step"),)),))
+
+    monkeypatch.setattr(stack_collector, "stacks_of", moving)
+    monkeypatch.setattr(stack_collector, "SAMPLE_PAUSE_S", 0.0)
+    poller = StandstillPoller(None, MINUTE_S, clock=clock)
+    clock.now += MINUTE_S
+    assert poller.poll(job) == []
+    until(lambda: next(lines) >= 2)
+    until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
+    assert poller.poll(job) == []
