@@ -120,7 +120,7 @@ EXPIRED = NOTHING.replace(
     ("message", "code", "said"),
     [
         (NOTHING, "NoCredentials", "no credentials of Azure"),
-        (EXPIRED, "SignInRefused", "AADSTS700082: The token has expired."),
+        (EXPIRED, "SignInRefused", "AADSTS700082: The refresh token has expired."),
         ("Authentication failed: Unable to get authority", "SignInRefused", "Unable to get authority"),
         ("Authentication failed: Connection timed out", "EndpointUnreachable", "Connection timed out"),
     ],
