@@ -199,7 +199,8 @@ def _secrets(names: list[str] | None, env: Mapping[str, str]) -> dict[str, str]:
             raise UsageError(message, hint=hint)
         if name not in env:
             message = f"--secret {name}: there is no environment variable of that name"
-            hint = f"set it first: import os, getpass; os.environ[{name!r}] = getpass.getpass()"
+            in_notebook = f"import os, getpass; os.environ[{name!r}] = getpass.getpass()"
+            hint = f"set it first, in a shell: export {name}=…, or in a notebook: {in_notebook}"
             raise UsageError(message, hint=hint)
     return {name: env[name] for name in names or ()}
 

@@ -75,6 +75,12 @@ def is_launcher(words: Sequence[str]) -> bool:
     return starts or _launcher(words) is not None or _is_python(words)
 
 
+def unknown_launcher(word: str) -> UsageError:
+    """The error for a line that starts with another word; it lists the launchers."""
+    hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
+    return UsageError(f"{word}: no such file, and no launcher that is translated", hint=hint)
+
+
 def translate(
     words: Sequence[str], counts: JobCounts | None = None, folder: Path | None = None
 ) -> LauncherLine:
@@ -219,8 +225,7 @@ class _LineReader:
                 return LauncherLine(_named(rest[1:], launcher), tuple(rest[2:]), is_module=True)
         script = _named(rest, launcher)
         if not script.endswith((".py", ".ipynb")) and not (self._folder / script).expanduser().is_file():
-            hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
-            raise UsageError(f"{script}: no such file, and no launcher that is translated", hint=hint)
+            raise unknown_launcher(script)
         return LauncherLine(script, tuple(rest[1:]))
 
 

@@ -72,8 +72,9 @@ def test_a_secret_on_the_line_is_refused_without_repeating_it():
 
 
 def test_a_secret_that_is_not_there_is_named():
-    with pytest.raises(UsageError, match="--secret TOKEN: there is no environment variable"):
+    with pytest.raises(UsageError, match="--secret TOKEN: there is no environment variable") as caught:
         values("--secret", "TOKEN")
+    assert "in a shell: export TOKEN=…, or in a notebook: import os, getpass" in str(caught.value)
 
 
 def test_a_broken_pattern_is_named():

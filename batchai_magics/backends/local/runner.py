@@ -133,7 +133,7 @@ class LocalRunner:
 
         own, wanted = len(machine_devices.machine().gpus) // max(1, cluster.scale.maximum), request.gpu_count
         if wanted > own:
-            text = f"{wanted} GPUs of a node were requested, but a node of {cluster.name} has {own}"
+            text = f"--gpus {wanted}: a node of {cluster.name} has {own or 'no'} GPU{'s' * (own > 1)}"
             hint = "ask for fewer, or leave it out for whole nodes"
             raise SpecError([Problem("properties.batchaiGpus", text, hint)], what=request.what)
 

@@ -163,8 +163,8 @@ def too_many_nodes(count: int, cluster: ResourceId, maximum: int) -> SpecError:
     """A job asks for more nodes than its cluster can ever have."""
     from batchai_magics.models.job_spec import JobSpec
 
-    resize = f"%batchai cluster resize -n {cluster.name} -t {count}"
-    fix = f"ask for at most {maximum}, add --grow to the cell, or run `{resize}`"
+    resize = f"batchai cluster resize -n {cluster.name} -t {count}"
+    fix = f"ask for at most {maximum}, add --grow, or run `{resize}`"
     text = f"{count} nodes were requested, but cluster {cluster.name} has {maximum}"
     return SpecError([Problem("properties.nodeCount", text, fix)], what=JobSpec.what)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.cell import CellRequest, Notebook, parse
 from batchai_magics.cell.cell_options import cell_options
-from batchai_magics.cell.launcher_line import is_launcher
+from batchai_magics.cell.launcher_line import is_launcher, unknown_launcher
 from batchai_magics.cell.launchers import NAMES as LAUNCHERS
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.command_context import Context
@@ -241,6 +242,8 @@ def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
     if not is_module and is_launcher([*own.script, *own.stray]):
         text = f"a command such as {own.script[0]} comes after --"
         parts = [*own.typed, "--", *own.script, *own.stray, *after]
+    elif not is_module and PurePath(own.script[0]).suffix == "" and shutil.which(own.script[0]):
+        return unknown_launcher(own.script[0])
     else:
         text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
         script = () if is_module else own.script

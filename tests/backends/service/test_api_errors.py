@@ -63,8 +63,8 @@ def test_too_many_nodes_are_told_with_what_would_help():
     (problem,) = error.problems
     assert (problem.path, error.what) == ("properties.nodeCount", "the job description")
     assert problem.message == "3 nodes were requested, but cluster c has 2"
-    resize = "%batchai cluster resize -n c -t 3"
-    assert problem.fix == f"ask for at most 2, add --grow to the cell, or run `{resize}`"
+    resize = "batchai cluster resize -n c -t 3"
+    assert problem.fix == f"ask for at most 2, add --grow, or run `{resize}`"
 
 
 SHARE = "share 's' cannot be written"

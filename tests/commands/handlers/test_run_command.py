@@ -65,6 +65,12 @@ def test_a_misspelt_option_behind_the_script_suggests_the_right_one():
     assert "batchai run train.py -- --nods 2" in caught.value.hint
 
 
+def test_a_shell_in_place_of_a_script_gets_the_list_of_launchers():
+    with pytest.raises(UsageError, match="bash: no such file, and no launcher") as caught:
+        read_line(["bash", "train.sh"], run_options())
+    assert "torchrun" in caught.value.hint
+
+
 def test_a_launcher_comes_after_two_dashes():
     line = read_line(["--nodes", "2", "--", "torchrun", "t.py"], run_options())
     assert (line.options, line.command) == (("--nodes=2",), ("torchrun", "t.py"))

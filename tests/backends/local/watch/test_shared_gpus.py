@@ -120,7 +120,7 @@ def test_a_shared_node_is_listed_once_and_each_job_has_it(shared: Still) -> None
 
 
 def test_more_gpus_than_a_node_has_are_refused(shared: Still) -> None:
-    with pytest.raises(SpecError, match="3 GPUs of a node were requested, but a node of c has 2"):
+    with pytest.raises(SpecError, match="--gpus 3: a node of c has 2 GPUs"):
         shared.job("a", batchaiGpus=3)
 
 
