@@ -26,7 +26,9 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     context.backend.terminate(job.id, now=is_again)
     if is_again:
         return ValueWithNotes(None, (f"Killing {job.id.name}.",))
-    return ValueWithNotes(None, (f"Cancelling {job.id.name}; again, to kill it before it has saved.",))
+    is_running = isinstance(job, JobResource) and job.is_running
+    more = "; again, to kill it before it has saved" if is_running else ""
+    return ValueWithNotes(None, (f"Cancelling {job.id.name}{more}.",))
 
 
 def active(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -148,6 +148,11 @@ def test_a_cancelled_job_ends(do, running):
     assert do("cancel endless").notes == ("endless has already ended (cancelled).",)
 
 
+def test_a_job_that_has_not_started_has_nothing_to_save(do, job_file, running):
+    do(f"job create -n waits -f {job_file('true')}")
+    assert do("cancel waits").notes == ("Cancelling waits.",)
+
+
 def test_a_job_that_saves_says_so_until_it_is_cancelled_again(do, job_file):
     command = "trap '' TERM; echo up; while true; do sleep 1; done"
     job = do(f"job create -n stubborn --grace 1h -f {job_file(command)}").value
