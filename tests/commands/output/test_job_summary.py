@@ -52,6 +52,13 @@ def test_times_are_seconds_and_labels_are_there() -> None:
     assert (shown["parameters"], shown["tags"], shown["note"]) == ({"lr": 0.1}, ["good"], "try 3")
 
 
+def test_a_running_job_that_may_hang_has_its_warnings(tmp_path: Path) -> None:
+    backend = backend_with(tmp_path, "")
+    backend.job = resource(ExecutionState.RUNNING)
+    (warning,) = summary_of(Job(backend, backend.job.id))["warnings"]
+    assert warning.startswith("Nothing was printed for ")
+
+
 def test_the_headline_metric_has_its_best(tmp_path: Path) -> None:
     backend = backend_with(tmp_path, "step 1 loss 0.25\nstep 2 loss 0.5\n")
     expected = {"name": "loss", "value": 0.5, "step": 2, "best": 0.25, "best_step": 1}
