@@ -1,4 +1,4 @@
-"""Signs that a running job hangs: it prints nothing, or has printed a traceback and goes on."""
+"""Signs that a running job hangs: it is silent and idle, or has printed a traceback and goes on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import time
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.base.failure_logs import last_output
+from batchai_magics.errors import BatchAIError
 from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.metrics.runs import resource_usage
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import RaisedError, SourcePaths, elapsed_text, raised_in
@@ -25,14 +27,28 @@ def hang_signs(
     """
     if not job.is_running or job.execution is None:
         return ()
-    silent_s = (time.time() if now is None else now) - _last_write(backend, job)
+    now = time.time() if now is None else now
+    silent_s = now - _last_write(backend, job)
     signs = []
-    if limit_s and silent_s >= limit_s:
+    if limit_s and silent_s >= limit_s and is_idle(backend, job, silent_s=silent_s, now=now):
         ask = f"`batchai stacks {job.id.name}` shows where each rank is"
-        signs.append(f"Nothing was printed for {elapsed_text(silent_s)}: {ask}.")
+        signs.append(f"Nothing was printed for {elapsed_text(silent_s)}, and the processors are idle: {ask}.")
     if raised := _raised(backend, job):
         signs.append(traceback_sign(raised, paths_of(job)))
     return tuple(signs)
+
+
+def is_idle(backend: Backend, job: JobResource, *, silent_s: float, now: float) -> bool:
+    """Whether the processors of a job that prints nothing are idle; False if that is not known."""
+    telemetry = backend.telemetry
+    if telemetry is None:
+        return False
+    try:
+        return resource_usage.is_idle(
+            lambda after: telemetry.read(job.id, after=after), silent_s=silent_s, now=now
+        )
+    except BatchAIError:  # it has ended and is deleted
+        return False
 
 
 def traceback_sign(raised: RaisedError, paths: SourcePaths) -> str:

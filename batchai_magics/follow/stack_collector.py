@@ -16,13 +16,13 @@ from pathlib import Path
 from batchai_magics.backends.base import NODE_COMMANDS, Backend, Chunk, CommandBytes
 from batchai_magics.backends.node import stack_dumps
 from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError
+from batchai_magics.follow.hang_signs import is_idle
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.job_events import Standstill
 from batchai_magics.models.resources import JobResource, Node
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.records.rank_stacks import RankStacks
+from batchai_magics.records.rank_stacks import RankStacks, standstill_finding
 
-SAMPLE_PAUSE_S = 2.0  # between two samples of the stacks: a rank that is elsewhere then does not hang
 MAX_NODES = 32  # whose ranks are asked without a request
 _CONCURRENT = 16
 
@@ -65,8 +65,8 @@ def _command(guid: str, node: Node) -> str:
 class StandstillPoller:
     """Notices that a running job has printed nothing for a while, and asks its ranks where they are.
 
-    A job whose ranks are elsewhere a moment later works: nothing is reported. It reports so once, until the
-    job prints again. The ranks are asked in a thread, which takes seconds.
+    It reports so once, until the job prints again; of a job that works, nothing. The ranks are asked in a
+    thread, which takes seconds.
 
     Args:
         backend: The backend of the job.
@@ -96,15 +96,18 @@ class StandstillPoller:
         return [each for each in found if each.since == since]
 
     def _collect(self, job: JobResource, since: float) -> None:
+        now = self._clock()
+        idle = is_idle(self._backend, job, silent_s=now - since, now=now)
+        finding = standstill_finding(partial(self._sample, job), is_idle=idle)
+        if finding is None:
+            self._checked_at, self._is_reported = self._clock(), False
+        else:
+            self._found.append(Standstill(job.id, since, self._limit_s, finding))
+
+    def _sample(self, job: JobResource) -> RankStacks:
         try:
-            is_small = job.spec.node_count <= MAX_NODES
-            first = stacks_of(self._backend, job) if is_small else None
-            if first and first.finding:
-                time.sleep(SAMPLE_PAUSE_S)
-                if stacks_of(self._backend, job).places != first.places:  # it works, and prints nothing
-                    self._checked_at, self._is_reported = self._clock(), False
-                    return
-            finding = first.finding if first else ""
+            if job.spec.node_count <= MAX_NODES:
+                return stacks_of(self._backend, job)
         except BatchAIError:  # it has ended, or the backend runs no commands on nodes
-            finding = ""
-        self._found.append(Standstill(job.id, since, self._limit_s, finding))
+            pass
+        return RankStacks(job.id.name, ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from batchai_magics.untrusted_files import parse_json
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
 _CURRENT = "Current thread"
+SAMPLE_PAUSE_S = 2.0  # between two samples: a rank that is elsewhere then does not hang
 # what starts a job's script, and is of no interest
 _LAUNCHERS = ("run_script.py", "run_ranks.py")
 
@@ -142,6 +144,21 @@ def duration_text(seconds: float) -> str:
         return f"{seconds:g} s"
     minutes = seconds / 60
     return f"{minutes:g} minute{'s' * (minutes != 1)}"
+
+
+def standstill_finding(sample: Callable[[], RankStacks], *, is_idle: bool) -> str | None:
+    """Where the ranks of a job that prints nothing are, empty if that is not known; None if the job works.
+
+    It works unless its processors are idle or its ranks are in the same places in two samples. `sample` asks
+    them, and gives no ranks if they cannot be asked.
+    """
+    stacks = sample()
+    if is_idle:
+        return stacks.finding
+    if not stacks.finding:
+        return None
+    time.sleep(SAMPLE_PAUSE_S)
+    return stacks.finding if sample().places == stacks.places else None
 
 
 def parse(line: str | bytes, paths: SourcePaths = NO_PATHS) -> RankStack:

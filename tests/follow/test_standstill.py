@@ -4,10 +4,12 @@ import threading
 
 import pytest
 
-from batchai_magics.backends.base import Chunk, WriteTime
+from batchai_magics.backends.base import BackendDefaults, Chunk, WriteTime
+from batchai_magics.errors import CapabilityError
 from batchai_magics.follow import stack_collector
 from batchai_magics.follow.stack_collector import StandstillPoller
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records import rank_stacks
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks
 from tests.patience import PATIENCE_S
 from tests.widgets.scripted_job import resource
@@ -41,7 +43,7 @@ def poller(clock, monkeypatch):
     """A poller whose job has a rank in `step`; its limit is a minute."""
     ranks = RankStacks("it", (RankStack(0, "n0", (Frame("train.py", 7, "step"),)),))
     monkeypatch.setattr(stack_collector, "stacks_of", lambda backend, job: ranks)
-    return StandstillPoller(None, MINUTE_S, clock=clock)
+    return StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
 
 
 def test_it_is_reported_once_with_the_place_of_the_ranks(poller, clock, job):
@@ -93,10 +95,27 @@ def test_a_silent_job_whose_ranks_move_on_is_not_reported(clock, job, monkeypatc
         return RankStacks("it", (RankStack(0, "n0", (Frame("train.py", next(lines), "step"),)),))
 
     monkeypatch.setattr(stack_collector, "stacks_of", moving)
-    monkeypatch.setattr(stack_collector, "SAMPLE_PAUSE_S", 0.0)
-    poller = StandstillPoller(None, MINUTE_S, clock=clock)
+    monkeypatch.setattr(rank_stacks, "SAMPLE_PAUSE_S", 0.0)
+    poller = StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
     clock.now += MINUTE_S
     assert poller.poll(job) == []
     until(lambda: next(lines) >= 2)
     until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
+    assert poller.poll(job) == []
+
+
+def test_a_silent_job_whose_ranks_cannot_be_asked_is_not_reported(clock, job, monkeypatch):
+    asked = threading.Semaphore(0)
+
+    def refuse(backend, job):
+        asked.release()
+        raise CapabilityError("no commands on nodes")
+
+    monkeypatch.setattr(stack_collector, "stacks_of", refuse)
+    poller = StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
+    for _ in range(2):  # it is looked at again after as long a time
+        clock.now += MINUTE_S
+        assert poller.poll(job) == []
+        assert asked.acquire(timeout=PATIENCE_S)
+        until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
     assert poller.poll(job) == []

@@ -8,7 +8,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.folders import entries, file_repository, logged_parameters, mounts, run_output
+from batchai_magics.backends.folders import (
+    entries,
+    file_repository,
+    logged_parameters,
+    mounts,
+    run_output,
+    telemetry_files,
+)
 from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_output import Logs
@@ -143,7 +150,7 @@ class HomeDirectory:
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:
         """The samples of a run taken after the time `after`."""
-        return run_output.read_telemetry(self._layout.job(guid).telemetry, after)
+        return telemetry_files.read_telemetry(self._layout.job(guid).telemetry, after)
 
     def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""

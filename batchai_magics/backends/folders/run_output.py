@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import stat
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from io import BufferedReader, FileIO
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.backends.folders import entries
@@ -23,9 +20,8 @@ from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile
-from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
 from batchai_magics.records.record_files import MAX_BYTES, PART
-from batchai_magics.untrusted_files import NotRegularError, open_file, parse_json, read_start
+from batchai_magics.untrusted_files import NotRegularError, open_file, read_start
 
 HEAD_BYTES = 256
 
@@ -202,63 +198,3 @@ def _expanded(folder: Path, name: str, *, parts: bool = False) -> Iterator[str]:
     with contextlib.suppress(*_MISSING):
         found = (entry.name for entry in path.iterdir() if entry.name.endswith(PART) == parts)
         yield from sorted(f"{name}{each}" for each in islice(found, MAX_FILES))
-
-
-VERSION = 1
-MAX_TELEMETRY_BYTES = 64 << 20  # of the samples of a file
-MAX_LINE_BYTES = 1 << 20
-SCAN_BYTES = 1 << 14  # ranges up to this size are read, not searched
-
-
-def read_telemetry(folder: Path, after: float) -> TelemetryRecord:
-    """All samples taken after the time `after`, in seconds since 1970."""
-    nodes: dict[int, str] = {}
-    notes: list[str] = []
-    samples: list[Sample] = []
-    for file in sorted(folder.glob("*.jsonl")):
-        try:
-            head, found = _read_samples(file, after)
-            nodes |= {int(rank): str(node) for rank, node in head.get("nodes", {}).items()}
-            new_notes = list(map(str, head.get("notes", ())))
-        except (OSError, ValueError, TypeError, AttributeError) as error:  # the job has replaced it
-            new_notes, found = [f"{file.name} cannot be read: {error}"], []
-        notes += [note for note in new_notes if note not in notes]
-        samples += found
-    return TelemetryRecord(nodes, tuple(sorted(samples, key=lambda sample: sample.time)), tuple(notes))
-
-
-def _read_samples(file: Path, after: float) -> tuple[dict[str, Any], list[Sample]]:
-    with BufferedReader(cast("FileIO", open_file(file))) as stream:
-        head = _json(stream.readline(MAX_LINE_BYTES))
-        if head.get("version") != VERSION:
-            return {}, []
-        machine, last = str(head.get("machine", "")), stream.seek(_offset_before(stream, after))
-        last += MAX_TELEMETRY_BYTES
-        lines = iter(lambda: stream.readline(MAX_LINE_BYTES) if stream.tell() < last else b"", b"")
-        samples = [sample for line in lines if (sample := Sample.of_line(line, machine))]
-    return head, [sample for sample in samples if sample.time > after]
-
-
-def _offset_before(stream: IO[bytes], after: float) -> int:
-    """An offset shortly before the first line later than `after`, found by bisection."""
-    first = stream.tell()
-    last = stream.seek(0, os.SEEK_END)
-    while last - first > SCAN_BYTES:
-        middle = (first + last) // 2
-        stream.seek(middle)
-        stream.readline(MAX_LINE_BYTES)
-        time = _json(stream.readline(MAX_LINE_BYTES)).get("t")
-        if not isinstance(time, int | float) or time > after:
-            last = middle
-        else:
-            first = middle
-    return first
-
-
-def _json(line: bytes) -> dict[str, Any]:
-    """The JSON object in a line; empty if it is not a complete object."""
-    try:
-        value = parse_json(line)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

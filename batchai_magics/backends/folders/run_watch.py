@@ -24,6 +24,7 @@ from batchai_magics.backends.folders.outbox import (
 )
 from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.folders.run_measures import RunMeasures
+from batchai_magics.backends.folders.telemetry_files import read_telemetry
 from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
@@ -31,6 +32,7 @@ from batchai_magics.backends.service.log_records import MetricPoints, PrintedNum
 from batchai_magics.launch.plan import TRAINER_LOG, UNREADABLE, LogFile, Plan, ProcessExit
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.record import Record, ValueRecord
+from batchai_magics.metrics.runs.resource_usage import is_idle
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
@@ -38,7 +40,7 @@ from batchai_magics.models.runs.scalar_export import ExportedRun
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
-from batchai_magics.records.rank_stacks import RankStacks, duration_text
+from batchai_magics.records.rank_stacks import RankStacks, duration_text, standstill_finding
 from batchai_magics.untrusted_files import open_file, parse_json
 
 BLOCK_BYTES = 1 << 20
@@ -85,7 +87,7 @@ class RunWatch:
         self._headline = HeadlineFile(job.records / record_files.HEADLINE, request.headline)
         self._notifier = _Notifier(job, by)
         self._standstill = _Standstill(request.stalled_s)
-        self._finding = partial(_finding, job.root.name, collect)
+        self._job, self._sample = job, partial(_stacks, job.root.name, collect)
         self._failures = _Failures(plan) if self._notifier.is_used else None
         self._is_stopped, self._unreadable = False, list[str]()
 
@@ -131,7 +133,7 @@ class RunWatch:
     def _notify(self, size_bytes: int, now_s: float, *, is_last: bool) -> None:
         """Notifies users of a standstill, and of the first failure unless the job is to end anyway."""
         if number := self._standstill.count_at(size_bytes, now_s):
-            self._notifier.send_standstill(self._standstill.reason, self._finding, number=number)
+            self._notifier.send_standstill(self._standstill.reason, self._standstill_finding, number=number)
         failed = (
             self._failures.first(now_s, is_last=is_last) if self._failures and not self._is_stopped else None
         )
@@ -139,6 +141,15 @@ class RunWatch:
             self._failures = None
             self._headline.write()
             self._notifier.send_failure(failed)
+
+    def _standstill_finding(self) -> str | None:
+        """Where the ranks of the silent run are, empty if that is not known; None if it works."""
+        read, limit_s = partial(read_telemetry, self._job.telemetry), self._standstill.limit_s
+        is_still = is_idle(read, silent_s=limit_s, now=time.time())
+        found = standstill_finding(self._sample, is_idle=is_still)
+        if found is None:
+            self._standstill.check_again()
+        return found
 
     def _take(self, records: Sequence[Record], now_s: float) -> None:
         self._stopping.add(records, now_s)
@@ -157,12 +168,12 @@ def _unreadable_in(data: bytes) -> Iterator[str]:
                 yield reason
 
 
-def _finding(guid: str, collect: StackCollector) -> str:
-    """Where the ranks of a run are, in a sentence without its period; empty if that is not known."""
+def _stacks(guid: str, collect: StackCollector) -> RankStacks:
+    """The stacks of a run's ranks; none if they cannot be asked."""
     try:
-        return RankStacks.of_lines("", collect(guid)).finding.rstrip(".")
+        return RankStacks.of_lines("", collect(guid))
     except (OSError, ValueError):
-        return ""
+        return RankStacks("", ())
 
 
 def _without_rank(record: Record) -> Record:
@@ -213,19 +224,23 @@ class _Standstill:
     """Notices that a run has printed nothing for a while, once until it prints again."""
 
     def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s or math.inf
+        self.limit_s = limit_s or math.inf
         self._size_bytes, self._since_s = -1, 0.0
         self._count, self._is_told = 0, False
-        self.reason = f"it has printed nothing for {duration_text(self._limit_s)}"
+        self.reason = f"it has printed nothing for {duration_text(self.limit_s)}"
 
     def count_at(self, size_bytes: int, now_s: float) -> int:
         """Takes the size of all logs at a time; the number of a new standstill, else 0."""
         if size_bytes != self._size_bytes:
             self._size_bytes, self._since_s, self._is_told = size_bytes, now_s, False
-        elif not self._is_told and now_s - self._since_s >= self._limit_s:
+        elif not self._is_told and now_s - self._since_s >= self.limit_s:
             self._is_told, self._count = True, self._count + 1
             return self._count
         return 0
+
+    def check_again(self) -> None:
+        """Takes the run for one that works; it is looked at again after as long a time."""
+        self._since_s, self._is_told = self._since_s + self.limit_s, False
 
 
 class _Failures:
@@ -262,13 +277,15 @@ class _Notifier:
         if self.is_used:
             self._put(running_notification(self._job, kind, number, reason))
 
-    def send_standstill(self, reason: str, finding: Callable[[], str], *, number: int) -> None:
-        """Sends why the run makes no progress, with what is found out in a thread: where its ranks are."""
+    def send_standstill(self, reason: str, finding: Callable[[], str | None], *, number: int) -> None:
+        """Sends that the run makes no progress, if a thread finds that out, with where its ranks are."""
         if not self.is_used:
             return
 
         def send() -> None:
-            self.send(NotificationKind.STALLED, ". ".join(filter(None, (reason, finding()))), number=number)
+            if (found := finding()) is not None:
+                text = ". ".join(filter(None, (reason, found.rstrip("."))))
+                self.send(NotificationKind.STALLED, text, number=number)
 
         self._start(send)
 

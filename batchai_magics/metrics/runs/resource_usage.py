@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING
 
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
@@ -19,6 +20,8 @@ _NONE = math.nan
 _IDLE, _IDLE_PERCENT = 0.7, 50.0  # relative to the others' CPU use; percent of one core
 _CROWDED = 25.0  # percent of its time
 _PAGING = 20.0  # pages per second
+_STANDING_PERCENT = 10.0  # of a core or GPU; below it nothing is computed
+_RECENT_S, _MEAN_S = 300.0, 60.0  # how old samples may be that say so, and over how long the mean is taken
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,38 @@ def frame(record: TelemetryRecord) -> pandas.DataFrame:
     table |= {name: pd.Series(columns.pop(name), dtype="Int64") for name in ("rank", "gpu")}
     return pd.DataFrame(
         {**table, **{name: pd.Series(each, dtype="float64") for name, each in columns.items()}}
+    )
+
+
+def is_idle(read: Callable[[float], TelemetryRecord], *, silent_s: float, now: float) -> bool:
+    """Whether all ranks and GPUs of a run that prints nothing are idle; False if that is not known.
+
+    Args:
+        read: Reads the samples that were taken after a time.
+        silent_s: How long the run has printed nothing.
+        now: The current time in seconds since 1970.
+    """
+    record = read(now - min(silent_s, _RECENT_S))
+    rows = [row for row in UsageRates().rows(record) if row.gpu is not None or _has_rate(row)]
+    known = {row.node for row in rows if row.rank is not None}
+    if record.notes or not known or not known.issuperset(record.nodes.values()):
+        return False
+    uses: dict[tuple[str, int | None, int | None], list[ResourceUsage]] = defaultdict(list)
+    for row in rows:
+        uses[row.node, row.rank, row.gpu].append(row)
+    return all(_recent_percent(each) < _STANDING_PERCENT for each in uses.values())
+
+
+def _has_rate(row: ResourceUsage) -> bool:
+    """Whether the CPU use of a rank is known; that of another user's processes is not."""
+    return row.cpu_percent >= 0 and row.processes > 0
+
+
+def _recent_percent(rows: Sequence[ResourceUsage]) -> float:
+    """The mean use of a rank's cores with its wait for one, or of a GPU; NaN if it is not known."""
+    recent = (row for row in rows if row.time >= rows[-1].time - _MEAN_S)
+    return fmean(
+        row.cpu_percent + row.core_wait_percent if row.gpu is None else row.gpu_percent for row in recent
     )
 
 

@@ -1,6 +1,7 @@
 """Samples become rates, a table, and the reason why a rank is slow."""
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -8,14 +9,15 @@ from batchai_magics.metrics.runs.resource_usage import (
     SlownessCause,
     UsageRates,
     frame,
+    is_idle,
     mean_usage,
     reason_for,
 )
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 
 
-def use(rank, *, cpu_s=0.0, memory=100, core_wait_s=0.0, faults=0):
-    return RankUse(rank, cpu_s, memory, 0, 0, core_wait_s, faults, 1)
+def use(rank, *, cpu_s=0.0, memory=100, core_wait_s=0.0, faults=0, processes=1):
+    return RankUse(rank, cpu_s, memory, 0, 0, core_wait_s, faults, processes)
 
 
 def record(*samples):
@@ -99,3 +101,40 @@ def test_where_all_lack_cores_the_slow_one_does_not_wait_for_data():
 def test_a_rank_of_which_nothing_is_known_has_none():
     assert reason_for(mean_usage(growing(cpu_s=1.0)), 7) is None
     assert reason_for({}, 0) is None
+
+
+class TestIdle:
+    """Whether a run that prints nothing is idle, of its samples."""
+
+    @staticmethod
+    def of(*ranks, nodes=("n0", "n1"), gpu=None, notes=()):
+        """Of ranks that grow at these rates a second; a GPU that is used at a percentage."""
+        gpus = () if gpu is None else (GpuUse(0, gpu, 5),)
+
+        def sample(time):
+            grown = [{key: rate * time for key, rate in each.items()} for each in ranks]
+            uses = tuple(use(rank, **each) for rank, each in enumerate(grown))
+            return Sample(float(time), "m", uses, MachineUse(), gpus)
+
+        samples = tuple(map(sample, range(600)))
+        record = TelemetryRecord(dict(enumerate(nodes)), samples, notes)
+        return is_idle(
+            lambda after: replace(record, samples=tuple(each for each in samples if each.time > after)),
+            silent_s=400.0,
+            now=600.0,
+        )
+
+    def test_ranks_that_wait_are(self):
+        assert self.of({}, {"cpu_s": 0.01})
+        assert self.of({}, {}, gpu=0)
+
+    def test_a_rank_that_computes_or_waits_for_a_core_or_a_gpu_makes_it_busy(self):
+        assert not self.of({}, {"cpu_s": 0.5})
+        assert not self.of({}, {"core_wait_s": 0.5})
+        assert not self.of({}, {}, gpu=90)
+
+    def test_what_is_not_known_is_not_idle(self):
+        assert not self.of({})  # no samples of the other node
+        assert not self.of({}, {"processes": 0})  # they are another user's
+        assert not self.of({}, {}, notes=("what processes in containers use is not known",))
+        assert not is_idle(lambda after: TelemetryRecord({}), silent_s=400.0, now=600.0)

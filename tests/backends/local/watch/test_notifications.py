@@ -226,6 +226,24 @@ def test_a_job_that_prints_nothing_for_a_while_is_reported_once(
     assert [body["kind"] for body in webhook.received] == ["stalled", "ended"]
 
 
+def test_a_silent_job_that_computes_is_not_reported(
+    world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = WatchRequest.to_json
+    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=2.0)))
+    script = """
+import time
+print("begin", flush=True)
+line = 0
+while time.process_time() < 7:  # no two samples of its stack are alike
+    line += 1
+    exec(compile("\\n" * line + "for _ in range(10**6): pass", "work.py", "exec"))
+"""
+    world.run(f"r --notify {webhook.url}", script)
+    until(lambda: sent(world))
+    assert [body["kind"] for body in webhook.received] == ["ended"]
+
+
 @pytest.mark.skipif(not find_spec("apprise"), reason="apprise is not installed")
 def test_any_other_url_is_delivered_by_apprise(world: World, webhook: Webhook) -> None:
     world.run(f"r --notify {webhook.url.replace('http://', 'json://')}")
