@@ -11,7 +11,7 @@ from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.metrics.runs import resource_usage
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
-from batchai_magics.records.job_error import RaisedError, SourcePaths, elapsed_text, raised_in
+from batchai_magics.records.job_error import RaisedError, elapsed_text, raised_in, traceback_sign
 
 
 def hang_signs(
@@ -49,11 +49,6 @@ def is_idle(backend: Backend, job: JobResource, *, silent_s: float, now: float) 
         )
     except BatchAIError:  # it has ended and is deleted
         return False
-
-
-def traceback_sign(raised: RaisedError, paths: SourcePaths) -> str:
-    """That a job goes on although an exception was printed."""
-    return f"stderr has a traceback, and the job goes on: {paths.place(raised)}: {raised.exception}"
 
 
 def _last_write(backend: Backend, job: JobResource) -> float:

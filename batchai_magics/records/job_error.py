@@ -12,9 +12,8 @@ MAX_TEXT = 300  # characters of an exception, a reason or a line
 FIRST_LINE = 2  # of the script in its cell; the magic line is line 1
 MAX_LINES, MAX_HINTS = 12, 2
 
-_START = re.compile(
-    r"^(?P<prefix>.*?)(?:Exception Group |Original )?Traceback \(most recent call last\):\s*$"
-)
+TRACEBACK = "Traceback (most recent call last):"
+_START = re.compile(rf"^(?P<prefix>.*?)(?:Exception Group |Original )?{re.escape(TRACEBACK)}\s*$")
 _IGNORED = re.compile(r"Exception ignored |Exception in thread ")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _UNREADABLE = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
@@ -119,6 +118,11 @@ class SourcePaths(NamedTuple):
 
 
 NO_PATHS = SourcePaths()
+
+
+def traceback_sign(raised: RaisedError, paths: SourcePaths) -> str:
+    """That a job goes on although an exception was printed."""
+    return f"stderr has a traceback, and the job goes on: {paths.place(raised)}: {raised.exception}"
 
 
 class LastOutput(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.folders.run_error import process_error
+from batchai_magics.backends.folders.run_error import last_output, process_error
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan, ProcessExit
@@ -33,7 +33,7 @@ from batchai_magics.models.runs.notifications import (
 )
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records import record_files
-from batchai_magics.records.job_error import SourcePaths
+from batchai_magics.records.job_error import SourcePaths, raised_in, traceback_sign
 from batchai_magics.untrusted_files import read_json, read_text
 
 RETRIES_S = (0.0, 1.0, 5.0, 25.0, 60.0)  # the pauses before the attempts of one sender
@@ -248,6 +248,14 @@ def failure_notification(job: JobLayout, rank: ProcessExit) -> Notification:
     return made._replace(first_failure=_first_failure(job, [rank]))
 
 
+def traceback_notification(job: JobLayout) -> Notification | None:
+    """The notification that a run goes on although stderr has a traceback; None if it has none at its end."""
+    request = watch_request(job) or WatchRequest(job.root.name, "")
+    raised = raised_in(last_output(Plan.read(str(job.plan)).output.stderr).lines)
+    reason = traceback_sign(raised, _paths_of(job, request)) if raised else ""
+    return running_notification(job, NotificationKind.TRACEBACK, 1, reason) if reason else None
+
+
 def ended_notification(job: JobLayout, end: RunEnd) -> Notification:
     """The notification that a run has ended."""
     outcome = end.outcome
@@ -271,13 +279,16 @@ def _first_failure(job: JobLayout, ranks: Sequence[ProcessExit]) -> dict[str, An
         return failure
     try:
         first = next(rank for rank in ranks if rank.rank == failure["rank"])
-        paths = SourcePaths(request.source_folder, job.root.name, request.script)
-        error = process_error(Plan.read(str(job.plan)), first, paths)
+        error = process_error(Plan.read(str(job.plan)), first, _paths_of(job, request))
     except (OSError, ValueError):  # its Plan is gone: the failure is told all the same
         return failure
     lines = list(error.lines) if request.has_lines else []
     told: dict[str, Any] = {"place": error.place, "exception": error.exception, "lines": lines}
     return {**failure, **{name: value for name, value in told.items() if value}}
+
+
+def _paths_of(job: JobLayout, request: WatchRequest) -> SourcePaths:
+    return SourcePaths(request.source_folder, job.root.name, request.script)
 
 
 def running_notification(job: JobLayout, kind: NotificationKind, number: int, reason: str) -> Notification:

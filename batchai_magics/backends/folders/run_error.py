@@ -26,10 +26,11 @@ def process_error(plan: Plan, process: ProcessExit, paths: SourcePaths) -> JobEr
     """Why a process failed, of its last output; secrets are asterisks."""
     failed = FailedProcess(process.rank, process.node, process.exit_code or 0)
     logs = (plan.output.stderr, plan.output.stdout)
-    return error_of_process(failed, [_last_output(log, process.rank) for log in logs], paths).bounded()
+    return error_of_process(failed, [last_output(log, process.rank) for log in logs], paths).bounded()
 
 
-def _last_output(log: LogFile, rank: int) -> LastOutput:
+def last_output(log: LogFile, rank: int | None = None) -> LastOutput:
+    """The last lines of a log, or those of one rank; secrets are asterisks."""
     name = Path(log.path).name
     with contextlib.suppress(OSError):  # it is missing, or no regular file
         lines = lines_at_end(_tail_of(log, rank), MAX_LINES)
@@ -38,8 +39,8 @@ def _last_output(log: LogFile, rank: int) -> LastOutput:
     return LastOutput(name)
 
 
-def _tail_of(log: LogFile, rank: int) -> bytes:
-    """What the rank wrote near the end of a log, without secrets."""
+def _tail_of(log: LogFile, rank: int | None) -> bytes:
+    """What the rank, or any, wrote near the end of a log, without secrets."""
     with open_file(log.path) as file:
         end = file.seek(0, 2)
         start = file.seek(max(0, end - TAIL_BYTES))
@@ -47,7 +48,7 @@ def _tail_of(log: LogFile, rank: int) -> bytes:
     end = start + len(data)
     for first, last in output_records.secrets(Path(log.hidden), start, end) if log.hidden else ():
         data[first - start : last - start] = b"*" * (last - first)
-    if not log.spans:
+    if rank is None or not log.spans:
         return bytes(data)
     spans = output_records.writers(Path(log.spans), start, end)
     return b"".join(data[span.start - start : span.end - start] for span in spans if span.rank == rank)

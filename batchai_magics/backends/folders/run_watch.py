@@ -20,6 +20,7 @@ from batchai_magics.backends.folders.outbox import (
     Sender,
     failure_notification,
     running_notification,
+    traceback_notification,
     watch_request,
 )
 from batchai_magics.backends.folders.run_end import StopIfRequest
@@ -40,12 +41,14 @@ from batchai_magics.models.runs.scalar_export import ExportedRun
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
+from batchai_magics.records.job_error import TRACEBACK
 from batchai_magics.records.rank_stacks import RankStacks, duration_text, standstill_finding
 from batchai_magics.untrusted_files import open_file, parse_json
 
 BLOCK_BYTES = 1 << 20
 POLL_S = 0.5  # poll interval
 FAILURE_POLL_S, MAX_CPU_SHARE = 2.0, 0.01  # how often exits are read, and what that may cost of a core
+TRACEBACK_S = 60.0  # how long a run goes on after a traceback until its user is notified
 TERMINATED_CODE = 143  # of a process that was ended because of another one
 MAX_ATTEMPT_S = 35.0  # longer than any attempt to deliver a notification
 
@@ -87,6 +90,7 @@ class RunWatch:
         self._headline = HeadlineFile(job.records / record_files.HEADLINE, request.headline)
         self._notifier = _Notifier(job, by)
         self._standstill = _Standstill(request.stalled_s)
+        self._stderr, self._traceback = plan.output.stderr.path, _Traceback()
         self._job, self._sample = job, partial(_stacks, job.root.name, collect)
         self._failures = _Failures(plan) if self._notifier.is_used else None
         self._is_stopped, self._unreadable = False, list[str]()
@@ -97,6 +101,8 @@ class RunWatch:
             for records, data in log.read():
                 self._take(self._numbers.new_printed(records), now_s)
                 self._measures.take(records, data, log.path)
+                if log.path == self._stderr:
+                    self._traceback.take(data, now_s)
         for records, data in self._trainer_log.read():
             self._unreadable += _unreadable_in(data)
             new = self._numbers.new_logged(records)
@@ -131,9 +137,11 @@ class RunWatch:
         return notes if self._is_stopped else [*self._stopping.unmet(self._unreadable), *notes]
 
     def _notify(self, size_bytes: int, now_s: float, *, is_last: bool) -> None:
-        """Notifies users of a standstill, and of the first failure unless the job is to end anyway."""
+        """Notifies users of a standstill or traceback, and of the first failure unless the job is to end."""
         if number := self._standstill.count_at(size_bytes, now_s):
             self._notifier.send_standstill(self._standstill.reason, self._standstill_finding, number=number)
+        if self._failures and not self._is_stopped and not is_last and self._traceback.is_new_at(now_s):
+            self._notifier.send_traceback()
         failed = (
             self._failures.first(now_s, is_last=is_last) if self._failures and not self._is_stopped else None
         )
@@ -243,6 +251,25 @@ class _Standstill:
         self._since_s, self._is_told = self._since_s + self.limit_s, False
 
 
+class _Traceback:
+    """Notices that a run has printed a traceback and goes on, once."""
+
+    def __init__(self) -> None:
+        self._rest, self._printed_s, self._is_told = b"", math.inf, False
+
+    def take(self, data: bytes, now_s: float) -> None:
+        """Takes new bytes of stderr."""
+        if self._printed_s == math.inf and TRACEBACK.encode() in self._rest + data:
+            self._printed_s = now_s
+        self._rest = data[-len(TRACEBACK) :]
+
+    def is_new_at(self, now_s: float) -> bool:
+        """Whether the run has gone on for a while; only once."""
+        is_new = not self._is_told and now_s - self._printed_s >= TRACEBACK_S
+        self._is_told |= is_new
+        return is_new
+
+
 class _Failures:
     """Looks for the first failure among several processes while the others go on."""
 
@@ -292,6 +319,11 @@ class _Notifier:
     def send_failure(self, rank: ProcessExit) -> None:
         """Tells that the first of several processes has failed."""
         self._put(failure_notification(self._job, rank))
+
+    def send_traceback(self) -> None:
+        """Tells that the run goes on although stderr has a traceback."""
+        if told := traceback_notification(self._job):
+            self._put(told)
 
     def close(self) -> None:
         """Ends the retries; an attempt that has begun is completed, so that nothing is sent twice."""

@@ -21,6 +21,7 @@ _TITLES = {
     "failure": "{job}: a process has failed",
     "stopping": "{job} is being stopped",
     "stalled": "{job} is not making progress",
+    "traceback": "{job} has printed a traceback",
     "test": "batchai: a test notification",
 }
 
@@ -32,6 +33,7 @@ class NotificationKind(enum.Enum):
     FAILURE = "failure"  # the first process has failed, of several
     STOPPING = "stopping"  # a condition of `--stop-if` is met
     STALLED = "stalled"  # a running job has printed nothing for a while
+    TRACEBACK = "traceback"  # a running job has printed a traceback and goes on
     TEST = "test"  # somebody tests the channels
 
 

@@ -23,7 +23,6 @@ from batchai_magics.follow import (
     UsageSampled,
 )
 from batchai_magics.follow.follower import read_progress
-from batchai_magics.follow.hang_signs import traceback_sign
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -36,7 +35,7 @@ from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
-from batchai_magics.records.job_error import JobError, raised_in
+from batchai_magics.records.job_error import JobError, raised_in, traceback_sign
 from batchai_magics.widgets.core.feed import Feed, Source
 from batchai_magics.widgets.job.job_activity import describe_activity
 from batchai_magics.widgets.job.log_numbers import RecordHistory, StepPoints

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from batchai_magics.backends.folders.run_watch import TRACEBACK_S, RunWatch
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.latest_metrics import latest_metrics
 from batchai_magics.models.runs.watch_request import WatchRequest
@@ -242,6 +243,36 @@ while time.process_time() < 7:  # no two samples of its stack are alike
     world.run(f"r --notify {webhook.url}", script)
     until(lambda: sent(world))
     assert [body["kind"] for body in webhook.received] == ["ended"]
+
+
+def test_a_traceback_of_a_job_that_goes_on_is_reported_once(world: World, webhook: Webhook) -> None:
+    script = """
+import time, traceback
+try:
+    {}["labels"]
+except KeyError:
+    traceback.print_exc()
+print("goes on", flush=True)
+time.sleep(600)
+"""
+    job = world.submit(f"r --notify {webhook.url}", script)
+    until(lambda: "goes on" in job.log())
+    watch = RunWatch(world.backend.layout.job(world.guid(job)))
+    for now_s in (0, TRACEBACK_S, 2 * TRACEBACK_S):
+        assert not watch.check(now_s)
+    (body,) = until(lambda: webhook.received)
+    assert (body["kind"], body["state"], body["title"]) == (
+        "traceback",
+        "running",
+        "r has printed a traceback",
+    )
+    sign = "stderr has a traceback, and the job goes on: cell line 5: KeyError: 'labels'"
+    assert body["reason"] == sign
+    watch.finish()
+    job.cancel()
+    job.wait()
+    until(lambda: sent(world))
+    assert [body["kind"] for body in webhook.received] == ["traceback", "ended"]
 
 
 @pytest.mark.skipif(not find_spec("apprise"), reason="apprise is not installed")
