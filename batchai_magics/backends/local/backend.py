@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk, FileRef, Patch, Spec
     from batchai_magics.backends.folders.home_accounts import HomeGroups
     from batchai_magics.backends.local.local_folders import Cleaning
+    from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import JobResource, Node, Resource
 
@@ -94,16 +95,19 @@ class LocalBackend(Service):
 
         return home_storage(self.layout, self.context, self._groups(), TableRows(self.store, ACCOUNTS))
 
+    def check_environment(self, job: JobSpec) -> None:
+        """Refuses an environment that this machine cannot make."""
+        from batchai_magics.backends.service import environment_maker
+
+        environment_maker.check_maker(job, self.layout.home / "shares", self.runner.has_uv)
+
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns an existing one with the same spec."""
-        from batchai_magics.backends.local import environment_maker, machine_devices
-        from batchai_magics.models.job_spec import JobSpec
+        from batchai_magics.backends.local import machine_devices
         from batchai_magics.models.resources import Cluster
 
         self.store.make_reserve()
         is_new = self.context.repository.find(id) is None
-        if is_new and isinstance(spec, JobSpec):
-            environment_maker.check_maker(spec, self.layout.home / "shares")
         made = super()._create(id, spec, owner, records)
         if not (isinstance(made, Cluster) and is_new):
             return made

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import Layout
@@ -148,6 +150,17 @@ class LocalRunner:
             hint = "Docker and podman can pull private images."
             raise CapabilityError(text, code="NotSupported", hint=hint)
         return engine
+
+    def has_uv(self) -> bool:
+        """Whether `uv`, or the module of the `python` that jobs find, is on this machine."""
+        import shutil
+        import subprocess
+
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        if shutil.which("uv", path=path):
+            return True
+        python = shutil.which("python", path=path) or sys.executable
+        return subprocess.run([python, "-c", "import uv"], capture_output=True, check=False).returncode == 0
 
     def site(self, cluster: ClusterRef) -> Site:
         """What a Plan needs to know of this machine."""

@@ -50,10 +50,22 @@ class Service(LazyFacets):
 
         return resource_changes.note_before_submission(self.context, job)
 
+    def check_environment(self, job: JobSpec) -> None:
+        """Raises CapabilityError if nodes cannot make the environment of a job; for engines to override."""
+
+    def _check_job(self, id: ResourceId, job: JobSpec) -> None:
+        from batchai_magics.backends.service import environment_maker
+
+        if environment_maker.makes_environment(job) and self.context.repository.find(id) is None:
+            self.check_environment(job)
+
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
         from batchai_magics.backends.service import resource_changes  # readers never need it
+        from batchai_magics.models.job_spec import JobSpec
 
+        if isinstance(spec, JobSpec):
+            self._check_job(id, spec)
         with self.context.folders.refusing_full_disk():
             record = resource_changes.create(self.context, id, spec, owner, records)
         return self._views([record])[0]
@@ -64,6 +76,7 @@ class Service(LazyFacets):
 
         for job in jobs:
             check_supported(self.capabilities, job.spec)
+            self._check_job(job.id, job.spec)
         records = []
         with self.context.folders.refusing_full_disk():
             for begin in range(0, len(jobs), BATCH):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from batchai_magics.backends.base import Capabilities, Pace
 from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
@@ -14,6 +16,10 @@ from batchai_magics.backends.slurm.bundle_writer import host_runs
 from batchai_magics.backends.slurm.runner import SlurmRunner
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
 from batchai_magics.launch.job_bounds import JobBounds
+from batchai_magics.models.resource_ids import ResourceId
+
+if TYPE_CHECKING:
+    from batchai_magics.models.job_spec import JobSpec
 
 CAPABILITIES = Capabilities(
     name="slurm",
@@ -58,3 +64,12 @@ class SlurmBackend(Service):
             bounds=bounds or JobBounds(),
         )
         super().__init__(context, CAPABILITIES, lambda: home_storage(self.layout, context, groups, rows))
+
+    def check_environment(self, job: JobSpec) -> None:
+        """Refuses an environment that nodes like the login node cannot make, unless a setup task may help."""
+        from batchai_magics.backends.service import environment_maker, resource_views
+
+        record = self.context.repository.get(ResourceId.parse(job.cluster.id))
+        setup = resource_views.cluster_spec(record.spec).node_setup
+        if not (setup and setup.setup_task):
+            environment_maker.check_maker(job, self.layout.home / "shares", self.runner.has_uv)

@@ -196,6 +196,12 @@ class SlurmRunner:
             command, has_credentials=has_credentials, has=self._machine.has_program
         )
 
+    def has_uv(self) -> bool:
+        """Whether jobs would find `uv`, or the module of their Python, where they are submitted."""
+        env = client.command_environment(self._machine, self._python, self._settings.conf)
+        line = CommandLine(["sh", "-c", "command -v uv || python -c 'import uv'"], env)
+        return self._machine.run(line, timeout_s=client.TIMEOUT_S).code == 0
+
     def site(self, cluster: ClusterRef) -> Site:
         """What the Plan of a run on a cluster depends on; installs the programs of nodes in the home."""
         folder = programs.installed(self._layout.home)

@@ -3,7 +3,8 @@
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.backends.local import environment_maker
+from batchai_magics.backends.local.runner import LocalRunner
+from batchai_magics.backends.service import environment_maker
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.resource_ids import Kind
 from tests.world import World
@@ -13,12 +14,12 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def no_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(environment_maker, "_has_uv", lambda: False)  # the machine may have one
+    monkeypatch.setattr(LocalRunner, "has_uv", lambda self: False)  # the machine may have one
 
 
 @pytest.mark.usefixtures("no_uv")
 def test_packages_without_uv_are_refused_before_anything_is_submitted(world: World) -> None:
-    with pytest.raises(CapabilityError, match=r"need uv .* this machine has none[\s\S]*pip install uv"):
+    with pytest.raises(CapabilityError, match=r"machine that submits has none[\s\S]*pip install uv"):
         world.submit("r --with einops", "print(1)")
     assert list(world.backend.list(world.job_id("r").parent, Kind.JOB)) == []
 
@@ -30,4 +31,4 @@ def test_an_environment_that_is_there_needs_none(world: World) -> None:
     made = world.home / "shares" / "account" / "share" / "environments" / digest / "bin" / "python"
     made.parent.mkdir(parents=True)
     made.touch()
-    environment_maker.check_maker(spec, world.home / "shares")
+    environment_maker.check_maker(spec, world.home / "shares", world.backend.runner.has_uv)

@@ -489,3 +489,25 @@ def test_groups_and_accounts_stay_where_earlier_versions_wrote_them(world: World
     assert [account.name for account in world.backend.accounts.list("g")] == ["mine"]
     names = {path.name for path in world.backend.layout.home.iterdir()}
     assert {"groups", "accounts", "shares"} <= names
+
+
+class TestEnvironments:
+    """Packages of a job are installed by uv, which nodes have if the login node does."""
+
+    FOLDER = "$AZ_BATCHAI_MOUNT_ROOT/s/environments/0a1b"
+    MAKING = f'python "$AZ_BATCHAI_INPUT/python_env.py" "{FOLDER}" extended "" six'
+
+    def test_without_uv_they_are_refused_before_anything_is_submitted(self, world: World) -> None:
+        with pytest.raises(CapabilityError, match=r"need uv .* the machine that submits has none"):
+            world.job(jobPreparation={"commandLine": self.MAKING})
+        assert not world.slurm.jobs
+        assert world.backend.context.repository.find(JOB) is None
+
+    def test_with_uv_or_a_setup_task_that_may_install_it_they_are_not(self, world: World) -> None:
+        task = {"commandLine": "pip install uv", "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs"}
+        other = world.made(1, WORKSPACE.child(Kind.CLUSTER, "other"), nodeSetup={"setupTask": task})
+        making = {"commandLine": self.MAKING}
+        world.job("on-other", jobPreparation=making, cluster={"id": str(other.id)})
+        world.slurm.programs.add("uv")
+        world.job(jobPreparation=making)
+        assert len(world.slurm.jobs) == 2
