@@ -83,7 +83,8 @@ def left_out_notes(left_out: Mapping[str, str]) -> Iterator[str]:
     for reason, paths in reasons.items():
         more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
         listed = ", ".join(paths[:_MAX_NAMED])
-        yield f"not sent ({reason}): {listed}{more}; to send it: --upload {shlex.quote(paths[0])}"
+        advised = next((path for path in paths if not is_secret_file(path)), paths[0])
+        yield f"not sent ({reason}): {listed}{more}; to send it: --upload {shlex.quote(advised)}"
 
 
 def _is_secret(item: _UploadItem) -> bool:

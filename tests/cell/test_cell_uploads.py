@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.cell import cell_uploads, describe
+from batchai_magics.cell.cell_uploads import left_out_notes
 from tests.cell.parsed_cells import JOB_JSON, cell, refused
 
 PACKAGE = ("a/__init__.py", "a/models/__init__.py", "a/models/net.py", "a/data/x.csv", "a/data/y.csv")
@@ -240,3 +241,8 @@ def test_uploads_that_cannot_be_are_refused(line, told, folder):
     for name in ("a.txt", "../lib/a.txt", "../lib/one/a", "r.py"):
         put(folder / name)
     assert told in refused(line, folder=folder)
+
+
+def test_a_secret_is_not_the_first_that_is_advised_to_be_sent():
+    (note,) = left_out_notes({".env": "ignored", "data/raw": "ignored"})
+    assert note == "not sent (ignored): .env, data/raw; to send it: --upload data/raw"
