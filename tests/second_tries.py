@@ -44,10 +44,18 @@ class SecondTries:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session):
         """When all tests have run: the second tries, then what they leave of the failures."""
-        result = yield
-        has_too_many = len(self.failures) > MAX_SECOND_TRIES
+        is_complete = False
+        try:
+            result = yield
+            is_complete = True
+            return result
+        finally:
+            self._settle(may_retry=is_complete and len(self.failures) <= MAX_SECOND_TRIES)
+
+    def _settle(self, *, may_retry):
+        """Logs each withheld failure, or that its test passes now."""
         for nodeid, reports in self.failures.items():
-            if not has_too_many and self._passes(nodeid):
+            if may_retry and self._passes(nodeid):
                 self.passed.append(reports[0])
                 passed = copy(reports[0])
                 passed.when, passed.outcome, passed.longrepr, passed.sections = "call", "passed", None, []
@@ -55,7 +63,6 @@ class SecondTries:
             for report in reports:
                 report.is_final = True
                 self.config.hook.pytest_runtest_logreport(report=report)
-        return result
 
     def _passes(self, nodeid):
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", nodeid]

@@ -60,6 +60,7 @@ def test_a_number_in_a_file_meets_a_stop_condition(place: Place) -> None:
 
 
 @pytest.mark.needs("stop_conditions")
+@pytest.mark.needs("unread_conditions")
 def test_a_stop_condition_that_can_no_longer_be_evaluated_is_reported(place: Place, tmp_path: Path) -> None:
     writer = EventFileWriter(tmp_path, ExportedRun("run", "guid", "e", 1000.0))
     writer.write([ScalarPoint("val_acc", 0.1, 1, 1001.0)])

@@ -333,6 +333,7 @@ def test_a_preparations_secrets_are_hidden(place: Place) -> None:
     assert place.backend.tail(id, {})["stdout-job_prep.txt"].redacted.data == b"*******\n"
 
 
+@pytest.mark.needs("empty_clusters")
 def test_a_password_never_comes_back(place: Place) -> None:
     properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER}
     id = place.workspace.child(Kind.CLUSTER, "other")

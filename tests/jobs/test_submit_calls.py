@@ -50,11 +50,13 @@ def submitted(backend: Backend, calls: list[str], line: str, body: str = "x = 1"
     ("line", "body", "is_new"),
     [("j", "x = 1", False), ("j", "x = 2", True), ("j --new", "x = 1", True), ("k", "x = 1", True)],
 )
-def test_a_submit_asks_a_local_backend_twice(world: World, line: str, body: str, is_new: bool) -> None:
+def test_a_submit_checks_the_job_and_asks_a_local_backend_twice(
+    world: World, line: str, body: str, is_new: bool
+) -> None:
     calls: list[str] = []
     submitted(world.backend, calls, "j")
     assert submitted(world.backend, calls, line, body).is_new is is_new
-    assert calls == ["ensure", "create"]
+    assert calls == ["check", "ensure", "create"]
 
 
 def test_a_cell_that_names_its_cluster_makes_no_default_one(tmp_path: Path) -> None:
@@ -87,6 +89,6 @@ def test_a_submit_to_our_own_server_is_three_requests(tmp_path: Path, requests_s
         for line, body in (("j", "x = 1"), ("j", "x = 2"), ("k", "x = 1")):
             requests_sent.clear()
             submitted(backend, calls, line, body)
-            assert calls == ["ensure", "create"]
+            assert calls == ["check", "ensure", "create"]
             assert [word.split()[0] for word in requests_sent] == ["POST", "PUT", "PUT"], requests_sent
         backend.close()

@@ -192,3 +192,20 @@ def test_a_slow_test_whose_fixture_fails_once_is_tried_again(tmp_path):
     named, closing = done.stdout.split("passed on the second try")[1].strip().rsplit("\n", 1)
     assert "OSError: the server did not start" in named
     assert closing.startswith("1 passed")
+
+
+INTERRUPTED_RUN = """
+@pytest.mark.slow
+def test_fails():
+    assert not "a failure"
+@pytest.mark.slow
+def test_is_interrupted():
+    raise KeyboardInterrupt
+"""
+
+
+def test_an_interrupted_run_shows_its_failures(tmp_path):
+    done = run(tmp_path, INTERRUPTED_RUN, "-n0", ci="1")
+    assert done.returncode == 2
+    assert "a failure" in done.stdout
+    assert "1 failed" in done.stdout.strip().splitlines()[-1]

@@ -29,7 +29,10 @@ def _status(found: "os.stat_result") -> "list[Any]":
 
 def _open_regular(path: str) -> int:
     """Opens a file that a job may have replaced; raises OSError for links and pipes, and never blocks."""
-    if not stat.S_ISREG(os.lstat(path).st_mode):
+    mode = os.lstat(path).st_mode
+    if stat.S_ISDIR(mode):
+        raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
         raise OSError(errno.ELOOP, "it is not a regular file")
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     if not stat.S_ISREG(os.fstat(file).st_mode):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -40,9 +42,20 @@ def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Outpu
 
 
 def start(
-    plan_file: Path, *index: str, program: str = run_ranks.__file__, **env: str
+    plan_file: Path,
+    *index: str,
+    program: str = run_ranks.__file__,
+    max_file_bytes: int = resource.RLIM_INFINITY,
+    **env: str,
 ) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-I", "-S", program, str(plan_file), *index], env=env, cwd="/")
+    """Starts the ranks program, which fails to write beyond a size as on a full disk."""
+    limits = (max_file_bytes, resource.RLIM_INFINITY)
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", program, str(plan_file), *index],
+        env=env,
+        cwd="/",
+        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, limits),
+    )
 
 
 def exit_of(folder: Path, index: int = 0) -> ProcessExit:

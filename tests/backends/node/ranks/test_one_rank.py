@@ -111,8 +111,8 @@ def test_what_a_process_hands_to_a_slow_helper_is_kept(tmp_path: Path) -> None:
 
 
 def test_a_process_whose_output_cannot_be_kept_is_ended(tmp_path: Path) -> None:
-    file = plan(tmp_path, "echo lost; sleep 1000", stdout=LogFile("/dev/full"))
-    assert start(file, "0").wait() == EX_IOERR
+    file = plan(tmp_path, "echo lost; sleep 1000")
+    assert start(file, "0", max_file_bytes=0).wait() == EX_IOERR
     assert not exits_in(tmp_path / "exits")
 
 
