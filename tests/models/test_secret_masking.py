@@ -105,7 +105,7 @@ WRITTEN = {
     "GitLab": "«glpat-0123456789abcdefghij»",
     "Google": "«AIzaSyA0123456789abcdefghijklmnopqrstuv»",
     "Hugging Face": "«hf_0123456789abcdefghij»",
-    "npm": "//registry.npmjs.org/:_authToken=«0123456789abcdef»",
+    "npm": "//npm.example.org/:_authToken=«0123456789abcdef»",
     "OpenAI": "«sk-proj-0123456789abcdefghij»",
     "PyPI": "«pypi-AgEIcHlwaS5vcmcCJDAwMDAwMDAw»",
     "Slack": "«xoxb-0123456789-abcdefghij»",
