@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.cell.working_copy import only_copy, without_copy
 from batchai_magics.errors import CapabilityError
 
 if TYPE_CHECKING:
@@ -44,7 +43,11 @@ def host_note(job: JobSpec, host: HostRuns) -> str:
         text = f"image {image} cannot be used: {host.reason}"
         raise CapabilityError(text, code="NotSupported", hint=f"{host.remedy} Nothing was submitted.")
     note = f"{host.reason}: image {image} is not used, the job runs on the host"
-    command = without_copy(job.job_preparation.command_line) if job.job_preparation else ""
+    if not job.job_preparation:
+        return note
+    from batchai_magics.cell.working_copy import without_copy  # few jobs need it
+
+    command = without_copy(job.job_preparation.command_line)
     if not command:
         return note
     if host.runs_preparation:
@@ -60,6 +63,8 @@ def without_preparation(job: JobSpec, host: HostRuns) -> JobSpec:
     """
     if host.runs_preparation or not job.job_preparation:
         return job
+    from batchai_magics.cell.working_copy import only_copy  # few jobs need it
+
     copy = only_copy(job.job_preparation.command_line)
     kept = job.job_preparation.model_copy(update={"command_line": copy}) if copy else None
     return job.model_copy(update={"job_preparation": kept})
