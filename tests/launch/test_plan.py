@@ -58,7 +58,7 @@ PLANS = st.builds(
     python=TEXT,
     launcher=st.sampled_from(Launcher),
     rendezvous=st.sampled_from(Rendezvous),
-    limits=st.builds(Limits, TEXT, SECONDS, SECONDS, warn_s=SECONDS),
+    limits=st.builds(Limits, TEXT, SECONDS, SECONDS, warn_s=SECONDS, grace_s=SECONDS),
     mounts=st.lists(st.builds(Mount, TEXT, TEXT), max_size=2).map(tuple),
     containers=CONTAINERS,
     secrets=TEXTS,
