@@ -186,6 +186,7 @@ LAST_POINT = re.compile(r"^loss at step 4, mean 0\.200, .*r1 0\.200")
 
 def open_parts(view):
     """Opens a view's files and its record, once it has its log, the values of both ranks and their usage."""
+    view.get_by_role("tab").first.click()  # a view opens on the tab that the one before was left on
     view.locator(".ba-row", has_text="log() record").first.wait_for()
     view.get_by_role("img", name=LAST_POINT).wait_for()
     for name, text in (("Files", "stdouterr/"), ("Record", "submitted")):
