@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.cell.cell_option_values import CellOptions, attempt_fields
+from batchai_magics.cell.cell_option_values import RUN_CELL, CellOptions, attempt_fields
 from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
@@ -23,14 +23,13 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.stop_conditions import with_conditions
 from batchai_magics.models.toolkit_settings import Toolkit
 
-RUNNER_FILE = "run_cell.py"  # started in place of a script that needs variables or has a result
 _PLAIN_NAME = re.compile(r"[\w./-]+", re.ASCII)  # needs no quotes in a command line
 _DIGEST_LENGTH = 12
 
 
-def runner_program() -> dict[str, bytes]:
-    """The content of `run_cell.py` by its file name."""
-    return {RUNNER_FILE: Path(__file__).with_name(RUNNER_FILE).read_bytes()}
+def runner_program(program: str) -> dict[str, bytes]:
+    """The content of a program that runs scripts, and of `run_cell.py`, by their file names."""
+    return {name: Path(__file__).with_name(name).read_bytes() for name in (RUN_CELL, program)}
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,7 @@ def _targets(node: ast.AST) -> list[ast.expr]:
 
 
 OF_CELL = "_cell"  # after the job's name, where its script would hide a module
+OF_FUNCTION = "_call"  # after the job's name, where its script calls a function
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
 MOUNT_ROOT = "$AZ_BATCHAI_MOUNT_ROOT"
 INPUT = f"$AZ_BATCHAI_INPUT_{SCRIPT}"
@@ -142,7 +142,7 @@ def script_fields(asked: CellOptions, share_path: str) -> dict[str, Any]:
 
 
 def with_program(asked: CellOptions) -> CellOptions:
-    """The options changed so that `run_cell.py` starts the script, where it is needed."""
+    """The options changed so that a program starts the script, where it is needed."""
     if asked.has_result and RESULT not in asked.outputs:
         asked = replace(asked, outputs={**asked.outputs, RESULT: RESULT.lower()})
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
@@ -211,14 +211,14 @@ def with_mounts(
 
 
 def _started_file(asked: CellOptions) -> str:
-    """The file that Python starts: the script or `run_cell.py`."""
+    """The file that Python starts: the script or the program that runs it."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
     script = f"{INPUT}/{asked.script}"
     if toolkit in _COMMAND_LINES and not _PLAIN_NAME.fullmatch(asked.script):
         script = f'"{INPUT}"/{shlex.quote(asked.script)}'
     if not asked.needs_program:
         return script
-    return f"{INPUT}/{RUNNER_FILE}" + (f" {script}" if toolkit in _COMMAND_LINES else "")
+    return f"{INPUT}/{asked.program}" + (f" {script}" if toolkit in _COMMAND_LINES else "")
 
 
 def _script_settings(toolkit: Toolkit, script: str, asked: CellOptions) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from batchai_magics.models.stop_conditions import conditions_of
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.regular_expressions import compile_number
 
+RUN_CELL, RUN_FUNCTION = RUNNERS = ("run_cell.py", "run_function.py")  # programs that run scripts
+
 # Options whose text is their value.
 _TEXTS = (
     *("name", "cluster", "args", "image", "prep", "python", "experiment", "workspace", "file"),
@@ -75,6 +77,7 @@ class CellOptions:
     is_template: bool = False
     script: str = ""  # not an option: the script's file; empty for a description
     has_result: bool = False  # not an option: whether the script sets a result
+    is_function: bool = False  # not an option: whether the script calls a function of the user's
     patterns: Mapping[str, str] = field(default_factory=dict)
     stop_if: tuple[str, ...] = ()
     notify: tuple[str, ...] = field(default=(), repr=False)  # URLs, which are secrets, and commands
@@ -99,8 +102,13 @@ class CellOptions:
 
     @property
     def needs_program(self) -> bool:
-        """Whether `run_cell.py` must run the script, for its variables or its result."""
+        """Whether a program must run the script, for its variables or its result."""
         return bool(self.uses) or self.has_result
+
+    @property
+    def program(self) -> str:
+        """The file name of that program."""
+        return RUN_FUNCTION if self.is_function else RUN_CELL
 
 
 def values_of(

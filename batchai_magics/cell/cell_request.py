@@ -12,6 +12,7 @@ from pathlib import Path
 
 from batchai_magics.cell.cell_job_spec import (
     MOUNT_ROOT,
+    OF_FUNCTION,
     Bundle,
     bundle,
     runner_program,
@@ -125,12 +126,14 @@ class Notebook:
         folder: Base of relative paths, by default the working folder.
         env: Source of secrets, by default the environment of this process.
         job_name: Name of a job that is named nowhere else.
+        is_function: Whether the script calls a function, as `cell.function_script` makes them.
     """
 
     names: Mapping[str, object] = field(default_factory=dict, repr=False)
     folder: Path = field(default_factory=Path.cwd)
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     job_name: str = ""
+    is_function: bool = False
 
 
 @dataclass(frozen=True)
@@ -195,7 +198,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     body = expand(body, values, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
     if not options.is_described:
-        options = replace(options, script=script_file(target.job, body), has_result=sets_result(body))
+        options = _with_script(options, body, target.job, is_function=notebook.is_function)
     options, program = _environment(options, body, target)
     asked, options = options.args, with_program(options)
     account = _account_key(options, notebook.env, settings)
@@ -211,6 +214,12 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
         read = replace(read, name=options.script, script=body, arguments=asked or "")
     request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
+
+
+def _with_script(options: CellOptions, body: str, job: str, *, is_function: bool) -> CellOptions:
+    """The options with the script of the job."""
+    name = f"{job}{OF_FUNCTION}.py" if is_function else script_file(job, body)
+    return replace(options, script=name, has_result=sets_result(body), is_function=is_function)
 
 
 def _environment(options: CellOptions, body: str, target: _Target) -> tuple[CellOptions, Mapping[str, bytes]]:
@@ -336,7 +345,7 @@ def _source(
     """The description, and the files beside the script: uploads, variables and what reads them."""
     with translate_file_errors():
         read = _described_source(options, body, target, notebook.folder, account=account)
-    program = runner_program() if options.needs_program else {}
+    program = runner_program(options.program) if options.needs_program else {}
     return read.with_files({**variables_file(options.uses, notebook.names), **program})
 
 

@@ -9,13 +9,29 @@ import sys
 import textwrap
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 _BLOCKS = ("body", "orelse", "finalbody", "handlers")  # where a statement holds others
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def definition_source(name: str, thing: Any, names: Mapping[str, Any]) -> str | None:
+class Definition(NamedTuple):
+    """A statement that defines a name: its text, its file or its cell (`In[3]`), and its line there."""
+
+    text: str
+    file: str
+    line: int
+
+
+class _Source(NamedTuple):
+    """Python code: a file or a cell, and its text."""
+
+    file: str
+    text: str
+
+
+def definition_source(name: str, thing: Any, names: Mapping[str, Any]) -> Definition | None:
     """The statement that defines a global name, with its decorators; None if it is not known.
 
     Args:
@@ -24,11 +40,12 @@ def definition_source(name: str, thing: Any, names: Mapping[str, Any]) -> str | 
         names: The global names of the notebook or module.
     """
     if _is_function(name, thing):
-        return _inspected(thing) or _statement(name, _cells(names))
+        return _inspected(thing, names) or _statement(name, _cells(names))
     if isinstance(thing, type) and thing.__name__ == name:
         is_of_file = not _cells(names)
-        return (_inspected(thing) if is_of_file else None) or _statement(name, _class_sources(thing, names))
-    return _statement(name, [*_cells(names), *_file(names)])
+        found = _inspected(thing, names) if is_of_file else None
+        return found or _statement(name, _class_sources(thing, names))
+    return _statement(name, [*_cells(names), *_module(names)])
 
 
 def _is_function(name: str, thing: Any) -> bool:
@@ -38,42 +55,56 @@ def _is_function(name: str, thing: Any) -> bool:
     return is_function and not function.__code__.co_freevars
 
 
-def _inspected(thing: Any) -> str | None:
+def _inspected(thing: Any, names: Mapping[str, Any]) -> Definition | None:
     try:
-        return textwrap.dedent(inspect.getsource(inspect.unwrap(thing)))
+        own = inspect.unwrap(thing)
+        lines, first = inspect.getsourcelines(own)
+        file = inspect.getsourcefile(own) or ""
     except (OSError, TypeError):
         return None
+    return Definition(textwrap.dedent("".join(lines)), _shown_file(file, names), first)
 
 
-def _cells(names: Mapping[str, Any]) -> list[str]:
+def _shown_file(file: str, names: Mapping[str, Any]) -> str:
+    """A file as the user calls it: a cell by its number, a file below the working directory by that path."""
+    text = "".join(linecache.getlines(file)).strip()
+    cell = next((cell.file for cell in _cells(names) if cell.text.strip() == text), "")
+    path, here = Path(file), Path.cwd()
+    return cell or (path.relative_to(here).as_posix() if path.is_relative_to(here) else file)
+
+
+def _cells(names: Mapping[str, Any]) -> list[_Source]:
     """The cells of a notebook, the newest first; empty for a module."""
     cells = names.get("In")
-    return [cell for cell in reversed(cells) if isinstance(cell, str)] if isinstance(cells, list) else []
+    numbered = list(enumerate(cells)) if isinstance(cells, list) else []
+    return [_Source(f"In[{n}]", cell) for n, cell in reversed(numbered) if isinstance(cell, str)]
 
 
-def _file(names: Mapping[str, Any]) -> list[str]:
+def _module(names: Mapping[str, Any]) -> list[_Source]:
     module = sys.modules.get(names.get("__name__", ""))
     try:
-        return [inspect.getsource(module)] if module else []
+        file = _shown_file(inspect.getsourcefile(module) or "", names) if module else ""
+        return [_Source(file, inspect.getsource(module))] if module else []
     except (OSError, TypeError):  # it has no file
         return []
 
 
-def _class_sources(thing: type, names: Mapping[str, Any]) -> Iterator[str]:
+def _class_sources(thing: type, names: Mapping[str, Any]) -> Iterator[_Source]:
     """The cell that a method of the class comes from, then all cells."""
     for value in vars(thing).values():
         function = getattr(value, "__func__", None) or getattr(value, "fget", None) or value
         code = getattr(function, "__code__", None)
         if code and function.__qualname__.startswith(f"{thing.__qualname__}."):
-            yield "".join(linecache.getlines(code.co_filename))
+            lines = linecache.getlines(code.co_filename)
+            yield _Source(_shown_file(code.co_filename, names), "".join(lines))
     yield from _cells(names)
 
 
-def _statement(name: str, sources: Iterable[str]) -> str | None:
+def _statement(name: str, sources: Iterable[_Source]) -> Definition | None:
     """The last statement that binds a name, of the first source with one."""
     for source in sources:
         try:
-            found = [text for text, node in _statements(source) if name in _bound(node)]
+            found = [made for made, node in _statements(source) if name in _bound(node)]
         except (SyntaxError, ValueError):  # a cell that never ran
             continue
         if found:
@@ -81,17 +112,21 @@ def _statement(name: str, sources: Iterable[str]) -> str | None:
     return None
 
 
-def _statements(source: str) -> Iterator[tuple[str, ast.stmt]]:
-    """The statements of the global scope with their texts; those below a magic such as `%%time`, too."""
-    lines = source.splitlines(keepends=True)
-    waiting: list[ast.AST] = list(reversed(ast.parse(source).body))
+def _statements(source: _Source, before: int = 0) -> Iterator[tuple[Definition, ast.stmt]]:
+    """The statements of the global scope; those below a magic such as `%%time`, too.
+
+    `before` is the number of lines before the source in its cell.
+    """
+    lines = source.text.splitlines(keepends=True)
+    waiting: list[ast.AST] = list(reversed(ast.parse(source.text).body))
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.stmt):
             first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
-            yield textwrap.dedent("".join(lines[first - 1 : node.end_lineno])).rstrip() + "\n", node
+            text = textwrap.dedent("".join(lines[first - 1 : node.end_lineno])).rstrip() + "\n"
+            yield Definition(text, source.file, before + first), node
         if (body := _magic_body(node)) is not None:
-            yield from _statements(body)
+            yield from _statements(_Source(source.file, body), before=1)
         elif not isinstance(node, _OWN_SCOPE):
             waiting += reversed([each for block in _BLOCKS for each in getattr(node, block, ())])
 

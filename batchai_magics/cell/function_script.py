@@ -6,6 +6,7 @@ import __future__
 import builtins
 import inspect
 import io
+import json
 import pickle
 import sys
 import types
@@ -13,7 +14,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.cell.definition_source import definition_source
+from batchai_magics.cell.definition_source import Definition, definition_source
 from batchai_magics.cell.notebook_variables import global_names, holds_secret
 from batchai_magics.errors import UsageError
 
@@ -48,7 +49,8 @@ def function_script(
     """Makes the script that calls a function with these arguments.
 
     It contains the source of the function and of those functions and classes of its module or notebook that
-    it uses, imports what they use of other modules, and gets the other global values as variables.
+    it uses, imports what they use of other modules, and gets the other global values as variables. A comment
+    `#line 12 "train.py"` before a source says where it is from, for `run_function.py`.
 
     Raises:
         UsageError: The function is a lambda, a method or built in, uses variables of an enclosing function,
@@ -136,30 +138,31 @@ class _Parts:
         )
 
     def _add_definition(self, name: str, thing: Any) -> None:
-        source = self._source(name, thing)
-        if source is None:
+        found = self._source(name, thing)
+        if found is None:
             text = f"run: the source of {name} is not known{self._user()}"
             raise UsageError(text, hint="Define it in a file or a notebook cell, and run that again.")
         self._in_work.append(name)
-        for used in global_names(source):
+        for used in global_names(found.text):
             if used in self._names and not _is_of_ipython(used, self._names[used]):
                 self.add(used, self._names[used])
         self._in_work.pop()
-        self.sources[name] = source
+        line = f"#line {found.line} {json.dumps(found.file, ensure_ascii=False)}\n" if found.file else ""
+        self.sources[name] = f"{line}{found.text}"
         if not self._in_work:
             self.sources |= self._late
             self._late.clear()
 
-    def _source(self, name: str, thing: Any) -> str | None:
+    def _source(self, name: str, thing: Any) -> Definition | None:
         """The statement that defines it; of what has been defined by another name, that and an assignment."""
         own = getattr(thing, "__name__", name)
         is_renamed = isinstance(thing, (type, types.FunctionType)) and own != name and own.isidentifier()
         if not is_renamed or "." in thing.__qualname__:
             return definition_source(name, thing, self._names)
         if self._names.get(own) is thing:
-            return f"{name} = {own}\n"
-        source = definition_source(own, thing, self._names)
-        return f"{source}{name} = {own}\n" if source else None
+            return Definition(f"{name} = {own}\n", "", 0)
+        found = definition_source(own, thing, self._names)
+        return found._replace(text=f"{found.text}{name} = {own}\n") if found else None
 
     def _add_value(self, name: str, thing: Any) -> None:
         """Adds a value: as it is, or as a pickle that the script loads when its classes are defined."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from batchai_magics.backends.base import Backend, FileRef, fault_text
-from batchai_magics.cell.cell_job_spec import RUNNER_FILE
+from batchai_magics.cell.cell_option_values import RUNNERS
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.errors import NotFoundError, StorageError, did_you_mean, visible
 from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed
@@ -74,7 +74,7 @@ def sent_files(backend: Backend, job: ResourceId) -> frozenset[str]:
         record = Submission.from_text(files[SUBMISSION])
     except (KeyError, ValueError, NotFoundError):
         return frozenset()
-    return frozenset({record.code.name, RUNNER_FILE, VARIABLES, *map(upload_name, record.uploads)})
+    return frozenset({record.code.name, *RUNNERS, VARIABLES, *map(upload_name, record.uploads)})
 
 
 def directories_of(spec: JobSpec) -> list[str]:

@@ -166,7 +166,7 @@ def _function_request(
     script = function_script(function, args, kwargs)
     line = shlex.join([*words, f"--use={','.join(script.variables)}"])
     names = dict(script.variables)
-    notebook = Notebook(names=names, job_name=as_name(function.__name__))
+    notebook = Notebook(names=names, job_name=as_name(function.__name__), is_function=True)
     return parse(
         line.replace("{", "{{").replace("}", "}}"), script.text, settings=settings, notebook=notebook
     )

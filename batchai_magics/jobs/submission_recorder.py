@@ -16,7 +16,7 @@ from typing import Any
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_job_spec import RUNNER_FILE
+from batchai_magics.cell.cell_option_values import RUNNERS
 from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.cell.remedies import local_modules, variables_of_submitter
 from batchai_magics.cell.run_cell import VARIABLES
@@ -232,7 +232,7 @@ def _environment(spec: JobSpec, mask: SecretMask) -> Iterator[tuple[str, str]]:
 
 
 def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, str]]:
-    own = {script, RUNNER_FILE, VARIABLES}  # recorded as the code and its variables
+    own = {script, *RUNNERS, VARIABLES}  # recorded as the code and its variables
     others = [(path, data) for path, data in uploads.items() if upload_name(path) not in own]
     for path, data in others[:MAX_UPLOADS]:
         is_small = len(data) <= MAX_HASHED

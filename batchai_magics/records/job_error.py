@@ -18,11 +18,12 @@ _IGNORED = re.compile(r"Exception ignored |Exception in thread ")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _UNREADABLE = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
 _LIBRARY = re.compile(
-    r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<|(?:^|/)run_(?:cell|script|ranks)\.py$"
+    r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<|(?:^|/)run_(?:cell|function|script|ranks)\.py$"
 )
 _ERROR_WORDS = re.compile(
     r"error|fatal|fail|exception|cannot|can't|no such|not found|denied|abort|unrecogni[sz]ed", re.IGNORECASE
 )
+_CELL = re.compile(r"In\[\d+\]")  # of a notebook, as `cell.definition_source` names it
 _PLACE = re.compile(r'File "(?P<file>[^"/\\\n]+)", line (?P<line>\d+)')
 
 
@@ -112,6 +113,8 @@ class SourcePaths(NamedTuple):
     def place(self, raised: RaisedError) -> str:
         """Where an exception was raised: `cell line 11`, `train.py:3`."""
         file = self.shown(f'"{raised.file}"').strip('"')
+        if _CELL.fullmatch(file):
+            return f"cell {file}, line {raised.line}"
         if file == self.script:
             return f"cell line {raised.line + FIRST_LINE - 1}"
         return f"{file}:{raised.line}"

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from batchai_magics.cell import Notebook, parse
-from batchai_magics.cell.cell_job_spec import RUNNER_FILE
+from batchai_magics.cell.cell_option_values import RUN_CELL
 from batchai_magics.cell.notebook_variables import free_names, variable_names, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE
@@ -36,18 +36,18 @@ def cell(line, body="print(lr)", **variables):
 def test_variables_go_beside_the_script():
     request = cell("r --use lr,sizes", lr=0.1, sizes=[1, 2])
     files = {path.rpartition("/")[2]: data for path, data in request.uploads.items()}
-    assert set(files) == {"r.py", FILE, RUNNER_FILE}
+    assert set(files) == {"r.py", FILE, RUN_CELL}
     assert pickle.loads(files[FILE]) == {"lr": 0.1, "sizes": [1, 2]}
     assert files["r.py"] == b"print(lr)"
     settings = request.spec.settings
-    assert settings.python_script_file_path == f"$AZ_BATCHAI_INPUT_SCRIPT/{RUNNER_FILE}"
+    assert settings.python_script_file_path == f"$AZ_BATCHAI_INPUT_SCRIPT/{RUN_CELL}"
     assert settings.command_line_args == "$AZ_BATCHAI_INPUT_SCRIPT/r.py"
 
 
 def test_arguments_stay_those_of_the_script():
     request = cell("r --use lr --args '-v 1' --toolkit custom", lr=0.1)
     folder = "$AZ_BATCHAI_INPUT_SCRIPT"
-    assert request.spec.settings.command_line == f"python {folder}/{RUNNER_FILE} {folder}/r.py -v 1"
+    assert request.spec.settings.command_line == f"python {folder}/{RUN_CELL} {folder}/r.py -v 1"
     assert cell("r --use lr --args '-v 1'", lr=0.1).spec.settings.command_line_args == f"{folder}/r.py -v 1"
 
 

@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,10 @@ def sum_of_ranks(start, *, factor):
     return start + factor * int(os.environ["PMI_SIZE"])
 
 
+def failing():
+    return sum_of_ranks(1, factr=2)
+
+
 @pytest.fixture
 def home(tmp_path):
     select_settings(Settings(sections={"local": LocalSettings(home=tmp_path / "home")}))
@@ -35,6 +40,22 @@ def test_a_function_runs_on_the_nodes_and_its_value_comes_back(home):
     again = batchai_magics.run(sum_of_ranks, nodes=2, args=(1,), kwargs={"factor": 10}, new=False)
     assert again.id == job.id
     assert batchai_magics.run(sum_of_ranks, args=(1,), kwargs={"factor": 1}).wait(PATIENCE_S).result == 2
+
+
+@pytest.mark.slow
+def test_a_failing_function_is_told_with_the_line_of_its_own_file(home):
+    line = failing.__code__.co_firstlineno + 1
+    error = batchai_magics.run(failing).wait(PATIENCE_S).error
+    assert error.place == f"{shown_file()}:{line}"
+    shown = [f'  File "{shown_file()}", line {line}, in failing', "    return sum_of_ranks(1, factr=2)"]
+    at = error.lines.index(shown[0])
+    assert list(error.lines[at : at + 2]) == shown
+
+
+def shown_file():
+    """This file as tracebacks of jobs name it: below the working directory, by that path."""
+    file = Path(__file__)
+    return str(file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file)
 
 
 @pytest.mark.slow
