@@ -21,6 +21,7 @@ from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState
 from tests.widgets.scripted_job import ScriptedBackend, resource
 
+TRACE = "Traceback (most recent call last):\n  File \"/job/train.py\", line 3, in load\nKeyError: 'x'\n"
 SUCCEEDED = resource(ExecutionState.SUCCEEDED, exit_code=0)
 
 
@@ -54,9 +55,10 @@ def test_times_are_seconds_and_labels_are_there() -> None:
 
 def test_a_running_job_that_may_hang_has_its_warnings(tmp_path: Path) -> None:
     backend = backend_with(tmp_path, "")
+    backend.write(TRACE, "stderr.txt")
     backend.job = resource(ExecutionState.RUNNING)
     (warning,) = summary_of(Job(backend, backend.job.id))["warnings"]
-    assert warning.startswith("Nothing was printed for ")
+    assert warning == "stderr has a traceback, and the job goes on: /job/train.py:3: KeyError: 'x'"
 
 
 def test_the_headline_metric_has_its_best(tmp_path: Path) -> None:

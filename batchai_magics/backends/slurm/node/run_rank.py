@@ -131,10 +131,14 @@ class RankWarning:
 
 
 def is_signalled_late(ranks: Ranks, rank: int) -> bool:
-    """Whether the signal that ended the rank reaches this program too: Slurm signals both, in any order."""
+    """Whether the signal that ended the rank reaches this program too: Slurm signals both, in any order.
+
+    Slurm ends a step with SIGTERM and then SIGKILL, which may reach the rank before this program has had
+    the first: it looks as if the rank had been killed by itself.
+    """
     end = ranks.ends.get(rank)
     deadline = time.monotonic()
-    if end and end.exit_code == TERMINATED:
+    if end and end.exit_code in (TERMINATED, KILLED):
         deadline += SIGNAL_DELAY_S
     while signal.SIGTERM not in ranks.poll(max(0.0, deadline - time.monotonic())):
         if time.monotonic() >= deadline:

@@ -66,8 +66,8 @@ def test_a_rank_whose_program_is_killed_is_named(place: Place, tmp_path: Path, v
     until(lambda: place.log(id).count(b"up") == COUNT)
     wrappers(tmp_path)[victim].kill()
     job = place.wait(id)
+    assert f"rank {victim} on {job.ranks[0].node}" in job.execution.errors[0].message, job.ranks
     assert (job.ranks[0].rank, job.ranks[0].exit_code, job.execution.exit_code) == (victim, 137, 137)
-    assert f"rank {victim} on {job.ranks[0].node}" in job.execution.errors[0].message
     until(lambda: not processes_of(tmp_path))
 
 
