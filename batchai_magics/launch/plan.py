@@ -81,7 +81,8 @@ def _checked(kind: Any, value: Any, where: str) -> Any:
 
 TRAINER_LOG = "trainer-metrics.jsonl"  # beside the logs: the numbers that trainers log to files
 UNREADABLE = "batchai_unreadable"  # the key there of why a file cannot be read any more
-VERSION = 7  # of the file format: a program only reads its own version
+VERSION = 10  # of the Plan and of the store's tables: a program reads only its own version
+OTHER_VERSION_HINT = "Set BATCHAI_HOME to another folder, or use the batchai_magics that made this one."
 
 
 class PlanError(ValueError):
@@ -294,8 +295,8 @@ class Plan(NamedTuple):
         version = body.pop("version", None) if isinstance(body, dict) else None
         if version != VERSION:
             written = f"version {version}" if version else "no version"
-            text = f"The plan has {written}, and this program reads version {VERSION}"
-            raise PlanError(f"{text}: submit the job again with the batchai_magics that is installed now")
+            text = f"The plan has {written}, and this batchai_magics reads version {VERSION}."
+            raise PlanError(f"{text} {OTHER_VERSION_HINT}")
         try:
             plan: Plan = from_json_types(cls, body, "plan")
         except FormError as error:

@@ -93,7 +93,7 @@ def test_a_plan_cannot_be_changed() -> None:
 @pytest.mark.parametrize("version", [VERSION + 1, 0, None, "1x"])
 def test_a_plan_of_another_version_is_refused_with_both_versions(version: object) -> None:
     body = {**json.loads(small().to_json()), "version": version}
-    with pytest.raises(PlanError, match=f"this program reads version {VERSION}"):
+    with pytest.raises(PlanError, match=f"this batchai_magics reads version {VERSION}.*BATCHAI_HOME"):
         Plan.from_json(json.dumps(body))
 
 

@@ -196,8 +196,7 @@ class ShareUsers:
         return [job for job, _, _ in self._context.all_open_runs()]
 
     def _uses(self, job: Record, folders: Sequence[Path]) -> bool:
-        text = job.more.get(CLUSTER_SPEC)  # none of a job whose cluster an earlier version deleted
-        cluster = resource_views.cluster_spec(text) if text else None
+        cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
         used = mounts.used_by(self.layout, stored_descriptions.job_spec(job.spec), cluster)
         return any(path.is_relative_to(folder) for path in used for folder in folders)
 

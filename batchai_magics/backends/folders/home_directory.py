@@ -164,8 +164,7 @@ class HomeDirectory:
             return self._layout.home / _logs_folder(job.id, job.guid, job.more[OUTPUT_ROOT])
         from batchai_magics.backends.service import resource_views  # loads the models
 
-        text = job.more.get(CLUSTER_SPEC)  # none of a job whose cluster an earlier version deleted
-        cluster = resource_views.cluster_spec(text) if text else None
+        cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
         spec, segment = stored_descriptions.job_spec(job.spec), output_segment(job.resource_id, job.guid)
         return mounts.output_folder(self._layout, spec, cluster, directory_id, segment)
 

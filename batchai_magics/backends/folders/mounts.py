@@ -124,9 +124,9 @@ def _is_unmanaged(path: str, spec: JobSpec, cluster: ClusterSpec) -> bool:
 
 
 def output_folder(
-    layout: Layout, spec: JobSpec, cluster: ClusterSpec | None, directory_id: str, segment: str
+    layout: Layout, spec: JobSpec, cluster: ClusterSpec, directory_id: str, segment: str
 ) -> Path:
-    """The folder of one of the job's output directories; cannot be determined without its cluster.
+    """The folder of one of the job's output directories.
 
     `workdir`, `artifacts` and `checkpoints` are folders of the run, unless the job declares directories of
     these names.
@@ -135,7 +135,7 @@ def output_folder(
     output = outputs.get(directory_id.lower())
     if output is None and directory_id.lower() in RUN_FOLDERS:
         return layout.job(PurePath(segment).name).root / directory_id.lower()
-    if not (output and cluster):
+    if not output:
         raise api_errors.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
     mounted = _targets_by_root(layout, spec, cluster)
     try:
@@ -145,16 +145,14 @@ def output_folder(
     return base / output.path_below(str(base), segment)
 
 
-def used_by(layout: Layout, spec: JobSpec, cluster: ClusterSpec | None) -> list[Path]:
+def used_by(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> list[Path]:
     """The folders mounted for a job, by its own description and its cluster's."""
     roots = _targets_by_root(layout, spec, cluster).values()
     return [folder for mounted in roots for folder in mounted.values()]
 
 
-def _targets_by_root(
-    layout: Layout, spec: JobSpec, cluster: ClusterSpec | None
-) -> dict[str, dict[str, Path]]:
-    volumes = cluster.node_setup.mount_volumes if cluster and cluster.node_setup else None
+def _targets_by_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> dict[str, dict[str, Path]]:
+    volumes = cluster.node_setup.mount_volumes if cluster.node_setup else None
     return {
         "AZ_BATCHAI_MOUNT_ROOT": with_default(layout, volumes),
         "AZ_BATCHAI_JOB_MOUNT_ROOT": with_default(layout, spec.mount_volumes),

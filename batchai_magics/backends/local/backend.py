@@ -93,6 +93,7 @@ class LocalBackend(Service):
         from batchai_magics.backends.folders.home_accounts import home_storage
         from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, TableRows
 
+        self.store.check_version()
         return home_storage(self.layout, self.context, self._groups(), TableRows(self.store, ACCOUNTS))
 
     def check_environment(self, job: JobSpec) -> None:

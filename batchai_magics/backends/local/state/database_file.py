@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.backends.local.state import database_errors, migrations
+from batchai_magics.backends.local.state import database_errors, schema
 from batchai_magics.backends.local.state.database_errors import opener_in
 from batchai_magics.backends.service import private_files
 
@@ -77,7 +77,7 @@ def _allocate(log: Path) -> None:
 
 
 def _connect(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
-    """A connection to a migrated database; raises StorageError if it is missing or unusable."""
+    """A connection to a database with tables; StorageError if it is missing or of another version."""
     if not may_make:
         if not path.exists():
             raise database_errors.missing(path)
@@ -117,9 +117,12 @@ def _set_up(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
+        is_new = not schema.has_tables(connection, path)  # before anything is written
+        if is_new and not may_make:
+            raise database_errors.missing(path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        found = migrations.migrate(connection, path, may_make=may_make)
+        found = schema.create(connection, path) if is_new else 0
     except BaseException:
         connection.close()
         raise

@@ -180,8 +180,15 @@ class Store:
         with self.read():
             return self._open().is_copy
 
+    def check_version(self) -> None:
+        """Raises StorageError if another version made the store: call it before anything else is written."""
+        if self._path.exists():
+            with self.read():
+                pass
+
     def make_reserve(self) -> None:
         """Allocates the disk reserve; raises StorageError on a full disk."""
+        self.check_version()
         private_files.make_home(self._path.parent)
         self._is_lost = False
         try:

@@ -15,16 +15,16 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import job_table, node_table
-from batchai_magics.backends.local.state.table_rows import FILL_RECORDS, columns
+from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import VERSION, Plan
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import BASELINE
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 from batchai_magics.records.record_files import LABELS
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
 
-VERSION = 1
 Row = Mapping[str, Any]
 _TABLES = ("resource_group", "resource", "cluster", "job")
 _LOST = (
@@ -77,7 +77,6 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
         for table in ("resource_group", "resource", "job"):
             _insert(db, table, kept.rows[table])
         _restore_state(db, kept)
-    db.execute(FILL_RECORDS)  # backups of versions without records
     for kept in found:
         _restore_labels(db, kept)
     is_pinned = "json_extract(more, '$.baseline') IS NOT NULL"  # when a job was created
@@ -122,7 +121,7 @@ def _folders(layout: Layout) -> Iterable[JobLayout]:
 
 
 def _read_backup(folder: JobLayout) -> JobBackup | None:
-    """The backup in a folder; None if it is unreadable."""
+    """The backup in a folder; None if it is unreadable, or of another version."""
     try:
         data = read_json(folder.made)
         kept = JobBackup(folder, {table: data["rows"][table] for table in _TABLES})
@@ -132,7 +131,7 @@ def _read_backup(folder: JobLayout) -> JobBackup | None:
 
 
 def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
-    """Inserts rows that do not exist yet, with the columns the table has now."""
+    """Inserts rows that do not exist yet, with the columns that the table has."""
     known = {row["name"] for row in db.execute(f"PRAGMA table_info({table})")} - {"seq"}
     for row in rows:
         values = {name: value for name, value in row.items() if name in known}
@@ -157,8 +156,6 @@ def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
 
 def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -> None:
     """Marks a started job as running on its nodes; recovery ends it if its supervisor is gone."""
-    from batchai_magics.launch.plan import Plan
-
     began = kept.folder.plan.stat().st_mtime
     values = (ExecutionState.RUNNING.value, began, began, supervisor, kept.job["key"])
     statement = "UPDATE job SET state = ?, changed = ?, started = ?, supervisor = ?, is_assigned = 1"

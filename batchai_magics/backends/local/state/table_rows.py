@@ -1,4 +1,4 @@
-"""Rows of any table: queries by key, values as Python has them, and records for rows of earlier versions."""
+"""Rows of any table: queries by key, and values as Python has them."""
 
 from __future__ import annotations
 
@@ -31,27 +31,3 @@ def columns(row: sqlite3.Row) -> dict[str, Any]:
 def to_datetime(seconds: float) -> datetime:
     """A stored time (Unix seconds) as an aware datetime."""
     return datetime.fromtimestamp(seconds, timezone.utc)
-
-
-# Completes the rows of resources from before there were records.
-FILL_RECORDS = """
-UPDATE resource SET
-    guid = coalesce(
-        (SELECT guid FROM job WHERE job.key = resource.key),
-        (SELECT guid FROM cluster WHERE cluster.key = resource.key),
-        lower(hex(randomblob(16)))),
-    more = coalesce(
-        (SELECT json_patch(
-             json_object(
-                 'cluster', coalesce(own.id, job.cluster),
-                 'cluster_guid', coalesce(cluster.guid, ''),
-                 'output_root', job.output_root,
-                 'node_count', job.node_count,
-                 'priority', 2 - job.priority),
-             CASE WHEN own.spec IS NULL THEN '{}' ELSE json_object('cluster_spec', own.spec) END)
-         FROM job LEFT JOIN cluster ON cluster.key = job.cluster
-         LEFT JOIN resource AS own ON own.key = job.cluster WHERE job.key = resource.key),
-        (SELECT json_object('changed', changed) FROM cluster WHERE cluster.key = resource.key),
-        '{}')
-WHERE guid = ''
-"""

@@ -111,7 +111,7 @@ class JobRun:
         self._end_warning = EndWarning(self._plan)
         self._env = {
             **os.environ,
-            **_inherited(layout.environment),
+            **json.loads(layout.environment.read_text(encoding="utf-8")),  # the submitter's
             **mpi_launchers.transport(self._plan),
             **secrets.variables,
         }
@@ -377,12 +377,3 @@ def _is_over(ranks: Ranks) -> bool:
 def _trouble(ranks: Ranks) -> Fault:
     abort = ranks.manager.abort if ranks.manager else None
     return Fault(abort, tuple(sorted(ranks.missed)), ranks.unwritable)
-
-
-def _inherited(file: Path) -> Mapping[str, str]:
-    """The variables that the run inherits from its submitter; its supervisor may be another's."""
-    try:
-        variables: Mapping[str, str] = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:  # an earlier version has submitted it
-        return NO_VARIABLES
-    return variables

@@ -15,15 +15,6 @@ from batchai_magics.backends.local.watch.plan_binding import SetupPlan
 from batchai_magics.backends.service import private_files
 
 
-def _setup(store: Store, layout: Layout, cluster_guid: str) -> SetupPlan:
-    file = layout.cluster_setup(cluster_guid)
-    if not file.exists():  # of an earlier version
-        from batchai_magics.backends.local import earlier_homes
-
-        earlier_homes.write_setup(store, layout, cluster_guid)
-    return SetupPlan.read(file)
-
-
 def prepare(
     store: Store, layout: Layout, *, secrets: Mapping[str, str] | None = None
 ) -> list[subprocess.Popen[bytes]]:
@@ -37,7 +28,11 @@ def _prepare(
     store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
     private_files.make_folder(layout.tmpdir(node.guid, node.id))
-    setup = _setup(store, layout, node.guid)
+    try:
+        setup = SetupPlan.read(layout.cluster_setup(node.guid))
+    except (OSError, ValueError, KeyError) as error:
+        finish_preparation(store, node.id, f"How to set it up cannot be read: {error}")
+        return []
     if not setup.plan:
         finish_preparation(store, node.id, "")
     elif not node.preparer:

@@ -59,7 +59,7 @@ def _grace_s(layout: Layout, job: JobRow) -> float:
     """How long the processes of a job may take to end."""
     try:
         return Plan.read(str(layout.job(job.guid).plan)).limits.grace_s
-    except (OSError, PlanError):  # nothing of it runs yet, or another version wrote it
+    except (OSError, PlanError):  # nothing of it runs yet, or its folder is damaged
         return GRACE_S
 
 
@@ -114,7 +114,7 @@ def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:
     """The outcome of a job that lost its supervisor: a requeue if it has restarts left."""
     try:
         plan = SubmittedRun.read(layout.job(job.guid).submitted).plan
-    except (OSError, ValueError, KeyError):  # its folder is damaged, or another version wrote it
+    except (OSError, ValueError, KeyError):  # its folder is damaged
         return lost
     return restarts.continued(lost, plan, len(job.attempts))
 

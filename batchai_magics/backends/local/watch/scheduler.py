@@ -65,7 +65,10 @@ def is_ready(store: Store, layout: Layout, job: JobRow) -> bool:
     """Writes the plan of a job with nodes; False if that fails, which fails the job."""
     try:
         if job.is_assigned:
-            _write_plan(store, layout, job)
+            # Imported late: a supervisor with an empty queue never needs it.
+            from batchai_magics.backends.local.watch import plan_binding
+
+            plan_binding.bind(store, layout, job)
     except Exception as error:  # noqa: BLE001 a job that cannot start must not block the queue
         _fail_start(store, layout, job, error)
         return False
@@ -137,17 +140,6 @@ def _assign_all(store: Store) -> list[JobRow]:
             for cluster in job_table.waiting_clusters(db)
             for job in node_allocation.assign_nodes(db, cluster)
         ]
-
-
-def _write_plan(store: Store, layout: Layout, job: JobRow) -> None:
-    # Imported late: a supervisor with an empty queue never needs the models.
-    from batchai_magics.backends.local.watch import plan_binding
-
-    if not layout.job(job.guid).submitted.exists():  # by an earlier version
-        from batchai_magics.backends.local import earlier_homes
-
-        earlier_homes.write_submitted(store, layout, job)
-    plan_binding.bind(store, layout, job)
 
 
 def supervisor_tail(layout: Layout, guid: str) -> str:

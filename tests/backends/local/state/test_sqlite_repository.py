@@ -13,9 +13,8 @@ from batchai_magics.backends.local.state.sqlite_repository import SqliteReposito
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.state.database.rows import count, written
-from tests.backends.local.state.test_migrations import RECIPES, restored
 from tests.backends.service.records.homes import (
     CLUSTER,
     EXPERIMENT,
@@ -26,8 +25,6 @@ from tests.backends.service.records.homes import (
     record,
 )
 from tests.patience import PATIENCE_S
-
-OLD_JOBS = RECIPES.child(Kind.EXPERIMENT, "horovod")
 
 
 @pytest.fixture
@@ -181,53 +178,6 @@ def rows(store: Store) -> dict[str, int]:
     with store.read() as db:
         tables = ("job", "cluster", "node")
         return {name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
-
-
-# -- what releases without records wrote
-
-
-@pytest.fixture
-def old_store(tmp_path: Path) -> Store:
-    return Store(restored(tmp_path / "old"))
-
-
-@pytest.fixture
-def old(old_store: Store) -> SqliteRepository:
-    return SqliteRepository(old_store)
-
-
-def guid_of(store: Store, table: str, id: ResourceId) -> str:
-    with store.read() as db:
-        return str(db.execute(f"SELECT guid FROM {table} WHERE key = ?", (id.key,)).fetchone()[0])
-
-
-def test_jobs_of_an_earlier_release_have_records(old: SqliteRepository, old_store: Store) -> None:
-    jobs = old.children(OLD_JOBS, Kind.JOB, Page()).records
-    cluster, job = old.get(RECIPES.child(Kind.CLUSTER, "prepared")), jobs[0]
-    assert job.guid == guid_of(old_store, "job", job.resource_id)
-    assert dict(job.more) == {
-        "cluster": cluster.id,
-        "cluster_guid": cluster.guid,
-        "cluster_spec": cluster.spec,
-        "output_root": job.more["output_root"],
-        "node_count": 1,
-        "priority": 1,
-    }
-    assert Path(job.more["output_root"]).is_absolute()
-    assert len({each.guid for each in jobs}) == len(jobs)
-
-
-def test_clusters_of_an_earlier_release_have_records(old: SqliteRepository, old_store: Store) -> None:
-    for cluster in old.clusters():
-        assert cluster.guid == guid_of(old_store, "cluster", cluster.resource_id)
-        assert cluster.more["changed"] > 0
-    assert len({each.guid for each in old.workspaces()}) == 2
-
-
-def test_the_queue_of_an_earlier_release_is_open(old: SqliteRepository) -> None:
-    (queued,) = old.all_open_jobs()
-    assert queued.name == "queued"
-    assert old.open_jobs(queued.more[CLUSTER_GUID]) == [queued]
 
 
 def test_an_owner_is_recorded_beside_the_rest(store: Store, records: SqliteRepository) -> None:
