@@ -44,6 +44,7 @@ WORDS = 5  # messages shown of each end
 class Ends:
     """What became of the jobs of each harm, and the words in which they were told of it."""
 
+    rounds: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     words: Mapping[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
 
@@ -55,7 +56,7 @@ class Ends:
             self.words[end][re.sub(r"[0-9]+", "0", message)] += 1
 
     def __str__(self) -> str:
-        lines = []
+        lines = [f"{count:6} rounds of {harm}" for harm, count in sorted(self.rounds.items())]
         for end, count in sorted(self.counts.items()):
             lines += [f"{count:6} {end}"]
             lines += [f"{'':9}{often} x {message}" for message, often in self.words[end].most_common(WORDS)]
@@ -77,6 +78,7 @@ def play(rounds: int, seed: int, folder: Path, harms: list[Harm]) -> tuple[Ends,
     for number in range(rounds):
         faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
         harm = place.dice.choice(harms)
+        ends.rounds[harm.__name__] += 1
         names = [f"r{number:04}-{index}" for index in range(JOBS)]
         try:
             jobs = one_round(place, harm, names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import signal
@@ -50,7 +51,8 @@ def save(place: Place, names: list[str]) -> None:
         if kill == _KILLS - 1:
             script.unlink()
         for process in _saving(script):
-            os.kill(process, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended because its script is gone
+                os.kill(process, signal.SIGKILL)
     place.backend.terminate(job.id)
     while not job.show().state.is_final:
         time.sleep(0.02)
