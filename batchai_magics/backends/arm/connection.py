@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.arm.endpoint import Endpoint, credentials
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
+from batchai_magics.backends.azure.bounded_transport import bounded_transport
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT, PREFER, prefer_wait
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Connection(ArmClient):
             user_agent=USER_AGENT,
             raw_request_hook=_add_extension_headers,
             **credentials(self.endpoint),
-            **self.endpoint.transport(),
+            transport=bounded_transport(**self.endpoint.transport()),
             **TIMING,
         )
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from batchai_magics.backends.arm.settings import ArmSettings
+from batchai_magics.backends.azure.bounded_transport import bounded_transport
 from batchai_magics.errors import UsageError
 
 if TYPE_CHECKING:
@@ -115,7 +116,8 @@ def credentials(endpoint: Endpoint) -> dict[str, Any]:
     from azure.identity import DefaultAzureCredential
 
     logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warning has eleven lines
-    return {"credential": DefaultAzureCredential(), "credential_scopes": [f"{endpoint.url}/.default"]}
+    credential = DefaultAzureCredential(transport=bounded_transport())
+    return {"credential": credential, "credential_scopes": [f"{endpoint.url}/.default"]}
 
 
 def _static_policy(endpoint: Endpoint) -> Any:

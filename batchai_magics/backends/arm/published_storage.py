@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.arm import share_transfers
 from batchai_magics.backends.arm.share_clients import (
@@ -21,6 +21,7 @@ from batchai_magics.backends.arm.share_clients import (
     translated_errors,
 )
 from batchai_magics.backends.arm.share_transfers import PackedFiles, PartUploads, is_part
+from batchai_magics.backends.azure.bounded_transport import check_size
 from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile
 from batchai_magics.backends.service import api_errors
 from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
@@ -97,7 +98,7 @@ class PublishedStorage(DefaultTransfers):
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
         with self.file(share, path) as client:
-            return bytes(client.download_file().readall())
+            return _whole(client.download_file(), client.url)
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with its contents."""
@@ -186,8 +187,9 @@ class PublishedStorage(DefaultTransfers):
         """A file's content, and its SHA-256 or an empty string, in one request."""
         told = ResponseHeaders()
         with self.file(share, path) as client:
-            data = client.download_file(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep).readall()
-        return bytes(data), told.get(DIGEST)
+            stream = client.download_file(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep)
+            data = _whole(stream, client.url)
+        return data, told.get(DIGEST)
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files in parallel; each appears when it is complete and its digest matches."""
@@ -247,3 +249,9 @@ class PublishedStorage(DefaultTransfers):
             return
         with self._share(share) as client:
             client.get_directory_client(path).rename_directory(new_path)
+
+
+def _whole(stream: Any, url: str) -> bytes:
+    """The content of a file that is returned as one value; larger ones are fetched or read in pieces."""
+    check_size(url, stream.size)
+    return bytes(stream.readall())

@@ -250,7 +250,7 @@ class NodeCommands:
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node and streams its output; the server sets the interval of ticks."""
         body = {"nodeId": node_id, "command": command}
-        request = ArmRequest("POST", resource_path(id, "batchaiExecute"), body=body)
+        request = ArmRequest("POST", resource_path(id, "batchaiExecute"), body=body, is_endless=True)
         return self._output(self._connection.send(request, is_streamed=True), is_ticking=bool(tick_s))
 
     def _output(self, response: Any, *, is_ticking: bool) -> CommandOutput:

@@ -15,10 +15,11 @@ from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.subscription_facets import Accounts
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import USER_AGENT
+from batchai_magics.backends.azure.bounded_transport import bounded_transport
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.service import api_errors
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.errors import ConflictError, NotFoundError, StorageError
+from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, StorageError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import check_share_name
 from batchai_magics.models.wire_times import parse_time
@@ -130,6 +131,8 @@ def translated_errors(url: str = "the storage") -> Iterator[None]:
     try:
         yield
     except HttpResponseError as error:
+        if isinstance(error.__cause__, ServiceError):  # ours, raised while the response was read
+            raise error.__cause__ from None
         response: Any = error.response
         if response is None:
             raise arm_protocol.unreachable_error(url, str(error)) from error
@@ -153,7 +156,8 @@ def _settings(endpoint: Endpoint) -> dict[str, Any]:
     from azure.storage.fileshare import LinearRetry
 
     retries = LinearRetry(backoff=_BACKOFF_S, retry_total=_RETRIES, random_jitter_range=0)
-    return {"retry_policy": retries, "user_agent": USER_AGENT, **endpoint.transport()}
+    transport = bounded_transport(**endpoint.transport())
+    return {"retry_policy": retries, "user_agent": USER_AGENT, "transport": transport}
 
 
 NO_SHARE = ("ShareNotFound", "ContainerNotFound")

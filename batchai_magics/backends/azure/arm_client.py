@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, Hints, link_query
+from batchai_magics.backends.azure.bounded_transport import unbounded
 from batchai_magics.backends.service.extension_wire import PREFER, REPRESENTATION
 from batchai_magics.errors import BatchAIError
 
@@ -66,8 +67,9 @@ class ArmClient(ABC):
             content=request.content,
         )
         with self.translated_errors():
-            tries = {"retry_total": 0} if request.is_polled else {}
-            response = self.client.send_request(http_request, stream=is_streamed, **tries)
+            options: dict[str, Any] = {"retry_total": 0} if request.is_polled else {}
+            options |= unbounded() if request.is_endless else {}
+            response = self.client.send_request(http_request, stream=is_streamed, **options)
             if response.status_code >= 400:
                 text = (response.read() and response.text()) if is_streamed else response.text()
                 raise arm_protocol.arm_error(response.status_code, text or "", self.url, self.hints)

@@ -37,6 +37,7 @@ class ArmRequest:
     version: str = API_VERSION
     content: bytes | None = field(default=None, repr=False)  # in place of `body`
     is_polled: bool = False  # the caller polls and repeats it anyway: no retries
+    is_endless: bool = False  # the caller reads its response as a stream, and bounds each part
 
     @property
     def params(self) -> dict[str, str]:

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, Hints
+from batchai_magics.backends.azure.bounded_transport import bounded_transport
 from batchai_magics.backends.azureml.credentials import shared_sign_in
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
@@ -22,6 +23,7 @@ from batchai_magics.models.wire_times import parse_time
 
 if TYPE_CHECKING:
     from azure.core import PipelineClient
+    from azure.core.pipeline.transport import RequestsTransport
     from azure.core.rest import HttpResponse
     from azure.mgmt.resource.resources import ResourceManagementClient
 
@@ -250,11 +252,12 @@ class Connection(ArmClient):
 
         # the default policies would also decode what is downloaded
         policies = [UserAgentPolicy(USER_AGENT), RetryPolicy(**TIMING)]
-        return PipelineClient(self.url, policies=policies, **self._timeouts)
+        return PipelineClient(self.url, policies=policies, transport=self._transport())
 
-    @property
-    def _timeouts(self) -> dict[str, Any]:
-        return {"connection_timeout": self.settings.connect_s, "read_timeout": self.settings.answer_s}
+    def _transport(self) -> RequestsTransport:
+        return bounded_transport(
+            connection_timeout=self.settings.connect_s, read_timeout=self.settings.answer_s
+        )
 
     def _make_client(self) -> ResourceManagementClient:
         from azure.mgmt.resource.resources import ResourceManagementClient
@@ -265,7 +268,7 @@ class Connection(ArmClient):
             base_url=self.url,
             credential_scopes=[f"{self.url}/.default"],
             user_agent=USER_AGENT,
-            **self._timeouts,
+            transport=self._transport(),
             **TIMING,
         )
 

@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.azure.arm_protocol import sign_in_failure
+from batchai_magics.backends.azure.bounded_transport import bounded_transport
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -46,13 +47,13 @@ class SignIn:
         from azure.identity import DefaultAzureCredential, DeviceCodeCredential
 
         logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warning has eleven lines
-        candidate: TokenCredential = DefaultAzureCredential()
+        candidate: TokenCredential = DefaultAzureCredential(transport=bounded_transport())
         try:
             token = candidate.get_token(*scopes, **options)
         except ClientAuthenticationError as error:
             if sign_in_failure(str(error)) or not self._is_interactive():
                 raise
-            candidate = DeviceCodeCredential(prompt_callback=_ask)
+            candidate = DeviceCodeCredential(prompt_callback=_ask, transport=bounded_transport())
             token = candidate.get_token(*scopes, **options)
         self._chosen = candidate
         return token

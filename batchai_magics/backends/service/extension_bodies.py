@@ -17,6 +17,8 @@ from batchai_magics.records import record_files
 
 MAX_FILES, MAX_BYTES = 500, 2 << 20  # of content; with the JSON lines, a pack stays below 4 MiB
 
+_MAX_LINE_BYTES = 1 << 20  # of the output of a command, of which a line has 64 KiB at most
+
 
 @dataclass(frozen=True)
 class PackedFile:
@@ -149,10 +151,12 @@ def output_to_lines(output: Iterable[CommandBytes | CommandEnd]) -> Iterator[byt
 
 
 def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | CommandEnd]:
-    """Parses the result of `to_lines`, split arbitrarily."""
+    """Parses the result of `to_lines`, split arbitrarily; ServiceError for a line that does not end."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > _MAX_LINE_BYTES:
+            raise unreadable("the output of a command", f"a line of more than {_MAX_LINE_BYTES >> 20} MiB")
         for line in lines:
             yield from _part_from_line(line)
 

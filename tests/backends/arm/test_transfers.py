@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.arm.share_transfers import fetch, run_parallel
+from batchai_magics.backends.azure import bounded_transport
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.extension_bodies import PackedFile
 from batchai_magics.backends.service.extension_wire import DIGEST, UPLOAD, UploadStep
-from batchai_magics.errors import StorageError
+from batchai_magics.errors import ServiceError, StorageError
 from tests.server.running import Running, connected
 
 
@@ -141,3 +142,16 @@ def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> N
     ):
         client.upload_range(b"tex_", 0, 4, headers=headers)
     assert server.world.backend.storage.list("damaged") == []
+
+
+@pytest.mark.slow
+def test_a_file_over_the_limit_of_a_response_is_not_returned_as_one_value(
+    server: Running, monkeypatch
+) -> None:
+    with contextlib.closing(connected(server.url)) as backend:
+        backend.storage.make("data")
+        backend.storage.upload("data", {"large": bytes(3000), "small": bytes(1000)})
+        monkeypatch.setattr(bounded_transport, "MAX_RESPONSE_BYTES", 2000)
+        assert backend.storage.download("data", "small") == bytes(1000)
+        with pytest.raises(ServiceError, match="sends more than"):
+            backend.storage.download("data", "large")

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from batchai_magics.backends.azure import bounded_transport
 from batchai_magics.backends.azureml.connection import EXPIRED
 from batchai_magics.errors import NotFoundError, ServiceError, StorageError, UnreachableError
 from tests.azureml.faults import CUT_REQUEST, refusal
@@ -160,3 +161,10 @@ assert not [name for name in sys.modules if name.split(".")[0] == "azure"], "azu
 def test_no_module_of_azure_is_loaded_before_it_is_used() -> None:
     env = {**os.environ, "BATCHAI_BACKEND": "azureml"}
     subprocess.run([sys.executable, "-c", USE], env=env, check=True)
+
+
+def test_a_response_over_the_limit_is_refused(connection, monkeypatch) -> None:
+    make_job(connection, tags={"note": "x" * 2000})
+    monkeypatch.setattr(bounded_transport, "MAX_RESPONSE_BYTES", 2000)
+    with pytest.raises(ServiceError, match="sends more than"):
+        connection.request_json(connection.request("GET", "jobs/one"))
