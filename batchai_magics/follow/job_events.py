@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.errors import NotFoundError
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource

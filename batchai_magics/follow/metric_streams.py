@@ -15,9 +15,9 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.service.log_records import PrintedNumbers, clock_of, parts_of, records_in
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.measurement import Measurement, Record, StepRecord
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
-from batchai_magics.metrics.record import Record, StepRecord, ValueRecord
 from batchai_magics.models.job_execution import ERR, OUT
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class _DelayedNumbers(NamedTuple):
     """Numbers whose step the other stream tells."""
 
     time: float
-    records: list[ValueRecord]
+    records: list[Measurement]
 
 
 class _Stream:
@@ -168,8 +168,8 @@ class MetricStreams:
         late = {(each.rank, each.epoch): _DelayedNumbers(each.time, []) for each in unplaced}
         rest: list[Record] = []
         for record in records:
-            waiting = late.get((record.rank, record.epoch)) if isinstance(record, ValueRecord) else None
-            if isinstance(record, ValueRecord) and waiting and record.step is None:
+            waiting = late.get((record.rank, record.epoch)) if isinstance(record, Measurement) else None
+            if isinstance(record, Measurement) and waiting and record.step is None:
                 waiting.records.append(record)
             else:
                 rest.append(record)
@@ -181,7 +181,7 @@ class MetricStreams:
         if bars and late.records:
             self._steps.learn([bar.done for bar in bars], bars[-1].total, late.records[0].epoch)
 
-    def _with_step(self, late: _DelayedNumbers) -> list[ValueRecord]:
+    def _with_step(self, late: _DelayedNumbers) -> list[Measurement]:
         bars = self._bars_at(late.time)
         if not bars or not late.records:
             return late.records
@@ -231,7 +231,7 @@ def _time(bar: BarCount) -> float:
 
 def _key(record: Record) -> object:
     """What two prints of one number have in common; None for records without a position."""
-    if isinstance(record, ValueRecord) and (record.step, record.epoch) != (None, None):
+    if isinstance(record, Measurement) and (record.step, record.epoch) != (None, None):
         return record.name, record.value, record.step, record.epoch, record.rank
     if isinstance(record, StepRecord):
         return record._replace(offset=0, wall_time=None)

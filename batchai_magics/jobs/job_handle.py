@@ -303,7 +303,12 @@ class Job(JobPages):
         if not (ax is None or hasattr(ax, "plot")):
             raise argument_checks.argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
         return plot(
-            self.records(), metrics=metrics, x=x, smooth=smooth, ax=ax, preferences=metric_preferences()
+            self.records(),
+            metrics=metrics,
+            x=x,
+            smooth=smooth,
+            ax=ax,
+            preferences=metric_preferences(patterns=self.patterns),
         )
 
     def png(self) -> bytes:

@@ -11,14 +11,13 @@ from .reading.log_parser import (
 from .reading.metric_suggestions import (
     MetricsWarning as MetricsWarning,
 )
-from .record import (
+from .measurement import (
     EvalRecord as EvalRecord,
-    HeaderRecord as HeaderRecord,
-    PatternRecord as PatternRecord,
+    Fact as Fact,
+    Measurement as Measurement,
     Record as Record,
     StepRecord as StepRecord,
     TotalRecord as TotalRecord,
-    ValueRecord as ValueRecord,
 )
 from .runs.comparison import (
     Comparison as Comparison,

@@ -20,7 +20,7 @@ from batchai_magics.follow.metric_streams import parse_metrics
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.columns.record_columns import Columns
-from batchai_magics.metrics.record import Record, StepRecord
+from batchai_magics.metrics.measurement import Record, StepRecord
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_view import JobView

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.grammar.metric_names import split_phase
-from batchai_magics.metrics.record import Record, ValueRecord
+from batchai_magics.metrics.measurement import Measurement, Record
 
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.csv"))
@@ -47,17 +47,17 @@ def read(data: bytes) -> list[Record]:
 
 def read_rows(data: bytes) -> Counter[Row]:
     """The rows that the product's reader finds in a log."""
-    return Counter(record_row(record) for record in read(data) if isinstance(record, ValueRecord))
+    return Counter(record_row(record) for record in read(data) if isinstance(record, Measurement))
 
 
 def read_rows_in_chunks(chunks: Iterable[bytes]) -> Counter[Row]:
     """The rows that the product's reader finds in a log that grows by these chunks."""
     parser = Parser()
     records = [*chain.from_iterable(map(parser.feed, chunks)), *parser.finish()]
-    return Counter(record_row(record) for record in records if isinstance(record, ValueRecord))
+    return Counter(record_row(record) for record in records if isinstance(record, Measurement))
 
 
-def record_row(record: ValueRecord) -> Row:
+def record_row(record: Measurement) -> Row:
     """The record as a row; NaN is written out, since it does not equal itself."""
     name = split_phase(record.name)[1]
     epoch = None if record.epoch is None else float(record.epoch)

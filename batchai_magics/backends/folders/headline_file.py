@@ -11,7 +11,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from batchai_magics.backends.service import private_files
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.models.runs.scalar_export import ScalarPoint

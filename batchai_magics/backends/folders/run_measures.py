@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.metrics.measurement import Fact, Record
 from batchai_magics.metrics.progress.progress_reader import ProgressReader
-from batchai_magics.metrics.record import HeaderRecord, Record
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.models.prices import NodeTime, Price
@@ -66,7 +66,7 @@ class ProgressMark:
     def take(self, records: Iterable[Record], data: bytes, stream: str) -> None:
         """Takes new bytes of a log, and the records in them."""
         for record in records:
-            if not isinstance(record, HeaderRecord):
+            if not isinstance(record, Fact):
                 self._mark_record(record)
         if self._bars.feed(data, at=time.time(), stream=stream) and (bar := self._bars.progress):
             self._mark(stream, (bar.fraction, bar.words), is_known=bar.fraction < 1)

@@ -31,8 +31,8 @@ from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
 from batchai_magics.launch.plan import TRAINER_LOG, UNREADABLE, LogFile, Plan, ProcessExit
+from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.log_parser import Parser
-from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.resource_usage import is_idle
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
@@ -186,7 +186,7 @@ def _stacks(guid: str, collect: StackCollector) -> RankStacks:
 
 def _without_rank(record: Record) -> Record:
     """The record as one that a job of a single process prints."""
-    return record._replace(rank=None) if isinstance(record, ValueRecord) else record
+    return record._replace(rank=None) if isinstance(record, Measurement) else record
 
 
 def _evaluation(stop: StopIfRequest) -> StopEvaluation:

@@ -25,7 +25,7 @@ _FILES = (
     "backends/service/log_records.py",
     "errors.py",
     "log_lines.py",
-    "metrics/record.py",
+    "metrics/measurement.py",
     "metrics/runs/metric_summary.py",
     "metrics/runs/metric_traits.py",
     "metrics/runs/other_programs.py",

@@ -10,9 +10,9 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, at_offset
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, PatternRecord, Record, ValueRecord, at_offset
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
 from batchai_magics.models.runs.scalar_export import ScalarPoint
@@ -192,13 +192,13 @@ class PrintedNumbers:
     ) -> list[Record]:
         new = []
         for record in records:
-            if isinstance(record, HeaderRecord) and record.key == ATTEMPT:
+            if isinstance(record, Fact) and record.key == ATTEMPT:
                 self._printed.clear()
                 self._logged.clear()
             places = {
                 place for number in numbers([record]) if (place := _number_key(number, record)) is not None
             }
-            if isinstance(record, (ValueRecord, PatternRecord)) and places & other.keys():
+            if isinstance(record, Measurement) and places & other.keys():
                 continue
             own.update(dict.fromkeys(places))
             while len(own) > MAX_PLACES:

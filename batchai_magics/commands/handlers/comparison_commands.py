@@ -12,7 +12,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics.charts.figure import figure_path
-from batchai_magics.metrics.record import json_value
+from batchai_magics.metrics.measurement import json_value
 from batchai_magics.metrics.runs import comparison
 from batchai_magics.metrics.runs import scaling as scalability
 from batchai_magics.metrics.runs.compared_runs import Comparable

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.commands.output.command_result import ChartResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.metrics.charts.figure import figure_path
-from batchai_magics.metrics.record import StepRecord, TotalRecord, json_value
+from batchai_magics.metrics.measurement import StepRecord, TotalRecord, json_value
 from batchai_magics.metrics.runs.compared_runs import run_names
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log

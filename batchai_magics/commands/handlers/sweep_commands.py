@@ -14,7 +14,7 @@ from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
 from batchai_magics.jobs.sweeps.sweep_handle import RUNNING, Sweep
-from batchai_magics.metrics.record import json_value
+from batchai_magics.metrics.measurement import json_value
 
 _DIGITS = 5  # of a number in a table
 

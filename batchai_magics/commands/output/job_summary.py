@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.commands.output.az_json import format_time
 from batchai_magics.follow.job_errors import error_of
-from batchai_magics.metrics.record import json_value
+from batchai_magics.metrics.measurement import json_value
 from batchai_magics.models.runs.labels import Labels
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from batchai_magics.metrics.charts.figure import (
     serialized,
     show_message,
 )
-from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.measurement import StepRecord
 from batchai_magics.metrics.runs.compared_runs import Run
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,

@@ -20,7 +20,7 @@ from batchai_magics.metrics.charts.figure import (
     show_message,
 )
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
-from batchai_magics.metrics.record import PatternRecord, Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
 from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
@@ -160,7 +160,7 @@ class _Drawing:
         self._metrics = run_metrics(run, options.preferences)
         self.axis = options.x or self._metrics.axis
         self._start = self._metrics.start or 0.0
-        self.charts = _charts(self._metrics, run, options.metrics)
+        self.charts = _charts(self._metrics, options)
 
     def draw(self, ax: Axes, chart: Chart) -> None:
         """Draw one chart: a line for each rank, and one over all ranks, of each phase."""
@@ -224,14 +224,13 @@ class _Drawing:
         return metric.name == RATE and run_header(self._run, ranks_seen=len(metric.ranks)).is_rate_global
 
 
-def _charts(metrics: RunMetrics, run: Sequence[Record], names: Sequence[str]) -> list[Chart]:
+def _charts(metrics: RunMetrics, options: ChartOptions) -> list[Chart]:
     """The charts to draw; only those with a finite value."""
-    if names:
-        return _chosen(metrics, names)
+    if options.metrics:
+        return _chosen(metrics, options.metrics)
     every: list[Chart] = [chart for chart in metrics.charts if _is_finite(chart)]
     default = [chart for chart in every if is_default([metric.traits for metric in chart])][:MAX_PANELS]
-    wanted = {record.name for record in run if isinstance(record, PatternRecord)}
-    own = [chart for chart in every if any(metric.name in wanted for metric in chart)]
+    own = [chart for chart in every if any(metric.name in options.preferences.asked for metric in chart)]
     return [*default, *(chart for chart in own if chart not in default)] or every[:MAX_PANELS]
 
 

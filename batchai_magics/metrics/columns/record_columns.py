@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from batchai_magics.metrics.columns.value_tables import ValueRows
-from batchai_magics.metrics.record import Record, StepRecord, ValueRecord, step_record
+from batchai_magics.metrics.measurement import Measurement, Record, StepRecord, step_record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -184,7 +184,7 @@ class Columns(Collection[Record]):
     @property
     def has_values(self) -> bool:
         """Whether there are numbers of other programs."""
-        return any(isinstance(part, (ValueRows, ValueRecord)) for _, part in self.parts)
+        return any(isinstance(part, (ValueRows, Measurement)) for _, part in self.parts)
 
     def __len__(self) -> int:
         sizes = (len(part) if isinstance(part, ValueRows) else 1 for _, part in self.parts)

@@ -11,7 +11,7 @@ import numpy as np
 
 from batchai_magics.metrics.formats.line_plan import Role
 from batchai_magics.metrics.grammar.line_shapes import MetricName
-from batchai_magics.metrics.record import ValueRecord, value_record
+from batchai_magics.metrics.measurement import Measurement, measurement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -65,7 +65,7 @@ class ValueTable:
         whole = cls(metrics=parts[0].metrics, role=parts[0].role, **columns)
         return whole.take(np.argsort(whole.row, kind="stable"))
 
-    def lines(self) -> Iterator[tuple[int, list[ValueRecord]]]:
+    def lines(self) -> Iterator[tuple[int, list[Measurement]]]:
         """The number and the records of each line."""
         names = [(metric.name, metric.unit, metric.phase) for metric in self.metrics]
         columns = (
@@ -81,7 +81,7 @@ class ValueTable:
             yield (
                 row,
                 [
-                    value_record((name, value, unit, step, epoch, rank, offset, time, phase))
+                    measurement((name, value, unit, step, epoch, rank, offset, time, phase))
                     for (name, unit, phase), value in zip(names, values, strict=True)
                 ],
             )
@@ -135,7 +135,7 @@ class ValueRows:
     def __len__(self) -> int:
         return sum(table.values.size for table in self.tables)
 
-    def __iter__(self) -> Iterator[ValueRecord]:
+    def __iter__(self) -> Iterator[Measurement]:
         lines = [line for table in self.tables for line in table.lines()]
         if len(self.tables) > 1:
             lines.sort(key=itemgetter(0))

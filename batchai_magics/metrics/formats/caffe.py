@@ -25,7 +25,7 @@ from batchai_magics.metrics.formats.line_format import (
     line_pattern,
     read_fields,
 )
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 
 _ITERATION = rb"Iteration (?P<step>" + COUNT + rb")"
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from batchai_magics.metrics.formats.line_format import NUMBER, Field, Line, LineFormat, line_pattern
-from batchai_magics.metrics.record import Record, ValueRecord
+from batchai_magics.metrics.measurement import Measurement, Record
 
 _MOST_LINES = 256  # between two rows of a table
 _WIDTH = 10
@@ -28,7 +28,7 @@ def _read_header(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterato
     yield from ()
 
 
-def read_table_row(line: Line) -> list[ValueRecord]:
+def read_table_row(line: Line) -> list[Measurement]:
     """Parse a line that may be a row of the open table; empty if it is not."""
     state = line.state
     cells = _cells(line.text, state.table_columns)

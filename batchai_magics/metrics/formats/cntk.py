@@ -27,7 +27,7 @@ from batchai_magics.metrics.formats.line_format import (
     line_pattern,
     read_fields,
 )
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 
 _NAME = rb"[A-Za-z_][\w.]{0,80}"
 _TERM = _NAME + rb" = " + NUMBER + rb"%? \* \d+"

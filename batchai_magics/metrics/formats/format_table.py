@@ -41,13 +41,13 @@ from batchai_magics.metrics.formats.step_lines import read_step_lines
 from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, OPENINGS, TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.grammar.line_shapes import DIGITS
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import LiteralSearch, literal_stem
-from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, Record, ValueRecord
 
 
 def _read_attempt(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    yield HeaderRecord(ATTEMPT, match["attempt"].decode(), line.rank, line.offset)
+    yield Fact(ATTEMPT, match["attempt"].decode(), line.rank, line.offset)
 
 
 ATTEMPTS = (
@@ -211,7 +211,7 @@ def _read_joined(
 def _note_position(cursor: BlockCursor, records: Sequence[Record]) -> None:
     """Let the lines below know the position of a line that a row has read."""
     for record in records[-1:]:
-        if isinstance(record, ValueRecord):
+        if isinstance(record, Measurement):
             cursor.states.of(record.rank).context.note(record.step, record.epoch)
 
 

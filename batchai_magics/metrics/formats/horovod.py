@@ -25,7 +25,7 @@ from batchai_magics.metrics.formats.line_format import (
     read_fields,
     read_parameters,
 )
-from batchai_magics.metrics.record import Record, TotalRecord
+from batchai_magics.metrics.measurement import Record, TotalRecord
 
 _RATE = rb"\d+\.\d"
 _TEST = rb"Test set: Average loss: (?P<test_loss>" + NUMBER + rb"), Accuracy: "

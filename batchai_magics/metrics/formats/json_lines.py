@@ -37,8 +37,8 @@ from batchai_magics.metrics.formats.line_format import (
     read_named_parameter,
 )
 from batchai_magics.metrics.grammar.metric_names import is_measure, phase_of_word
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.timestamps import json_timestamp, parse_timestamp
-from batchai_magics.metrics.record import Record
 
 _NESTED_KEYS = ("metrics", "data")
 _OBJECT = rb"(?P<object>\{.*\})"

@@ -24,7 +24,7 @@ from batchai_magics.metrics.formats.line_format import (
     line_pattern,
 )
 from batchai_magics.metrics.formats.line_plan import LinePlan, NumberPlace, Role, digits_in, plan_of_numbers
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 
 _NAME = rb"[A-Za-z_][\w./ ]{0,80}?"
 _METRIC = re.compile(rb" - (" + _NAME + rb"): (" + NUMBER + rb")(?= - |[ \t]*\Z)")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from batchai_magics.metrics.formats.line_plan import LinePlan, NumberPlace, Role, phase_of, plan_of_numbers
+from batchai_magics.metrics.measurement import Fact, Measurement, Record, measurement
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import literal_stem
 from batchai_magics.metrics.reading.parser_state import RankState
@@ -20,7 +21,6 @@ from batchai_magics.metrics.reading.timestamps import (
     parse_timestamp,
     wall_time,
 )
-from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord, value_record
 
 NUMBER = rb"[-+]?(?:(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?|nan|inf)"
 """A number as Python and C print it. All repetitions are bounded, so matching time is too."""
@@ -90,10 +90,10 @@ class Line:
 
     def value(
         self, field: Field, number: bytes | float, *, step: int | None = None, epoch: float | None = None
-    ) -> ValueRecord:
+    ) -> Measurement:
         """The record of a number on this line."""
         time, phase = wall_time(self.timestamp, self.clock_time), phase_of(field.name)
-        return value_record(
+        return measurement(
             (field.name, float(number), field.unit, step, epoch, self.rank, self.offset, time, phase)
         )
 
@@ -335,12 +335,12 @@ _COUNTS = (_BATCH_SIZE, _PER_DEVICE, _GLOBAL, _DEVICE_COUNT)
 _COUNT = re.compile(r"\d{1,18}")
 
 
-def parameters(line: Line, named_values: Iterable[tuple[str, object]]) -> Iterator[HeaderRecord]:
+def parameters(line: Line, named_values: Iterable[tuple[str, object]]) -> Iterator[Fact]:
     """The header entries among these named values; other names are ignored."""
     for name, value in named_values:
         key, text = _NAMES.get(name.lower()), str(value).strip()
         if key and text and (key not in _COUNTS or _COUNT.fullmatch(text)):
-            yield HeaderRecord(key, text, line.rank, line.offset)
+            yield Fact(key, text, line.rank, line.offset)
 
 
 def read_parameters(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:

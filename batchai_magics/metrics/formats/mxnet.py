@@ -20,7 +20,7 @@ from batchai_magics.metrics.formats.line_format import (
     line_pattern,
     read_fields,
 )
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 
 _PAIR = re.compile(rb"([A-Za-z][\w./-]*)=(" + NUMBER + rb")")
 _PAIRS = rb"(?P<pairs>(?:[ \t]+(?:Train-)?[A-Za-z][\w./-]*=" + NUMBER + rb")*)"

@@ -21,7 +21,7 @@ from batchai_magics.metrics.formats.line_format import (
     count,
     line_pattern,
 )
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 
 _METER = re.compile(
     rb"\t(Time|Data|Loss|Prec@1|Prec@5|Acc@1|Acc@5) +(" + NUMBER + rb") \( *" + NUMBER + rb"\)"

@@ -16,6 +16,7 @@ from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.line_shapes import DIGITS, LineForm, LineShape, LineShapes
 from batchai_magics.metrics.grammar.plain_lines import is_undecided
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
+from batchai_magics.metrics.measurement import Measurement, Record, measurement
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, timestamp_slices
@@ -28,7 +29,6 @@ from batchai_magics.metrics.reading.timestamps import (
     parse_glog_timestamp,
     wall_time,
 )
-from batchai_magics.metrics.record import Record, ValueRecord, value_record
 
 MAX_LINE_BYTES = 8 * 1024
 _MANY_LINES = 8  # of which to look for the interesting ones at once
@@ -151,7 +151,7 @@ def _read_row(block: _Rows, row: int) -> list[Record] | None:
     end = cursor.offset_of(block.ends[row])
     time = cursor.clock.at(end) if cursor.clock else None
     return [
-        value_record((name, value, "", step, epoch, rank, end, time, phase)) for name, value, phase in numbers
+        measurement((name, value, "", step, epoch, rank, end, time, phase)) for name, value, phase in numbers
     ]
 
 
@@ -283,7 +283,7 @@ def _records(cursor: BlockCursor, plan: LinePlan, text: bytes, end: int, number:
     numbers = form.values_of(text)
     seconds = _seconds(cursor, plan, text, end)
     records = [
-        value_record((name, value, unit, step, epoch, rank, end, seconds, phase))
+        measurement((name, value, unit, step, epoch, rank, end, seconds, phase))
         for (name, unit, phase), value in numbers
     ]
     return [*cursor.states.release(rank), *records] if cursor.states.held else cast("list[Record]", records)
@@ -307,7 +307,7 @@ def _row_records(
     state.context.note(step, epoch)
     seconds = _seconds(cursor, plan, text, end)
     return [
-        value_record((name, value, unit, step, epoch, rank, end, seconds, phase))
+        measurement((name, value, unit, step, epoch, rank, end, seconds, phase))
         for (name, unit, phase), value in numbers
     ]
 
@@ -331,7 +331,7 @@ def _dependent_records(
         step = states.of(None).context.bar_step  # bars after a carriage return have no tag
     seconds = _seconds(cursor, plan, text, end)
     records = [
-        ValueRecord(name, value, unit, step, epoch, rank, end, seconds, phase)
+        Measurement(name, value, unit, step, epoch, rank, end, seconds, phase)
         for (name, unit, phase), value in numbers
     ]
     if is_unplaced and step is not None:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from batchai_magics.metrics.formats.line_format import EmbeddedFormat
+from batchai_magics.metrics.measurement import Record, StepRecord, step_record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_prefixes import NO_PREFIX, LinePrefix, prefix_parser_for
 from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
 from batchai_magics.metrics.reading.timestamps import wall_time
-from batchai_magics.metrics.record import Record, StepRecord, step_record
 
 RATE = b"images/sec: "
 NUMBERS = (

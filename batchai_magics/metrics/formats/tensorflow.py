@@ -23,8 +23,8 @@ from batchai_magics.metrics.formats.line_format import (
     line_pattern,
     read_fields,
 )
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.timestamps import json_timestamp
-from batchai_magics.metrics.record import Record
 
 _PAIR = re.compile(rb"([\w./-]{1,80}) = (" + NUMBER + rb")(?=,|\Z)")
 _STEPS_PER_SEC = Field("steps_per_sec", "steps/sec")

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 
 from batchai_magics.metrics.formats.line_format import EmbeddedFormat, Field
 from batchai_magics.metrics.formats.step_lines import APPENDED_TIME, NUMBERS, RATE, prefix_end_of
+from batchai_magics.metrics.measurement import EvalRecord, Record, TotalRecord, step_record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_prefixes import LinePrefix, parse_prefix_cached
 from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX
 from batchai_magics.metrics.reading.timestamps import wall_time
-from batchai_magics.metrics.record import EvalRecord, Record, TotalRecord, step_record
 
 OPENINGS = (b"TensorFlow:  ", b"Model:  ")
 """Substrings of the first line of a header."""

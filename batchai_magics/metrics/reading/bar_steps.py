@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from batchai_magics.metrics.record import Record, ValueRecord
+from batchai_magics.metrics.measurement import Measurement, Record
 
 _MAX_LINES = 20  # between a dict and its bar, some of them blank or of other ranks
 _EPOCH_ERROR = 0.0051  # epochs are printed with two decimals
@@ -35,7 +35,7 @@ class HeldDict(NamedTuple):
     """The numbers of a dict, with the count of the bar above it, until the bar is drawn again."""
 
     line: int
-    records: list[ValueRecord]
+    records: list[Measurement]
 
 
 class BarSteps:

@@ -13,6 +13,7 @@ from batchai_magics.metrics.columns.record_columns import NO_RANK, Columns, Step
 from batchai_magics.metrics.columns.row_positions import first_repeated, placed, unplaced_in
 from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES, NEWLINE
 from batchai_magics.metrics.columns.value_tables import ValueRows, rows_between
+from batchai_magics.metrics.measurement import Record, StepRecord, at_offset
 from batchai_magics.metrics.reading.block_cleaning import cleaned
 from batchai_magics.metrics.reading.line_cleaning import has_controls
 from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix_cached
@@ -22,7 +23,6 @@ from batchai_magics.metrics.reading.parser_state import StepCadence
 from batchai_magics.metrics.reading.return_labels import Stretch, all_of
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
-from batchai_magics.metrics.record import Record, StepRecord, at_offset
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

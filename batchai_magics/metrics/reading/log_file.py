@@ -13,6 +13,7 @@ from batchai_magics.metrics.formats.tf_cnn_benchmarks import HeaderWindow
 from batchai_magics.metrics.grammar.line_shapes import LineShapes
 from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
+from batchai_magics.metrics.measurement import Fact, Measurement, Record, StepRecord
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_cleaning import clean_block, clean_lines
@@ -25,7 +26,6 @@ from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, 
 from batchai_magics.metrics.reading.tagged_streams import StreamLine, TaggedStreams
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
-from batchai_magics.metrics.record import HeaderRecord, Record, StepRecord, ValueRecord
 
 
 class LogFile:
@@ -270,10 +270,15 @@ class LogFile:
         if self.states.lines.is_open:
             self.states.lines.end(cursor.span, 1)
         yield from self._read_header(text[: cursor.first_record_start], line.end, line.rank)
-        yield from records
-        if self._patterns:
-            step = _step_of_line(text, records)
-            yield from self._patterns.records(cursor, step=step, without=_json_names(text, records))
+        if not self._patterns:
+            yield from records
+            return
+        step, epoch = _position_of(text, records)
+        without = _json_names(text, records)
+        own = list(self._patterns.records(cursor, step=step, epoch=epoch, without=without))
+        names = {record.name for record in own}
+        yield from (each for each in records if not (isinstance(each, Measurement) and each.name in names))
+        yield from own
 
     def _read_row(self, cursor: BlockCursor) -> list[Record]:
         """The numbers of a table row, if a table is open."""
@@ -287,20 +292,20 @@ class LogFile:
             if entry.key == "num_batches":
                 self.cadence.num_batches = int(entry.value)
             rank = rank_of(PREFIX.match(text)) if rank is None else rank
-            yield HeaderRecord(entry.key, entry.value, rank, end)
+            yield Fact(entry.key, entry.value, rank, end)
 
 
-def _step_of_line(text: bytes, records: list[Record]) -> int | None:
-    """The global step of a line; None if its step counts within an epoch."""
+def _position_of(text: bytes, records: list[Record]) -> tuple[int | None, float | None]:
+    """The step and epoch of a line."""
     for record in records:
-        if isinstance(record, StepRecord) or (isinstance(record, ValueRecord) and record.epoch is None):
-            return record.step
+        if isinstance(record, (StepRecord, Measurement)):
+            return record.step, getattr(record, "epoch", None)
     prefix = PREFIX.match(text)
-    return None if records else step_of(text[prefix.end() if prefix else 0 :])
+    return step_of(text[prefix.end() if prefix else 0 :]), None
 
 
 def _json_names(text: bytes, records: list[Record]) -> set[str]:
     """The metric names in a JSON line, which take precedence over user patterns."""
     if text.rstrip()[-1:] != b"}":
         return set()
-    return {record.name for record in records if isinstance(record, ValueRecord)}
+    return {record.name for record in records if isinstance(record, Measurement)}

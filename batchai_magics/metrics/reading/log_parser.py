@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
-from batchai_magics.metrics.record import Record
 
 
 class Parser:
@@ -21,7 +21,7 @@ class Parser:
 
     Args:
         patterns: Regular expressions by metric name, matched against the bytes of a line. Group `value`, or
-            the first one, is the value of a PatternRecord; group `step`, if present, its step.
+            the first one, is the value of a Measurement; group `step`, if present, its step.
 
     Raises:
         UsageError: A pattern is invalid or has no group.

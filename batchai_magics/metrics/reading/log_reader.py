@@ -11,11 +11,11 @@ from typing import Protocol
 
 from batchai_magics.metrics.columns.record_columns import Columns
 from batchai_magics.metrics.columns.step_columns import MARGIN_BYTES
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.block_reader import BlockReader
 from batchai_magics.metrics.reading.line_cleaning import has_controls
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from batchai_magics.metrics.record import Record
 
 _BLOCK_BYTES = 2 << 20
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from batchai_magics.metrics.formats.line_format import NUMBER
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
+from batchai_magics.metrics.measurement import Fact, Record
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
-from batchai_magics.metrics.record import HeaderRecord, Record
 
 MIN_LINES = 3  # lines of one shape with different numbers
 MAX_SCAN_BYTES = 1 << 20  # of a log
@@ -168,7 +168,7 @@ def notices_of(
 ) -> tuple[str, ...]:
     """The notices about a log, given its records and the matches that are no numbers; one line each."""
     mismatches = tuple(map(str, found))
-    if any(not isinstance(record, HeaderRecord) for record in records):
+    if any(not isinstance(record, Fact) for record in records):
         return mismatches
     suggester = MetricSuggester()
     suggester.scan(start.data)

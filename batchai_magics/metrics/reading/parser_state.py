@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from math import gcd
 
 from batchai_magics.metrics.grammar.line_context import LineContext
+from batchai_magics.metrics.measurement import Record, StepRecord
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX
 from batchai_magics.metrics.reading.process_lines import ProcessLines
-from batchai_magics.metrics.record import Record, StepRecord
 
 _MAX_RANKS = 4096
 _MAX_SEEN_KEYS = 1024

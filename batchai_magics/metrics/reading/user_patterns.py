@@ -6,9 +6,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from batchai_magics.metrics.grammar.metric_names import TRAIN, split_phase
+from batchai_magics.metrics.measurement import Measurement
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
-from batchai_magics.metrics.record import PatternRecord
 from batchai_magics.options.regular_expressions import Expression, Match, compile_number, matching_lines
 
 _MOST_LINE_CHARACTERS = 120  # of a quoted line
@@ -48,11 +49,16 @@ class UserPatterns:
         }
 
     def records(
-        self, cursor: BlockCursor, *, step: int | None, without: Collection[str] = ()
-    ) -> Iterator[PatternRecord]:
+        self,
+        cursor: BlockCursor,
+        *,
+        step: int | None,
+        epoch: float | None = None,
+        without: Collection[str] = (),
+    ) -> Iterator[Measurement]:
         """The matches on the cursor's only line, left to right for each pattern.
 
-        `step` is the step found elsewhere on the line, for patterns without a `step` group.
+        `step` and `epoch` are those of the line, for patterns without a `step` group.
         """
         line = cursor.data.rstrip(b"\n")
         rank = rank_of(PREFIX.match(line)) if cursor.rank is None else cursor.rank
@@ -62,8 +68,9 @@ class UserPatterns:
                 text = pattern.value_text(match)
                 value = _number(text)
                 if value is not None:
-                    place = pattern.step(match) if pattern.step_group is not None else step
-                    yield PatternRecord(name, value, place, rank, end, wall_time)
+                    has_own = pattern.step_group is not None
+                    place = (pattern.step(match), None) if has_own else (step, epoch)
+                    yield Measurement(name, value, "", *place, rank, end, wall_time, pattern.phase)
                 elif text is not None and name not in self.mismatches:
                     self.mismatches[name] = PatternMismatch(name, _decode(text), _decode(line))
 
@@ -72,6 +79,7 @@ class _Pattern(NamedTuple):
     """A compiled expression with the indices of its value and step groups."""
 
     expression: Expression
+    phase: str
     value_groups: Sequence[int]  # the first that matched holds the value
     step_group: int | None
 
@@ -90,7 +98,8 @@ def _compile(name: str, regex: str) -> _Pattern:
     expression = compile_number(regex, option=f"--metric {name}")
     value, step = expression.groupindex.get(b"value"), expression.groupindex.get(b"step")
     unnamed = [group for group in range(1, expression.groups + 1) if group != step]
-    return _Pattern(expression, [value] if value else unnamed, step)
+    phase = split_phase(name)[0] or TRAIN
+    return _Pattern(expression, phase, [value] if value else unnamed, step)
 
 
 _THOUSANDS = re.compile(rb"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from batchai_magics.errors import BatchAIError, CapabilityError, UsageError
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_metrics
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (

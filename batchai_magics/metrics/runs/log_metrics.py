@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, repeat
 from pathlib import Path
@@ -15,9 +16,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
+from batchai_magics.metrics.measurement import Record, StepRecord, json_value
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of, warn_of
-from batchai_magics.metrics.record import Record, StepRecord, json_value
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.run_summary import Summary
@@ -221,6 +222,7 @@ def read_log(
 ) -> LogMetrics:
     """`read_metrics` without warnings; the result has them as `notices`."""
     problems: Sequence[str] = ()
+    preferences = replace(preferences, asked=tuple(patterns))
     if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
         source, problems = _trainer_lines(Path(source))
     with _opened(source) as stream:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
 
-from batchai_magics.metrics.record import json_value
+from batchai_magics.metrics.measurement import json_value
 from batchai_magics.metrics.runs.metric_traits import Direction, Kind, MetricTraits, traits_of
 
 _LARGE, _SMALL = 1e5, 1e-3

@@ -119,11 +119,13 @@ class MetricPreferences:
         headline: The metric that comes first.
         rising: Names of metrics of which higher values are better.
         falling: Names of metrics of which lower values are better.
+        asked: Names of metrics that are always drawn: those of the user's patterns.
     """
 
     headline: str = ""
     rising: Collection[str] = field(default=())
     falling: Collection[str] = field(default=())
+    asked: Collection[str] = field(default=())
 
     def direction(self, traits: MetricTraits) -> Direction:
         """The direction of a metric: the user's, else what its name tells."""

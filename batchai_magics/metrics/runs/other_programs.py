@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from batchai_magics.metrics.record import PatternRecord, Record, StepRecord, ValueRecord
+from batchai_magics.metrics.measurement import Measurement, Record, StepRecord
 
 if TYPE_CHECKING:
     import pandas
@@ -27,8 +27,7 @@ _COUNTS = ("step", "rank", "epoch")
 STANDARD = frozenset((*_RATES, _LOSS))
 """Metrics that map to fields of a step record, also if a user-defined pattern provides them."""
 
-_Number = ValueRecord | PatternRecord
-_LineNumbers = dict[str, _Number]
+_LineNumbers = dict[str, Measurement]
 
 
 def steps_of_values(records: Iterable[Record]) -> list[StepRecord]:
@@ -49,7 +48,7 @@ def value_rows(records: Iterable[Record]) -> list[dict[str, float | None]]:
     rows = []
     for line in _lines(records):
         first, *_ = line.values()
-        place = {"step": first.step, "rank": first.rank, "epoch": getattr(first, "epoch", None)}
+        place = {"step": first.step, "rank": first.rank, "epoch": first.epoch}
         rows.append({**place, **{name: record.value for name, record in line.items()}})
     return rows
 
@@ -68,7 +67,7 @@ def value_frame(records: Iterable[Record], columns: Sequence[str]) -> pandas.Dat
 
 def count_devices(records: Iterable[Record]) -> int:
     """The number of devices that the program printed; 0 if unknown."""
-    named = (r.value for r in records if isinstance(r, ValueRecord) and r.name == _DEVICES)
+    named = (r.value for r in records if isinstance(r, Measurement) and r.name == _DEVICES)
     return int(max(named, default=0))
 
 
@@ -77,9 +76,9 @@ def _lines(records: Iterable[Record]) -> list[_LineNumbers]:
     every_line: list[_LineNumbers] = []
     current: dict[tuple[int | None, int], _LineNumbers] = {}
     for record in records:
-        if isinstance(record, (ValueRecord, PatternRecord)):
+        if isinstance(record, Measurement):
             line = current.get((record.rank, record.offset))
-            if line is None or isinstance(line.get(record.name), type(record)):
+            if line is None or record.name in line:
                 line = current[record.rank, record.offset] = {}
                 every_line.append(line)
             line[record.name] = record

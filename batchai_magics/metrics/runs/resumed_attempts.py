@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from batchai_magics.metrics.record import ATTEMPT, HeaderRecord, Record
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Record
 
 Position = tuple[float, float]  # epoch and step; 0 for what a record does not have
 PositionKind = tuple[bool, bool]  # whether it has an epoch and a step: only positions of a kind are compared
@@ -12,7 +12,7 @@ PositionKind = tuple[bool, bool]  # whether it has an epoch and a step: only pos
 
 def is_attempt(record: Record) -> bool:
     """Whether another attempt begins with this record."""
-    return isinstance(record, HeaderRecord) and record.key == ATTEMPT
+    return isinstance(record, Fact) and record.key == ATTEMPT
 
 
 def continues(attempt: Sequence[Record], previous: Sequence[Record]) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.metrics.record import HeaderRecord, Record, ValueRecord
+from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES, count_devices
 from batchai_magics.metrics.runs.step_series import count_ranks
 
@@ -37,7 +37,7 @@ class RunHeader:
 
 def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
     """The header of one run, in which `ranks_seen` processes printed records."""
-    entries = {record.key: record.value for record in run if isinstance(record, HeaderRecord)}
+    entries = {record.key: record.value for record in run if isinstance(record, Fact)}
     devices = _devices(run)
     counted = max(_count(entries.get("device_count")) or 0, count_devices(run))
     device_count = len(devices) or counted or None
@@ -73,16 +73,16 @@ def _batch_sizes(
 
 def _devices(run: Sequence[Record]) -> tuple[str, ...]:
     """All devices in the headers, without duplicates: Horovod ranks each print all, others their own."""
-    named = (record.value for record in run if isinstance(record, HeaderRecord) and record.key == "devices")
+    named = (record.value for record in run if isinstance(record, Fact) and record.key == "devices")
     return tuple(dict.fromkeys(device for value in named for device in _QUOTED.findall(value)))
 
 
 def _promised(run: Sequence[Record]) -> int:
-    return max((count_ranks(record) for record in run if isinstance(record, HeaderRecord)), default=0)
+    return max((count_ranks(record) for record in run if isinstance(record, Fact)), default=0)
 
 
 def _tells_global_rates(run: Sequence[Record]) -> bool:
-    return any(isinstance(record, ValueRecord) and record.name in GLOBAL_RATES for record in run)
+    return any(isinstance(record, Measurement) and record.name in GLOBAL_RATES for record in run)
 
 
 def _count(value: str | None) -> int | None:

@@ -12,13 +12,12 @@ from operator import lt
 from typing import NamedTuple, cast
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.record import (
+from batchai_magics.metrics.measurement import (
     EvalRecord,
-    PatternRecord,
+    Measurement,
     Record,
     StepRecord,
     TotalRecord,
-    ValueRecord,
 )
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
@@ -303,18 +302,16 @@ def _of_evaluations(run: Sequence[Record]) -> Iterator[_Series]:
                 yield traits_of(f"eval_{name}", unit=unit), unit, rank, columns
 
 
-def _columns(
-    records: Sequence[StepRecord | EvalRecord | PatternRecord], values: Sequence[float]
-) -> MetricColumns:
+def _columns(records: Sequence[StepRecord | EvalRecord], values: Sequence[float]) -> MetricColumns:
     nothing = [None] * len(records)
     return MetricColumns([r.step for r in records], nothing, [r.wall_time for r in records], values)
 
 
 def _of_values(run: Sequence[Record]) -> Iterator[_Series]:
-    """The metrics of other programs, and of user-defined patterns."""
-    groups: defaultdict[tuple[str, Rank], list[ValueRecord]] = defaultdict(list)
+    """The metrics of other programs and of the user's patterns."""
+    groups: defaultdict[tuple[str, Rank], list[Measurement]] = defaultdict(list)
     for record in run:
-        if isinstance(record, ValueRecord):
+        if isinstance(record, Measurement):
             groups[record.name, record.rank].append(record)
     counted = None if all(map(_has_plain_steps, groups.values())) else _counted_steps(run)
     numbers = _epoch_numbers(run) if all(map(_has_epochs_only, groups.values())) else {}
@@ -324,16 +321,6 @@ def _of_values(run: Sequence[Record]) -> Iterator[_Series]:
         places = counted[name, rank] if counted else steps
         columns = MetricColumns(places, epochs, times, values, numbers.get((name, rank), ()))
         yield traits_of(name, first.phase, first.unit), first.unit, rank, columns
-    yield from _of_patterns(run)
-
-
-def _of_patterns(run: Sequence[Record]) -> Iterator[_Series]:
-    groups: defaultdict[tuple[str, Rank], list[PatternRecord]] = defaultdict(list)
-    for record in run:
-        if isinstance(record, PatternRecord):
-            groups[record.name, record.rank].append(record)
-    for (name, rank), records in groups.items():
-        yield traits_of(name), "", rank, _columns(records, [record.value for record in records])
 
 
 def _counted_steps(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[int | None]]:
@@ -342,7 +329,7 @@ def _counted_steps(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[
     steps: defaultdict[tuple[str, Rank], list[int | None]] = defaultdict(list)
     place, at = None, None
     for record in run:
-        if isinstance(record, ValueRecord):
+        if isinstance(record, Measurement):
             now = (record.rank, record.step, record.epoch, record.phase)
             if now != at:  # the numbers of a line stand together
                 at, place = now, counter.run_step(*now)
@@ -354,16 +341,16 @@ def _epoch_numbers(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[
     """The number of each value by metric and rank."""
     counter, numbers = EpochCounter(), defaultdict[tuple[str, Rank], list[int]](list)
     for record in run:
-        if isinstance(record, ValueRecord) and record.epoch is not None:
+        if isinstance(record, Measurement) and record.epoch is not None:
             numbers[record.name, record.rank].append(counter.number(record.rank, record.epoch, record.name))
     return numbers
 
 
-def _has_epochs_only(records: Sequence[ValueRecord]) -> bool:
+def _has_epochs_only(records: Sequence[Measurement]) -> bool:
     return all(record.step is None and record.epoch is not None for record in records)
 
 
-def _has_plain_steps(records: Sequence[ValueRecord]) -> bool:
+def _has_plain_steps(records: Sequence[Measurement]) -> bool:
     """Whether each value has a step after the one before it, and none is counted in validation alone."""
     steps = [record.step for record in records]
     if None in steps or (records[0].phase != TRAIN and records[0].epoch is not None):

@@ -7,7 +7,7 @@ import html
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from batchai_magics.metrics.record import json_value
+from batchai_magics.metrics.measurement import json_value
 from batchai_magics.metrics.runs.metric_summary import MetricSummary, number_text
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, find_metric, traits_of
 from batchai_magics.metrics.runs.steady_speed import Speed

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.measurement import StepRecord
 
 PRECISION = 0.02
 """Intervals are long enough that rounding of the printed rates changes their speed by less."""

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.metrics.record import (
-    HeaderRecord,
-    PatternRecord,
+from batchai_magics.metrics.measurement import (
+    Fact,
+    Measurement,
     Record,
     StepRecord,
     TotalRecord,
-    ValueRecord,
     step_record,
 )
 from batchai_magics.metrics.runs.metric_traits import traits_of
@@ -45,7 +44,7 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
     """
     every = list(records)
     steps = [record for record in every if isinstance(record, StepRecord)]
-    if not steps and any(isinstance(record, (ValueRecord, PatternRecord)) for record in every):
+    if not steps and any(isinstance(record, Measurement) for record in every):
         return without_empty_columns(value_frame(every, COLUMNS))
     return without_empty_columns(_step_frame(steps))
 
@@ -135,7 +134,7 @@ def _columns_by_rank(steps: StepColumns) -> Iterator[tuple[int, Sequence[StepRec
 def _opens_run(record: Record, run: list[Record]) -> bool:
     if is_attempt(record):
         return True
-    is_first_line = isinstance(record, HeaderRecord) and record.key in ("tensorflow", "model")
+    is_first_line = isinstance(record, Fact) and record.key in ("tensorflow", "model")
     return is_first_line and _has_ended(run, record.rank)
 
 
@@ -143,11 +142,11 @@ def _has_ended(run: list[Record], rank: int | None) -> bool:
     totals = [record.rank for record in run if isinstance(record, TotalRecord)]
     if rank is not None:
         return rank in totals
-    promised = max((count_ranks(record) for record in run if isinstance(record, HeaderRecord)), default=0)
+    promised = max((count_ranks(record) for record in run if isinstance(record, Fact)), default=0)
     return bool(totals) and len(totals) >= promised
 
 
-def count_ranks(record: HeaderRecord) -> int:
+def count_ranks(record: Fact) -> int:
     """The number of processes in a header's `Devices` line; 0 for any other line."""
     return record.value.count("horovod/") if record.key == "devices" else 0
 
@@ -261,9 +260,9 @@ def records_of_frame(frame: pandas.DataFrame) -> list[Record]:
     ]
 
 
-def _value(row: Mapping[str, Any], name: str, value: float) -> ValueRecord:
+def _value(row: Mapping[str, Any], name: str, value: float) -> Measurement:
     time = row.get("wall_time")
-    return ValueRecord(
+    return Measurement(
         name,
         value,
         row.get("unit") or "",

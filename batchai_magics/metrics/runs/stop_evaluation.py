@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.runs.metric_traits import spellings_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
 from batchai_magics.models.prices import Cost

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
-from batchai_magics.metrics.record import Record, StepRecord, TotalRecord
+from batchai_magics.metrics.measurement import Record, StepRecord, TotalRecord
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.metrics.record import (
+from batchai_magics.metrics.measurement import (
     EvalRecord,
-    PatternRecord,
+    Measurement,
     Record,
     StepRecord,
     TotalRecord,
-    ValueRecord,
 )
 
 if TYPE_CHECKING:
@@ -70,8 +69,8 @@ class Number:
 def numbers(records: Iterable[Record]) -> Iterator[Number]:
     """Yield every number in the records, in file order."""
     for record in records:
-        if isinstance(record, (PatternRecord, ValueRecord)):
-            yield _number(record, record.name, record.value, getattr(record, "unit", ""))
+        if isinstance(record, Measurement):
+            yield _number(record, record.name, record.value, record.unit)
         for metric, field, unit in _NUMBERS.get(type(record), ()):
             value = getattr(record, field)
             if value is not None:

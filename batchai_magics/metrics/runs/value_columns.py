@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.metrics.record import Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.runs.other_programs import value_rows
 
 if TYPE_CHECKING:

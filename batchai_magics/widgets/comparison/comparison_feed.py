@@ -13,8 +13,8 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.compared_runs import Run, aligned
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricTraits, charts_of

@@ -11,8 +11,8 @@ from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.follow import METRICS_FILES, Event, Follower, LogBytes, MetricsAdded, StateChanged
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
-from batchai_magics.metrics.record import Record
 from batchai_magics.models.runs.labels import Labels
 
 POLL_S = 1.0  # poll interval of the jobs

@@ -13,8 +13,8 @@ from batchai_magics.backends.service.log_records import PrintedNumbers, records_
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
-from batchai_magics.metrics.record import Record
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
     MetricPreferences,

@@ -249,7 +249,7 @@ class JobFeed(Feed[Event]):
 
 def open_feed(job: Job) -> tuple[Source, JobFeed]:
     """A source of a job's events, and a feed with its current state."""
-    feed = JobFeed(processes=job.process_count(), preferences=metric_preferences())
+    feed = JobFeed(processes=job.process_count(), preferences=metric_preferences(patterns=job.patterns))
     feed.take(StateChanged(job.show()))
     follower = Follower(
         job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s()

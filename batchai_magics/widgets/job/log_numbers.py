@@ -8,14 +8,13 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from batchai_magics.metrics.record import (
+from batchai_magics.metrics.measurement import (
     ATTEMPT,
     EvalRecord,
-    HeaderRecord,
-    PatternRecord,
+    Fact,
+    Measurement,
     Record,
     StepRecord,
-    ValueRecord,
 )
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.run_metrics import EVALUATION_UNITS, RATE_UNIT, STEP_UNITS
@@ -46,7 +45,7 @@ class StepPoints:
         self._start: float | None = None  # time of the first number
         self._has_epochs = False
         self.attempts: dict[int, int] = {}  # first steps by attempt, from the second one on
-        self._attempt: HeaderRecord | None = None  # the latest one, until it has a step
+        self._attempt: Fact | None = None  # the latest one, until it has a step
         self._clear()
 
     def __len__(self) -> int:
@@ -107,7 +106,7 @@ class StepPoints:
 
     def _add_other_values(self, records: Iterable[Record]) -> None:
         for record in filter(_has_other_values, records):
-            if isinstance(record, HeaderRecord) and record.key == ATTEMPT and int(record.value) > 1:
+            if isinstance(record, Fact) and record.key == ATTEMPT and int(record.value) > 1:
                 self._attempt = record
             time, epoch = getattr(record, "wall_time", None), getattr(record, "epoch", None)
             self._has_epochs = self._has_epochs or epoch is not None
@@ -126,7 +125,7 @@ class StepPoints:
     def _step(self, record: Record) -> int | None:
         """The step of a record, counted over the run."""
         step: int | None = getattr(record, "step", None)
-        if isinstance(record, ValueRecord):
+        if isinstance(record, Measurement):
             return self._counter.run_step(record.rank, step, record.epoch, record.phase)
         return step
 
@@ -229,15 +228,13 @@ def _has_other_values(record: Record) -> bool:
 
 
 def _phase(record: Record) -> str:
-    return record.phase if isinstance(record, ValueRecord) else ""
+    return record.phase if isinstance(record, Measurement) else ""
 
 
 def _other_values(record: Record) -> Iterator[tuple[str, str, float]]:
     """Name, unit and value of each number in a record except images/sec and loss."""
-    if isinstance(record, ValueRecord):
+    if isinstance(record, Measurement):
         yield record.name, record.unit, record.value
-    elif isinstance(record, PatternRecord):
-        yield record.name, "", record.value
     elif isinstance(record, (StepRecord, EvalRecord)):
         is_evaluation = isinstance(record, EvalRecord)
         units = EVALUATION_UNITS if is_evaluation else _ACCURACIES

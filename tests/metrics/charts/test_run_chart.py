@@ -101,8 +101,7 @@ def test_a_log_without_speed_and_loss_is_drawn_by_its_other_numbers():
 
 def test_what_a_pattern_of_the_user_finds_is_always_drawn():
     text = run() + "".join(f"[1,{rank}]<stdout>:epoch error {error}\n" for rank in (0, 1) for error in (3, 2))
-    found = read_metrics(text.encode(), patterns={"error": r"epoch error (\d+)"}).records
-    ax = plot(found)
+    ax = read_metrics(text.encode(), patterns={"error": r"epoch error (\d+)"}).plot()
     assert labels(ax) == ["loss", "images/sec", "error"]
     assert [line.get_ydata().tolist() for line in ax.figure.axes[2].lines] == [
         [3, 2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.metrics.columns.record_columns import StepColumns, StepStore
-from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.measurement import StepRecord
 
 
 def columns(*steps_and_ranks: tuple[int, int | None]) -> StepColumns:

@@ -7,9 +7,9 @@ import pytest
 from batchai_magics.metrics import EvalRecord, Parser, StepRecord, TotalRecord
 from batchai_magics.metrics.formats.format_table import FORMATS, LINE_FORMATS
 from batchai_magics.metrics.formats.line_format import read_line
+from batchai_magics.metrics.measurement import Measurement
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.parser_state import StepCadence
-from batchai_magics.metrics.record import ValueRecord
 
 SAMPLES = {row.name: row.sample for row in FORMATS}
 SILENT = {"Keras epoch", "Caffe testing", "glog file"}  # they tell of what the lines after them are
@@ -28,11 +28,11 @@ def read(text, **patterns):
 
 
 def values(text):
-    return {record.name: record.value for record in read(text) if isinstance(record, ValueRecord)}
+    return {record.name: record.value for record in read(text) if isinstance(record, Measurement)}
 
 
 def places(text):
-    return {(record.epoch, record.step) for record in read(text) if isinstance(record, ValueRecord)}
+    return {(record.epoch, record.step) for record in read(text) if isinstance(record, Measurement)}
 
 
 EXPECTED = {
@@ -148,7 +148,7 @@ def test_a_sample_gives_its_entry_of_the_header(name):
 @pytest.mark.parametrize("row", [row for row in LINE_FORMATS if row.name not in SILENT], ids=lambda r: r.name)
 def test_the_fields_are_those_of_the_records(row):
     units = {field.name: field.unit for field in row.fields}
-    records = [record for record in read(row.sample + "\n") if isinstance(record, ValueRecord)]
+    records = [record for record in read(row.sample + "\n") if isinstance(record, Measurement)]
     assert all(record.unit == units.get(record.name.split("/")[0], record.unit) for record in records)
 
 

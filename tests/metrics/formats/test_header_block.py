@@ -1,13 +1,13 @@
 import pytest
 
-from batchai_magics.metrics import HeaderRecord, Parser
+from batchai_magics.metrics import Fact, Parser
 from tests.metrics.log_text import HEADER, step
 
 OPENING = "TensorFlow:  1.12\n"
 
 
 def entries(text):
-    return {r.key: r.value for r in Parser().feed(text.encode()) if isinstance(r, HeaderRecord)}
+    return {r.key: r.value for r in Parser().feed(text.encode()) if isinstance(r, Fact)}
 
 
 def test_every_line_of_the_block_is_an_entry():
@@ -85,7 +85,7 @@ def test_broken_text_in_a_value_is_replaced():
 
 def test_the_entries_of_a_line_come_before_its_step():
     records = Parser().feed((OPENING.strip() + step(1) + "\n").encode())
-    assert [type(r).__name__ for r in records] == ["HeaderRecord", "StepRecord"]
+    assert [type(r).__name__ for r in records] == ["Fact", "StepRecord"]
 
 
 def test_the_label_of_the_next_line_is_no_part_of_a_value():

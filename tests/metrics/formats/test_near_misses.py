@@ -1,6 +1,6 @@
 import pytest
 
-from batchai_magics.metrics import HeaderRecord, Parser
+from batchai_magics.metrics import Fact, Parser
 from batchai_magics.metrics.formats.format_table import LINE_FORMATS
 from tests.metrics.formats.near_misses import NEAR_MISSES, PRINTED
 
@@ -8,7 +8,7 @@ from tests.metrics.formats.near_misses import NEAR_MISSES, PRINTED
 def read(text):
     parser = Parser()
     records = parser.feed(text.encode()) + parser.finish()
-    return [record for record in records if not isinstance(record, HeaderRecord)]
+    return [record for record in records if not isinstance(record, Fact)]
 
 
 @pytest.mark.parametrize("line", [*NEAR_MISSES, *PRINTED])

@@ -1,6 +1,6 @@
 import pytest
 
-from batchai_magics.metrics import HeaderRecord, Parser, StepRecord, TotalRecord
+from batchai_magics.metrics import Fact, Parser, StepRecord, TotalRecord
 from tests.metrics.log_text import HEADER, step
 
 LINE = step(10)
@@ -46,7 +46,7 @@ def test_the_tag_tells_the_rank(line):
 @pytest.mark.parametrize("line", TAGGED.values(), ids=TAGGED)
 def test_the_tag_tells_the_rank_of_a_header(line):
     text = "".join(line.replace(LINE, entry) + "\n" for entry in HEADER.splitlines())
-    entries = {r.key: r.value for r in read(text) if isinstance(r, HeaderRecord) and r.rank == 3}
+    entries = {r.key: r.value for r in read(text) if isinstance(r, Fact) and r.rank == 3}
     assert (entries["model"], entries["batch_size_per_device"], len(entries)) == ("resnet50", "32", 15)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.metrics import HeaderRecord, StepRecord, ValueRecord
+from batchai_magics.metrics import Fact, Measurement, StepRecord
 from tests.metrics.log_text import HEADER, step, total
 from tests.metrics.reading.test_log_reader import by_blocks, parsed, same
 
@@ -26,20 +26,20 @@ def steps_of(records):
 @pytest.mark.parametrize("noise", [NOISE * 5000, STEPS * 90, f"{NOISE}{LINE}\n" * 3000])
 def test_a_header_that_is_long_over_takes_no_more_lines(noise):
     records = both(f"{HEADER}{noise}Optimizer:   adam\n")
-    assert [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "optimizer"] == ["sgd"]
+    assert [r.value for r in records if isinstance(r, Fact) and r.key == "optimizer"] == ["sgd"]
 
 
 @pytest.mark.parametrize("noise", [NOISE * 3000, STEPS * 50])
 def test_a_header_that_begins_late_is_read_to_its_end(noise):
     records = both(f"{noise}{HEADER}{noise}Optimizer:   adam\n{noise}Optimizer:   lars\n")
-    values = [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "optimizer"]
+    values = [r.value for r in records if isinstance(r, Fact) and r.key == "optimizer"]
     assert values == ["sgd", "adam", "lars"]
 
 
 def test_the_rows_of_an_open_table_are_read():
     rows = "".join(f"{epoch:<13}0.5         0.25\n" for epoch in range(1, 40))
     records = both(f"{NOISE * 99}epoch        main/loss   main/accuracy\n{rows}{NOISE * 999}")
-    assert sum(isinstance(record, ValueRecord) for record in records) == 2 * 39
+    assert sum(isinstance(record, Measurement) for record in records) == 2 * 39
 
 
 @pytest.mark.parametrize("noise", ["", NOISE * 300])

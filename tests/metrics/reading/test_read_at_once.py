@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import HeaderRecord, Parser, StepRecord, ValueRecord
+from batchai_magics.metrics import Fact, Measurement, Parser, StepRecord
 from batchai_magics.metrics.formats.format_table import FORMATS
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from tests.metrics.log_text import HEADER, step, total
@@ -91,13 +91,13 @@ def test_after_accuracies_were_read_at_once_a_last_line_without_them_is_cut():
 def test_a_header_that_is_long_over_takes_no_more_lines(noise, size):
     block = noise * (5000 // size)
     records = read(HEADER, *[block] * size, "Optimizer:   adam\n")
-    assert [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "optimizer"] == ["sgd"]
+    assert [r.value for r in records if isinstance(r, Fact) and r.key == "optimizer"] == ["sgd"]
 
 
 @pytest.mark.parametrize("noise", ["noise\n", f"{step(20)}\n"])
 def test_a_header_that_goes_on_takes_its_lines(noise):
     records = read(HEADER, noise * 3000, "Optimizer:   adam\n", noise * 3000, "Optimizer:   lars\n")
-    values = [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "optimizer"]
+    values = [r.value for r in records if isinstance(r, Fact) and r.key == "optimizer"]
     assert values == ["sgd", "adam", "lars"]
 
 
@@ -123,7 +123,7 @@ TABLE = "epoch        main/loss   main/accuracy\n1            0.5         0.25\n
 
 
 def values_of(records):
-    return [(record.rank, record.value) for record in records if isinstance(record, ValueRecord)]
+    return [(record.rank, record.value) for record in records if isinstance(record, Measurement)]
 
 
 def test_a_table_that_opens_within_a_header_is_read():

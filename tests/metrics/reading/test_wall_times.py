@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import HeaderRecord, Parser, read_metrics, tidy
+from batchai_magics.metrics import Fact, Parser, read_metrics, tidy
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.timestamps import WriteTimes, json_timestamp, parse_timestamp
 from tests.metrics.log_text import HEADER, run, step, total
@@ -21,7 +21,7 @@ def read(text, **told):
 
 
 def times(text, **told):
-    return [record.wall_time for record in read(text, **told) if not isinstance(record, HeaderRecord)]
+    return [record.wall_time for record in read(text, **told) if not isinstance(record, Fact)]
 
 
 STAMPED = {
@@ -164,9 +164,7 @@ def test_a_big_log_has_the_times_of_its_lines():
     assert len(log) > 1 << 20
     parser = Parser()
     assert read_metrics(log).records == tuple(parser.feed(log) + parser.finish())
-    assert {
-        record.wall_time for record in read_metrics(log).records if not isinstance(record, HeaderRecord)
-    } == {
+    assert {record.wall_time for record in read_metrics(log).records if not isinstance(record, Fact)} == {
         T + 0.25,
         None,
     }

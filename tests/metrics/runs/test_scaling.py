@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from batchai_magics.errors import UsageError
-from batchai_magics.metrics import HeaderRecord, LogMetrics, compare, figure_png, read_metrics, scaling
+from batchai_magics.metrics import Fact, LogMetrics, compare, figure_png, read_metrics, scaling
 from batchai_magics.metrics.charts.scaling_chart import NOTHING
 from tests.metrics.runs.scaling_logs import log
 
@@ -152,7 +152,7 @@ def test_one_process_with_several_devices_counts_as_many():
 def replicated(metrics):
     """The same run as one process that drives all devices."""
     return LogMetrics(
-        HeaderRecord(r.key, r.value.replace("horovod/", "/"), 0, 0) if isinstance(r, HeaderRecord) else r
+        Fact(r.key, r.value.replace("horovod/", "/"), 0, 0) if isinstance(r, Fact) else r
         for r in metrics.records
         if not r.rank
     )

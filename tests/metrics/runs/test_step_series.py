@@ -1,6 +1,6 @@
 """Which records of a log belong to which run."""
 
-from batchai_magics.metrics import Parser, ValueRecord, plot, read_metrics
+from batchai_magics.metrics import Measurement, Parser, plot, read_metrics
 from batchai_magics.metrics.runs.step_series import runs
 
 
@@ -12,7 +12,7 @@ def test_a_job_that_is_begun_once_more_is_another_run():
     )
     parser = Parser()
     found = runs(parser.feed(text.encode()) + parser.finish())
-    values = [[(each.step, each.value) for each in run if isinstance(each, ValueRecord)] for run in found]
+    values = [[(each.step, each.value) for each in run if isinstance(each, Measurement)] for run in found]
     assert values == [[(1, 2.0), (2, 1.5)], [(1, 1.9)]]
 
 
@@ -20,7 +20,7 @@ def losses_of(text: str) -> list[list[float]]:
     """The losses of each run of a log."""
     parser = Parser()
     found = runs(parser.feed(text.encode()) + parser.finish())
-    return [[each.value for each in run if isinstance(each, ValueRecord)] for run in found]
+    return [[each.value for each in run if isinstance(each, Measurement)] for run in found]
 
 
 def logged(*steps: int, attempt: int, key: str = "step") -> str:

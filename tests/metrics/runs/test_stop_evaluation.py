@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from batchai_magics.metrics import PatternRecord, ValueRecord
+from batchai_magics.metrics import Measurement
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.stop_conditions import stop_condition
 
@@ -14,7 +14,7 @@ def stopping(*texts):
 
 
 def value(name, number, *, step=None, rank=None):
-    return ValueRecord(name, number, step=step, rank=rank)
+    return Measurement(name, number, step=step, rank=rank)
 
 
 def test_one_such_value_is_enough_without_a_time():
@@ -43,7 +43,7 @@ def test_each_rank_counts_by_itself():
 
 def test_a_pattern_of_ones_own_counts_whatever_its_letters():
     watch = stopping("gap > 3")
-    watch.add([PatternRecord("Gap", 4.5, 7, None)], 0)
+    watch.add([Measurement("Gap", 4.5, step=7, rank=None)], 0)
     assert watch.reason(0).endswith("Gap was 4.5 at step 7")
 
 

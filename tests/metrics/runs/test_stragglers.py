@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics.record import StepRecord
+from batchai_magics.metrics.measurement import StepRecord
 from batchai_magics.metrics.runs.steady_speed import RankHistory, common_warm_up, speeds
 from batchai_magics.metrics.runs.stragglers import chance, stragglers
 

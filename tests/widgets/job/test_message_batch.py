@@ -12,7 +12,7 @@ from batchai_magics.follow import (
     StateChanged,
 )
 from batchai_magics.metrics import StepRecord
-from batchai_magics.metrics.record import PatternRecord
+from batchai_magics.metrics.measurement import Measurement
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
@@ -181,8 +181,8 @@ def test_the_head_says_what_a_job_that_succeeded_has_to_say():
 
 def test_every_other_number_travels_under_its_name():
     feed, cursor = JobFeed(), Cursor()
-    found = (PatternRecord("lr", 0.5, 10, 1), PatternRecord("norm", 3.0, None, None))
-    feed.take(MetricsAdded(JOB, (*found, PatternRecord("norm", 4.0, None, None))))
+    found = (Measurement("lr", 0.5, step=10, rank=1), Measurement("norm", 3.0, step=None, rank=None))
+    feed.take(MetricsAdded(JOB, (*found, Measurement("norm", 4.0, step=None, rank=None))))
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
     steps, ranks = batch.buffers[5:7]
@@ -195,7 +195,7 @@ def test_the_page_is_told_the_charts_of_each_quantity():
     feed.take(StateChanged(resource(ExecutionState.RUNNING)))
     version = feed.version
     names = ("step_time", "loss", "val_loss", "accuracy")
-    feed.take(MetricsAdded(JOB, tuple(PatternRecord(name, 0.5, 1, 0) for name in names)))
+    feed.take(MetricsAdded(JOB, tuple(Measurement(name, 0.5, step=1, rank=0) for name in names)))
     charts = facts_of(feed)["charts"]
     assert [chart["title"] for chart in charts] == ["accuracy", "loss", "step_time"]
     assert [line["phase"] for line in charts[1]["lines"]] == ["train", "val"]
@@ -205,9 +205,9 @@ def test_the_page_is_told_the_charts_of_each_quantity():
 
 def test_another_number_alone_is_reason_enough_for_a_batch():
     feed, cursor = JobFeed(), Cursor()
-    feed.take(MetricsAdded(JOB, (PatternRecord("lr", 0.5, 10, 1),)))
+    feed.take(MetricsAdded(JOB, (Measurement("lr", 0.5, step=10, rank=1),)))
     cursor.next_batch(feed, BIG)
-    feed.take(MetricsAdded(JOB, (PatternRecord("lr", 0.25, 20, 1),)))
+    feed.take(MetricsAdded(JOB, (Measurement("lr", 0.25, step=20, rank=1),)))
     assert cursor.next_batch(feed, BIG).content["values"] == [{"name": "lr", "first": 1}]
 
 

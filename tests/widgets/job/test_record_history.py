@@ -4,11 +4,11 @@ import gc
 
 import pytest
 
-from batchai_magics.metrics import HeaderRecord, StepRecord
+from batchai_magics.metrics import Fact, StepRecord
 from batchai_magics.metrics.columns.record_columns import Columns
 from batchai_magics.widgets.job.log_numbers import MAX_UNPACKED, RecordHistory
 
-HEADER = HeaderRecord("model", "resnet50", None)
+HEADER = Fact("model", "resnet50", None)
 
 
 def steps(first, count):

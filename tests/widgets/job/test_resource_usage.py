@@ -3,7 +3,7 @@
 import json
 
 from batchai_magics.follow import UsageSampled
-from batchai_magics.metrics import ValueRecord
+from batchai_magics.metrics import Measurement
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.message_batch import Cursor
@@ -25,7 +25,7 @@ def curves_json(curves, records=()):
 def printed(rates, steps=30):
     """Steps of ranks at these speeds."""
     return [
-        ValueRecord("images_per_sec", rate + step % 3, "images/sec", step=step, rank=rank)
+        Measurement("images_per_sec", rate + step % 3, "images/sec", step=step, rank=rank)
         for step in range(1, steps)
         for rank, rate in enumerate(rates)
     ]

@@ -5,13 +5,12 @@ import pytest
 
 from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.columns.record_columns import Columns
-from batchai_magics.metrics.record import (
+from batchai_magics.metrics.measurement import (
     ATTEMPT,
     EvalRecord,
-    HeaderRecord,
-    PatternRecord,
+    Fact,
+    Measurement,
     StepRecord,
-    ValueRecord,
 )
 from batchai_magics.widgets.job.log_numbers import NO_RANK, StepPoints
 
@@ -50,7 +49,9 @@ def test_an_epoch_is_the_place_of_each_rank_alone():
 
 def test_numbers_without_a_step_are_counted_for_each_rank():
     points = StepPoints()
-    points.add(PatternRecord("lr", value, None, rank) for value, rank in ((1.0, 0), (2.0, 1), (3.0, 0)))
+    points.add(
+        Measurement("lr", value, step=None, rank=rank) for value, rank in ((1.0, 0), (2.0, 1), (3.0, 0))
+    )
     assert values(points, "lr") == ([1, 1, 2], [1, 2, 3])
 
 
@@ -143,7 +144,11 @@ def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
         [],
         [StepRecord(1, None, 1e300, 0, float("nan"), -1e300), StepRecord(1 << 40, 3, 1.5, 0, 2.0, 2.5)],
         [StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5, 0.75), StepRecord(2, 1, 1.0, 0, 0, 1.0)],
-        [PatternRecord("lr", 0.5, 10, 1), StepRecord(1, 0, 1.0, 0, 0, 1.0), EvalRecord(0, 1, top_1=0.25)],
+        [
+            Measurement("lr", 0.5, step=10, rank=1),
+            StepRecord(1, 0, 1.0, 0, 0, 1.0),
+            EvalRecord(0, 1, top_1=0.25),
+        ],
     ],
 )
 def test_columns_give_the_points_of_their_records(records):
@@ -160,7 +165,7 @@ def test_columns_give_the_points_of_their_records(records):
 
 def test_steps_that_32_bits_do_not_hold_are_drawn_where_they_are():
     points = StepPoints()
-    points.add([ValueRecord("loss", 0.5, step=10_000_000_000)])
+    points.add([Measurement("loss", 0.5, step=10_000_000_000)])
     assert values(points, "loss")[0] == [10_000_000_000]
 
 
@@ -179,13 +184,13 @@ def test_the_first_step_of_a_later_attempt_is_marked(is_at_once):
 
 def test_the_first_attempt_is_not_marked():
     points = StepPoints()
-    points.add([HeaderRecord(ATTEMPT, "1", None, 10), StepRecord(1, 0, 1, 1, 1, 1, offset=20)])
+    points.add([Fact(ATTEMPT, "1", None, 10), StepRecord(1, 0, 1, 1, 1, 1, offset=20)])
     assert points.attempts == {}
 
 
 def test_an_attempt_of_step_lines_is_marked_in_columns_too():
     records = [StepRecord(step, 0, 1, 1, 1, 1, offset=step) for step in (1, 2)]
-    more = [HeaderRecord(ATTEMPT, "2", None, 10), StepRecord(2, 0, 1, 1, 1, 1, offset=20)]
+    more = [Fact(ATTEMPT, "2", None, 10), StepRecord(2, 0, 1, 1, 1, 1, offset=20)]
     points = StepPoints()
     points.add_columns(Columns.of(records))
     points.add_columns(Columns.of(more))

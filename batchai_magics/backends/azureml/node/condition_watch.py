@@ -9,8 +9,8 @@ from typing import Any
 
 from batchai_magics.backends.folders.run_measures import RunMeasures
 from batchai_magics.launch.plan import Plan
+from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.log_parser import Parser
-from batchai_magics.metrics.record import Record, ValueRecord
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.watch_request import WatchRequest
@@ -58,7 +58,7 @@ class ConditionWatch:
     def _named(self, record: Record) -> Record:
         """The record of a lone process as one that it prints, without a rank."""
         return (
-            record._replace(rank=None) if self._rank is None and isinstance(record, ValueRecord) else record
+            record._replace(rank=None) if self._rank is None and isinstance(record, Measurement) else record
         )
 
     @property

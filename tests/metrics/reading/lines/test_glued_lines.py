@@ -1,6 +1,6 @@
 import pytest
 
-from batchai_magics.metrics import EvalRecord, HeaderRecord, Parser, StepRecord, TotalRecord
+from batchai_magics.metrics import EvalRecord, Fact, Parser, StepRecord, TotalRecord
 from tests.metrics.log_text import HEADER, step, total
 
 
@@ -29,7 +29,7 @@ def test_accuracies_are_split_after_three_decimals():
 
 def test_a_version_number_before_a_step_is_taken_off():
     records = read("TensorFlow:  1.8" + step(1) + "\n")
-    assert [(r.key, r.value) for r in records if isinstance(r, HeaderRecord)] == [("tensorflow", "1.8")]
+    assert [(r.key, r.value) for r in records if isinstance(r, Fact)] == [("tensorflow", "1.8")]
     assert [r.step for r in records if isinstance(r, StepRecord)] == [1]
 
 
@@ -39,7 +39,7 @@ def test_a_version_of_two_digits_is_taken_off():
 
 def test_a_number_of_batches_before_a_step_is_taken_off():
     records = read(HEADER + "Num batches: 100" + step(10) + "\n")
-    assert [r.value for r in records if isinstance(r, HeaderRecord) and r.key == "num_batches"] == ["100"] * 2
+    assert [r.value for r in records if isinstance(r, Fact) and r.key == "num_batches"] == ["100"] * 2
     assert [r.step for r in records if isinstance(r, StepRecord)] == [10]
 
 
@@ -99,7 +99,7 @@ def test_a_record_without_its_step_still_ends_where_it_ends():
 
 def test_two_header_lines_on_one_line_are_both_read():
     text = HEADER + "Num batches: 100Num batches: 100\nModel:       vgg16Dataset:     cifar10==========\n"
-    entries = [(r.key, r.value) for r in read(text) if isinstance(r, HeaderRecord)]
+    entries = [(r.key, r.value) for r in read(text) if isinstance(r, Fact)]
     assert entries[-4:] == [("num_batches", "100")] * 2 + [("model", "vgg16"), ("dataset", "cifar10")]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import HeaderRecord, Parser, TotalRecord, read_metrics
+from batchai_magics.metrics import Fact, Parser, TotalRecord, read_metrics
 from tests.metrics.formats.near_misses import NEAR_MISSES
 
 BAR = "48/48 [==============================]"
@@ -76,7 +76,7 @@ def told(text):
             getattr(record, "step", None),
         )
         for record in read(text)
-        if not isinstance(record, HeaderRecord)
+        if not isinstance(record, Fact)
     ]
 
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from batchai_magics.metrics import Parser, StepRecord, TotalRecord, ValueRecord
+from batchai_magics.metrics import Measurement, Parser, StepRecord, TotalRecord
 from tests.metrics.log_text import step, total
 
 
@@ -125,7 +125,7 @@ class TestNearMisses:
         ],
     )
     def test_a_similar_line_of_another_program_is_none_of_this_one(self, line):
-        assert all(isinstance(record, ValueRecord) for record in read(f"{line}\n"))
+        assert all(isinstance(record, Measurement) for record in read(f"{line}\n"))
 
     def test_a_step_on_the_line_before_is_not_taken(self):
         assert read("10\n\timages/sec: 105.6 +/- 1.0 (jitter = 1.0)\t7.000\n") == []

@@ -61,33 +61,18 @@ class EvalRecord:
     wall_time: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeaderRecord:
-    """One line of the header block: `Model:       resnet50` has key `model`, value `resnet50`."""
+class Fact(NamedTuple):
+    """What a log tells of its run: `Model:       resnet50` has key `model`, value `resnet50`."""
 
     key: str
     value: str
-    rank: int | None
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class PatternRecord:
-    """A match of the user-defined pattern `name`: its first group, or the group named `value`.
-
-    `step` is the group named `step`, None without one.
-    """
-
-    name: str
-    value: float
-    step: int | None
-    rank: int | None
+    rank: int | None = None
     offset: int = 0
     wall_time: float | None = None
 
 
-class ValueRecord(NamedTuple):
-    """A metric printed by a program other than tf_cnn_benchmarks, with the name and unit it printed.
+class Measurement(NamedTuple):
+    """A value of a metric, under the name and unit that the program printed or the user gave its pattern.
 
     `step` counts steps, batches or samples, from the start of the run or of `epoch`, which may be a fraction;
     both are None if the log tells neither. `phase` is `train`, `val` or `test`; the names of the last two
@@ -109,15 +94,15 @@ class ValueRecord(NamedTuple):
 step_record = cast("Callable[[Iterable[object]], StepRecord]", partial(tuple.__new__, StepRecord))
 """Make a step record from its fields, in order."""
 
-value_record = cast("Callable[[Iterable[object]], ValueRecord]", partial(tuple.__new__, ValueRecord))
-"""Make a value record from its fields, in order."""
+measurement = cast("Callable[[Iterable[object]], Measurement]", partial(tuple.__new__, Measurement))
+"""Make a measurement from its fields, in order."""
 
-Record = StepRecord | TotalRecord | EvalRecord | HeaderRecord | PatternRecord | ValueRecord
+Record = StepRecord | TotalRecord | EvalRecord | Fact | Measurement
 
 
 def at_offset(record: Record, offset: int) -> Record:
     """The record with another line-end offset."""
-    if isinstance(record, (StepRecord, ValueRecord)):
+    if isinstance(record, (StepRecord, Measurement, Fact)):
         return record._replace(offset=offset)
     return replace(record, offset=offset)
 

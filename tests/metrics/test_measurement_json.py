@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.metrics.record import json_value
+from batchai_magics.metrics.measurement import json_value
 
 
 class Color(enum.Enum):
