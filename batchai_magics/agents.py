@@ -23,6 +23,7 @@ from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes
 from batchai_magics.follow.job_errors import error_of, failed_run, paths_of
+from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.argument_checks import check_seconds
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import last_lines, read_redacted
@@ -285,7 +286,7 @@ class _Until:
 
 
 def _status(handle: Job) -> Data:
-    job = handle.show()
+    job = with_wait_reason(handle.backend, handle.show())
     progress = handle.progress() if job.execution else None
     percent = f"{progress.percent} %, {visible_lines(progress.words)}" if progress else None
     more = {"waiting": job.waiting, "progress": percent, "attempts": len(job.attempts) or 1}

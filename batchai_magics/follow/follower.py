@@ -92,7 +92,7 @@ class Follower:
         self._job: JobResource | None = None
         # cluster node counts and job state at the last request
         self._nodes_of: tuple[NodeStateCounts, ExecutionState] | None = None
-        self._queue = QueuePoller(self.backend, self.id, clock=self.clock)
+        self._queue = QueuePoller(self.backend, clock=self.clock)
         self._telemetry = TelemetryPoller(self.backend, self.id, clock=self.clock)
         self._standstill = StandstillPoller(self.backend, self.stalled_s)
         self._cluster: ResourceId | None = None

@@ -48,13 +48,11 @@ class QueuePoller:
     def __init__(
         self,
         backend: Backend,
-        id: ResourceId,
         *,
         clock: Callable[[], float],
         spent: Callable[[], float] = time.thread_time,
     ) -> None:
         self._backend = backend
-        self._id = id
         self._clock, self._spent = clock, spent
         self._due_at = 0.0
         self._last: QueueChanged | None = None
@@ -64,7 +62,7 @@ class QueuePoller:
         if job.state is not ExecutionState.QUEUED or job.waiting or self._clock() < self._due_at:
             return []
         began = self._spent()
-        seen = self._position(job)
+        seen = queue_position(self._backend, job)
         cost_s = min(MAX_POLL_S, (self._spent() - began) / MAX_CPU_SHARE)
         self._due_at = self._clock() + max(
             QUEUE_POLL_S, self._backend.capabilities.pace.poll_interval_s, cost_s
@@ -74,25 +72,23 @@ class QueuePoller:
         self._last = seen
         return [seen]
 
-    def _position(self, job: JobResource) -> QueueChanged:
-        try:
-            nodes = self._backend.nodes(ResourceId.parse(job.spec.cluster.id))
-            before = self._backend.jobs_ahead_of(job)
-        except NotFoundError:  # the cluster or the workspace was deleted
-            return QueueChanged(self._id)
-        return QueueChanged(
-            self._id,
-            self._job_names(node.job for node in nodes if node.job),
-            self._job_names(before),
-        )
 
-    def _job_names(self, jobs: Iterable[ResourceId]) -> tuple[str, ...]:
-        """The names of other jobs; this one may have got its nodes since its state was read."""
-        others = (job for job in jobs if job.key != self._id.key)
-        names = (
-            job.name if job.parent == self._id.parent else f"{job.experiment}/{job.name}" for job in others
-        )
-        return tuple(dict.fromkeys(names))
+def queue_position(backend: Backend, job: JobResource) -> QueueChanged:
+    """The jobs on the nodes of a queued job's cluster, and those before it."""
+    try:
+        nodes = backend.nodes(ResourceId.parse(job.spec.cluster.id))
+        before = backend.jobs_ahead_of(job)
+    except NotFoundError:  # the cluster or the workspace was deleted
+        return QueueChanged(job.id)
+    on_nodes = (node.job for node in nodes if node.job)
+    return QueueChanged(job.id, _other_jobs(job.id, on_nodes), _other_jobs(job.id, before))
+
+
+def _other_jobs(own: ResourceId, jobs: Iterable[ResourceId]) -> tuple[str, ...]:
+    """The names of other jobs; this one may have got its nodes since its state was read."""
+    others = (job for job in jobs if job.key != own.key)
+    names = (job.name if job.parent == own.parent else f"{job.experiment}/{job.name}" for job in others)
+    return tuple(dict.fromkeys(names))
 
 
 TELEMETRY_POLL_S = 2.0  # poll interval

@@ -11,6 +11,7 @@ from itertools import groupby
 from batchai_magics.backends.base import FileRef
 from batchai_magics.follow.hang_signs import hang_signs
 from batchai_magics.follow.job_errors import error_of
+from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import (
     has_progress,
@@ -159,7 +160,7 @@ def _failed_node(error: JobError | None) -> str:
 
 def job_overview(job: Job) -> JobOverview:
     """The overview of a job: state, metrics, first failure, last log lines."""
-    shown, records = job.show_with_cost(), job.records()
+    shown, records = with_wait_reason(job.backend, job.show_with_cost()), job.records()
     return JobOverview(
         job=shown,
         now=datetime.now(timezone.utc),
@@ -177,7 +178,7 @@ def job_overview(job: Job) -> JobOverview:
 
 def short_overview(job: Job) -> JobOverview:
     """The overview of a job without its last lines, made from the ends of its logs."""
-    shown = job.show_with_cost()
+    shown = with_wait_reason(job.backend, job.show_with_cost())
     ends = LogEnds(job.backend, shown, job.patterns)
     found = ends.metrics(metric_preferences())
     metric = found.headline

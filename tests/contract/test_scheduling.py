@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from batchai_magics.commands.output.job_summary import summary_of
+from batchai_magics.follow.wait_reason import with_wait_reasons
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_overview import short_overview
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import until
@@ -63,6 +67,16 @@ def test_a_queued_job_knows_who_is_before_it(place: Place) -> None:
     second = place.start(HOLD, "second", nodeCount=2)
     assert list(place.backend.jobs_ahead_of(place.backend.show(second))) == []
     assert list(place.backend.jobs_ahead_of(place.backend.show(low))) == [second]
+
+
+def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
+    place.is_up(place.start(HOLD, "first", nodeCount=2))
+    waiting = Job(place.backend, place.start(name="waiting", nodeCount=2))
+    reason = until(lambda: summary_of(waiting).get("waiting"))
+    assert "nodes" in reason
+    assert "nodes" in short_overview(waiting).details["waits"]
+    (listed,) = with_wait_reasons(place.backend, [waiting.show()])
+    assert "nodes" in listed.waiting
 
 
 @pytest.mark.needs("own_nodes")  # else it starts at once

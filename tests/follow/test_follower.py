@@ -89,7 +89,7 @@ def test_what_a_queued_job_waits_for_is_not_known_where_its_cluster_is_gone(back
         raise NotFoundError("gone", code="ClusterNotFound")
 
     monkeypatch.setattr(backend, "nodes", gone)
-    queue = QueuePoller(backend, JOB, clock=lambda: 0.0)
+    queue = QueuePoller(backend, clock=lambda: 0.0)
     assert queue.poll(resource(ExecutionState.QUEUED)) == [QueueChanged(JOB)]
 
 
@@ -97,7 +97,7 @@ def test_a_job_does_not_wait_for_itself(backend, monkeypatch):
     """It has got its nodes since its state was read."""
     monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, JOB)])
     monkeypatch.setattr(backend, "jobs_ahead_of", lambda job: [JOB])
-    queue = QueuePoller(backend, JOB, clock=lambda: 0.0)
+    queue = QueuePoller(backend, clock=lambda: 0.0)
     assert queue.poll(resource(ExecutionState.QUEUED)) == [QueueChanged(JOB)]
 
 
@@ -105,7 +105,7 @@ def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(bac
     now, queued = [0.0], resource(ExecutionState.QUEUED)
     nodes = [Node("n", NodeState.RUNNING, OTHER)]
     monkeypatch.setattr(backend, "nodes", lambda id: nodes)
-    queue = QueuePoller(backend, JOB, clock=lambda: now[0])
+    queue = QueuePoller(backend, clock=lambda: now[0])
     assert queue.poll(backend.job) == []  # it runs
     assert queue.poll(queued) == [QueueChanged(JOB, ("other",))]
     nodes.clear()
@@ -132,7 +132,7 @@ def test_a_queue_is_looked_at_less_often_the_more_a_look_costs(backend, waited_s
         return [*nodes]
 
     backend.nodes = dear
-    queue = QueuePoller(backend, JOB, clock=lambda: now[0], spent=lambda: spent[0])
+    queue = QueuePoller(backend, clock=lambda: now[0], spent=lambda: spent[0])
     assert queue.poll(queued) == [QueueChanged(JOB, ("other",))]
     nodes.clear()
     now[0] += pause_s - 0.01
@@ -144,7 +144,7 @@ def test_a_queue_is_looked_at_less_often_the_more_a_look_costs(backend, waited_s
 def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkeypatch):
     other = JOB.workspace_id.child(Kind.EXPERIMENT, "theirs").child(Kind.JOB, "long")
     monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, other)])
-    seen = QueuePoller(backend, JOB, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
+    seen = QueuePoller(backend, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
     assert seen == [QueueChanged(JOB, ("theirs/long",))]
 
 
@@ -152,7 +152,7 @@ def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend, monkeyp
     waiting = [JOB.parent.child(Kind.JOB, name) for name in ("first", "second", "first")]
     monkeypatch.setattr(backend, "jobs_ahead_of", lambda job: waiting if job.id == JOB else [])
     monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, OTHER)])
-    seen = QueuePoller(backend, JOB, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
+    seen = QueuePoller(backend, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
     assert seen == [QueueChanged(JOB, ("other",), ("first", "second"))]
 
 

@@ -22,6 +22,7 @@ from batchai_magics.follow import (
     StateChanged,
     events,
 )
+from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics import Record
@@ -52,24 +53,21 @@ def watch_job(
         logs: The logs to print.
         is_az: Whether a failure is told in the words of `az`.
     """
-    last: JobResource | None = None
-    error: JobError | None = None
+    messages, error = StateMessages(), None
     files, limit_s = [FileRef(id, name) for name in logs], stalled_s() if logs else 0.0
     for event in events(backend, id, files=files, stalled_s=limit_s):
+        yield from messages.of(event)
         if isinstance(event, LogBytes):
             yield LogOutput(event.chunk.data, is_error=event.file.path == ERR)
-        elif isinstance(event, StateChanged):
-            yield from (Message(line) for line in _changes(last, event.job))
-            last = event.job
         elif isinstance(event, FailureFound):
             error = event.error
         elif isinstance(event, ConnectionLost | ConnectionRestored):
             yield connection_message(event)
         elif isinstance(event, Standstill):
             yield Message(event.sentence)
-    if last is not None:
-        yield from map(Message, _end_lines(last, error, logs, is_az=is_az))
-        yield job_exit(last, error)
+    if messages.job is not None:
+        yield from map(Message, _end_lines(messages.job, error, logs, is_az=is_az))
+        yield job_exit(messages.job, error)
 
 
 class WaitGoal:
@@ -105,7 +103,7 @@ class WaitGoal:
 
 def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float | None = None) -> StreamParts:
     """Yields messages until the goal is reached, the job has ended or the time is up, and the exit code."""
-    stop, last, error = threading.Event(), None, None
+    stop, messages, error = threading.Event(), StateMessages(), None
     timer = threading.Timer(timeout_s, stop.set) if timeout_s is not None else None
     if timer:
         timer.daemon = True
@@ -116,11 +114,10 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
                 yield Message(reason)
                 yield CommandExit(0)
                 return
-            if isinstance(event, StateChanged):
-                yield from (Message(line) for line in _changes(last, event.job))
-                last = event.job
-            elif isinstance(event, FailureFound):
+            yield from messages.of(event)
+            if isinstance(event, FailureFound):
                 error = event.error
+        last = messages.job
         if last is not None and last.state.is_final:
             yield from map(Message, _end_lines(last, error))
             yield goal.exit_of(last, error)
@@ -148,6 +145,25 @@ def connection_message(event: ConnectionLost | ConnectionRestored) -> Message:
     return Message("Connected again.")
 
 
+class StateMessages:
+    """The messages about the state of a job, and about what it waits for."""
+
+    def __init__(self) -> None:
+        self.job: JobResource | None = None
+        self._queue, self._reason = QueueState(), ""
+
+    def of(self, event: Event) -> Iterator[Message]:
+        """What the next event changes."""
+        self._queue.take(event)
+        if isinstance(event, StateChanged):
+            yield from map(Message, _changes(self.job, event.job))
+            self.job = event.job
+        reason = self._queue.reason(self.job) if self.job else ""
+        if reason and reason != self._reason:
+            yield Message(f"Job is waiting: {reason}")
+        self._reason = reason
+
+
 def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
     """The changes of a job since `last`."""
     if last is None:
@@ -155,8 +171,6 @@ def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
     yield from _starts(last, job)
     if last is None or job.state is not last.state:
         yield f"Job state: {job.word}"
-    if job.waiting and not (last and last.waiting == job.waiting):
-        yield f"Job is waiting: {job.waiting}"
 
 
 def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:

@@ -33,11 +33,17 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
 
 def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The jobs of the experiment that have not ended."""
+    from batchai_magics.follow.wait_reason import with_wait_reasons
+
     jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
-    waiting = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
-    notes = () if waiting else ("No jobs are queued or running.",)
-    shown = JobList(waiting, context.backend, has_elapsed=True)
-    return ValueWithNotes(shown, (*notes, *_warnings(context, waiting), *idle_notes(context, arguments)))
+    left = with_wait_reasons(context.backend, _unfinished(jobs))
+    notes = () if left else ("No jobs are queued or running.",)
+    shown = JobList(left, context.backend, has_elapsed=True)
+    return ValueWithNotes(shown, (*notes, *_warnings(context, left), *idle_notes(context, arguments)))
+
+
+def _unfinished(jobs: Iterable[Resource]) -> Iterator[JobResource]:
+    return (job for job in jobs if isinstance(job, JobResource) and not job.state.is_final)
 
 
 def _warnings(context: Context, jobs: Iterable[Resource]) -> Iterator[str]:

@@ -133,6 +133,7 @@ class JobList(list[JobResource]):
             *self._labels(),
             ("Cost", self._cost_texts()),
             ("Progress", self._progress()),
+            ("Waits", {job.id.key: job.waiting for job in self if job.waiting}),
         )
         for title, texts in more:
             if texts:

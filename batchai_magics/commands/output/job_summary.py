@@ -23,11 +23,12 @@ _DIGITS = 3  # of seconds, behind the point
 def summary_of(job: Job) -> dict[str, Any]:
     """The summary of a job, whose logs are read whole for its headline metric."""
     from batchai_magics.follow.hang_signs import hang_signs
+    from batchai_magics.follow.wait_reason import with_wait_reason
     from batchai_magics.jobs.metric_settings import metric_preferences
     from batchai_magics.jobs.watch_records import stalled_s
     from batchai_magics.metrics import summarize
 
-    shown = job.show_with_cost()
+    shown = with_wait_reason(job.backend, job.show_with_cost())
     labels = job.labels() if job.backend.records else Labels()
     records = job.records() if shown.execution else []
     metric = summarize(records, preferences=metric_preferences()).headline if records else None

@@ -31,6 +31,7 @@ from batchai_magics.follow import (
     events,
 )
 from batchai_magics.follow.follower import read_progress
+from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_overview import JobOverview
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -98,6 +99,7 @@ class RunView:
     def __init__(self) -> None:
         self.job: JobResource | None = None
         self._counts: NodeStateCounts | None = None
+        self._queue = QueueState()
         self._lines = LogLines()
         self._progress = ProgressReader()
         self._records: deque[Record] = deque(maxlen=_MAX_RECORDS)
@@ -112,6 +114,7 @@ class RunView:
             self.job = event.job
             self._lines.has_ranks = _has_ranks(event.job)
             return list(self._lines.finish()) if event.job.state.is_final else []
+        self._queue.take(event)
         if isinstance(event, NodesChanged):
             self._counts = event.counts
         elif isinstance(event, MetricsAdded):
@@ -126,7 +129,7 @@ class RunView:
 
     def _rows(self, job: JobResource) -> Iterator[RenderableType]:
         overview = JobOverview(job, datetime.now(timezone.utc), counts=self._counts)
-        facts = [overview.elapsed, overview.title, self._nodes(job), job.waiting]
+        facts = [overview.elapsed, overview.title, self._nodes(job), self._queue.reason(job)]
         state = (job.word, STATE_STYLES.get(job.word, ""))
         yield Text.assemble((job.id.name, "bold"), "  ", state, "  ", " · ".join(filter(None, facts)))
         if progress := self._progress.progress:

@@ -90,8 +90,15 @@ class JobResource:
 
     def with_cost(self, cost: Cost | None) -> JobResource:
         """The job with its cost."""
+        return self._with(cost=cost)
+
+    def with_waiting(self, reason: str) -> JobResource:
+        """The job with the reason why it is queued."""
+        return self._with(waiting=reason)
+
+    def _with(self, **fields: object) -> JobResource:
         made = object.__new__(type(self))
-        vars(made).update(vars(self), cost=cost)
+        vars(made).update(vars(self), **fields)
         return made
 
     @property

@@ -3,46 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
-from batchai_magics.follow import QueueChanged
+from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_overview import clean_lines
-from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.job.log_tail import LogTail
 
-MAX_NAMES = 3
 READ_LINES = 20  # of each log, of which the last one is shown
 _PREPARING = "job preparation started"
 _STARTING = "starting "
 _MOMENT = re.compile(r"^\S+Z ")
 
 
-def describe_wait(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
-    """Describes what a queued job waits for: other jobs on the nodes, or missing nodes."""
+def describe_wait(job: JobResource, reason: str) -> str:
+    """Describes what a queued job waits for."""
     name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
     wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
-    if job.waiting:
-        return f"Waiting for {wanted}: {job.waiting}."
-    reasons = [*_of_queue(queue), *_of_cluster(cluster, job.spec.node_count)]
-    return f"Waiting for {wanted}: {'; '.join(reasons)}." if reasons else f"Waiting for {wanted} …"
-
-
-def _of_queue(queue: QueueChanged | None) -> Iterator[str]:
-    if queue and queue.on_nodes:
-        yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes, 'is', 'are')} using its nodes"
-    if queue and queue.before:
-        yield f"{_jobs_before(queue.before)} ahead in the queue"
-
-
-def _of_cluster(cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
-    if cluster and cluster.of(NodeState.PREPARING):
-        yield f"{cluster.of(NodeState.PREPARING)} of its nodes are being prepared"
-    elif cluster and cluster.total < wanted:
-        yield f"it has {cluster.total or 'none'}"
+    return f"Waiting for {wanted}: {reason}." if reason else f"Waiting for {wanted} …"
 
 
 def describe_start(tails: Mapping[str, LogTail]) -> str:
@@ -57,15 +37,10 @@ def describe_start(tails: Mapping[str, LogTail]) -> str:
     return f"Starting: {sentence}" if sentence else "Starting …"
 
 
-def describe_activity(
-    job: JobResource,
-    queue: QueueChanged | None,
-    cluster: NodeStateCounts | None,
-    tails: Mapping[str, LogTail],
-) -> str:
+def describe_activity(job: JobResource, queue: QueueState, tails: Mapping[str, LogTail]) -> str:
     """Describes what the job is doing; empty if it has ended."""
     if job.state is ExecutionState.QUEUED:
-        return describe_wait(job, queue, cluster)
+        return describe_wait(job, queue.reason(job))
     if job.state is ExecutionState.TERMINATING:
         return f"{saving_text(job).capitalize()} …"
     return "" if job.state.is_final else describe_start(tails)
@@ -81,22 +56,3 @@ def _lines(tails: Mapping[str, LogTail], name: str) -> list[str]:
     files = [tail for file, tail in sorted(tails.items()) if file.startswith(name)]
     lines = clean_lines(tuple(line for tail in files for line in tail.lines(READ_LINES)))
     return [line.strip() for line in lines if line.strip()]
-
-
-def _names(names: Sequence[str]) -> str:
-    """Joins names: `a`, `a and b`, `a, b and 3 more`."""
-    shown = [*names[:MAX_NAMES], *([f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else [])]
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
-
-
-def _jobs_before(names: Sequence[str]) -> str:
-    """Names a few jobs, or counts many, with the counts of other experiments."""
-    if len(names) <= MAX_NAMES:
-        return f"{_names(names)} {_verb(names, 'is', 'are')}"
-    others = Counter(experiment for experiment, found, _ in (name.rpartition("/") for name in names) if found)
-    parts = [f"{count} of experiment {name}" for name, count in others.most_common(MAX_NAMES)]
-    return f"{len(names):,} jobs{f' ({_names(parts)})' if parts else ''} are"
-
-
-def _verb(names: Sequence[str], one: str, many: str) -> str:
-    return one if len(names) == 1 else many

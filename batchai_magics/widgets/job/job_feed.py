@@ -17,13 +17,13 @@ from batchai_magics.follow import (
     MetricMismatched,
     MetricsAdded,
     NodesChanged,
-    QueueChanged,
     Standstill,
     StateChanged,
     UsageSampled,
 )
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
@@ -76,8 +76,7 @@ class JobFeed(Feed[Event]):
         self._clock = clock
         self.job: JobResource | None = None
         self.counts: NodeStateCounts | None = None  # of the job's own nodes
-        self._cluster: NodeStateCounts | None = None  # of all nodes of the cluster
-        self._queue: QueueChanged | None = None
+        self._queue = QueueState()
         self._progress = ProgressReader()
         self.merged = MergedLog()
         self._merged_tail = MergedLogTail()
@@ -119,6 +118,7 @@ class JobFeed(Feed[Event]):
         self._find_warm_up()
 
     def _take_state(self, event: Event) -> None:
+        self._queue.take(event)
         if isinstance(event, MetricMismatched):
             self.metric_notices.append(event.notice)
         elif isinstance(event, LogFault):
@@ -133,10 +133,8 @@ class JobFeed(Feed[Event]):
             self._progress.started_at = (
                 event.job.execution.started.timestamp() if event.job.execution else None
             )
-        elif isinstance(event, QueueChanged):
-            self._queue = event
         elif isinstance(event, NodesChanged):
-            self.counts, self._cluster = event.counts, event.cluster
+            self.counts = event.counts
             self.history.append([int(self._clock() * 1000), *(event.counts.of(state) for state in NodeState)])
 
     def poll_ended(self) -> None:
@@ -172,11 +170,7 @@ class JobFeed(Feed[Event]):
     def activity(self) -> str:
         """What the job is doing before its first output; empty afterwards."""
         has_printed = any(self.tails[file].size for file in OUTPUT_FILES if file in self.tails)
-        return (
-            ""
-            if has_printed or not self.job
-            else describe_activity(self.job, self._queue, self._cluster, self.tails)
-        )
+        return "" if has_printed or not self.job else describe_activity(self.job, self._queue, self.tails)
 
     @property
     def unread(self) -> Suggestion | None:

@@ -8,8 +8,11 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.handlers.log_commands import LogSelection
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
+from batchai_magics.commands.output.job_summary import summary_of
+from batchai_magics.commands.output.shell_output import job_text, read_overview
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
@@ -113,6 +116,17 @@ def test_a_rank_is_picked_from_a_log(do, ranks):
     assert output(do, "logs ranks --rank 1") == "rank 1\n"
     assert output(do, "logs ranks --rank 0 -f") == "rank 0\n"
     assert output(do, "logs ranks --rank 7 --tail 1") == ""
+
+
+def test_a_queued_job_is_listed_and_waited_for_with_the_reason(do, running, job_file):
+    do(f"job create -n next -f {job_file('true')}")
+    last = do(f"job create -n last -f {job_file('true')}").value
+    reason = "endless is using its nodes; next is ahead in the queue"
+    assert reason in do("ps").to_text("table")
+    assert reason in str(job_text(read_overview(last)))
+    assert summary_of(last)["waiting"] == reason
+    said = (part.text for part in watch_job(last.backend, last.id) if isinstance(part, Message))
+    assert any(text == f"Job is waiting: {reason}" for text in said)
 
 
 def test_a_rank_without_output_is_said(do, ranks):

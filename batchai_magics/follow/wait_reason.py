@@ -1,0 +1,102 @@
+"""Why a job is queued: what its backend says, or the jobs and nodes that it waits for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.errors import NotFoundError
+from batchai_magics.follow.job_events import Event, NodesChanged, QueueChanged, queue_position
+from batchai_magics.models.cluster_spec import NodeStateCounts
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.states import ExecutionState, NodeState
+
+MAX_NAMES = 3
+MAX_JOBS = 20  # whose place in the queue is read for a list; the first ones are next
+
+
+class QueueState:
+    """What the events of a job say about the queue and the cluster that it waits in."""
+
+    def __init__(self) -> None:
+        self._queue: QueueChanged | None = None
+        self._cluster: NodeStateCounts | None = None
+
+    def take(self, event: Event) -> None:
+        """Takes in an event; most are of no interest."""
+        if isinstance(event, QueueChanged):
+            self._queue = event
+        elif isinstance(event, NodesChanged):
+            self._cluster = event.cluster
+
+    def reason(self, job: JobResource) -> str:
+        """Why the job is queued, without a period; empty if that is not known, or it is not."""
+        return _reason(job, self._queue, self._cluster)
+
+
+def with_wait_reasons(backend: Backend, jobs: Iterable[JobResource]) -> list[JobResource]:
+    """The jobs, the first `MAX_JOBS` of the queued ones with the reason why they are."""
+    shown, left = [], MAX_JOBS
+    for job in jobs:
+        is_read = job.state is ExecutionState.QUEUED and not job.waiting and left > 0
+        shown.append(with_wait_reason(backend, job) if is_read else job)
+        left -= is_read
+    return shown
+
+
+def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
+    """The job with the reason why it is queued; as it is if it is not, or already says so."""
+    if job.state is not ExecutionState.QUEUED or job.waiting:
+        return job
+    reason = _reason(job, queue_position(backend, job), _node_states(backend, job))
+    return job.with_waiting(reason) if reason else job
+
+
+def _node_states(backend: Backend, job: JobResource) -> NodeStateCounts | None:
+    try:
+        cluster = backend.show(ResourceId.parse(job.spec.cluster.id))
+    except NotFoundError:  # it was deleted
+        return None
+    return cluster.node_states if isinstance(cluster, Cluster) else None
+
+
+def _reason(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
+    if job.state is not ExecutionState.QUEUED or job.waiting:
+        return job.waiting
+    return "; ".join([*_of_queue(queue), *_of_cluster(cluster, job.spec.node_count)])
+
+
+def _of_queue(queue: QueueChanged | None) -> Iterator[str]:
+    if queue and queue.on_nodes:
+        yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes"
+    if queue and queue.before:
+        yield f"{_jobs_before(queue.before)} ahead in the queue"
+
+
+def _of_cluster(cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
+    preparing = cluster.of(NodeState.PREPARING) if cluster else 0
+    if preparing:
+        yield f"{preparing} of its nodes {'is' if preparing == 1 else 'are'} being prepared"
+    elif cluster and cluster.total < wanted:
+        yield f"it has {cluster.total or 'none'}"
+
+
+def _names(names: Sequence[str]) -> str:
+    """Joins names: `a`, `a and b`, `a, b and 3 more`."""
+    shown = [*names[:MAX_NAMES], *([f"{len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else [])]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _jobs_before(names: Sequence[str]) -> str:
+    """Names a few jobs, or counts many, with the counts of other experiments."""
+    if len(names) <= MAX_NAMES:
+        return f"{_names(names)} {_verb(names)}"
+    others = Counter(experiment for experiment, found, _ in (name.rpartition("/") for name in names) if found)
+    parts = [f"{count} of experiment {name}" for name, count in others.most_common(MAX_NAMES)]
+    return f"{len(names):,} jobs{f' ({_names(parts)})' if parts else ''} are"
+
+
+def _verb(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
