@@ -24,19 +24,21 @@ __all__ = ["docker", "engine", "mpi_image", "podman", "short_folder"]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(capability): what the backend of a contract test can do")
     config.addinivalue_line("markers", "lacks(capability): what the backend of a contract test cannot do")
-    config.addinivalue_line("markers", "excludes(*parameters): a combination that cannot work")
     config.addinivalue_line("markers", "place_options(**settings): the backend's settings in a contract test")
 
 
+# What runs the containers of each backend; tests of the local backend try both. What docker's daemon starts
+# inherits no connection to Slurm's process manager.
+ENGINES = {"local": "docker", "arm": "podman", "slurm": "podman"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items[:] = [item for item in items if not _is_excluded(item)]
+    items[:] = [item for item in items if not _has_other_engine(item)]
 
 
-def _is_excluded(item: pytest.Item) -> bool:
-    mark = item.get_closest_marker("excludes")
-    if mark is None or not isinstance(item, pytest.Function):
-        return False
-    return {*mark.args} <= {*item.callspec.params.values()}
+def _has_other_engine(item: pytest.Item) -> bool:
+    params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return "engine" in params and params["engine"] != ENGINES[str(params["place"])]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

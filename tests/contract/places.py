@@ -36,8 +36,11 @@ from tests.contract.place import Place, PlaceOptions
 from tests.server.running import connected, serving
 from tests.world import World, processes_of, until
 
-_OF_FILES = frozenset(
-    {"test_metrics", "test_output", "test_running", "test_storage", "test_workdir", "test_uploads"}
+_OF_FILES = frozenset({"test_output", "test_storage", "test_uploads"})
+# What a runner does. Its files, records, pages and accounts are the service's, which the local backend shows.
+_OF_RUNNERS = frozenset(
+    {"test_backend_options", "test_clusters", "test_grace", "test_missing_engine", "test_notifications"}
+    | {"test_processes", "test_promises", "test_running", "test_scheduling", "test_toolkits"}
 )
 NOT_SLURMS = frozenset(
     {"auto_scale", "preemption", "early_restart", "early_setup", "new_nodes", "strict_order", "open_mpi"}
@@ -271,7 +274,8 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
 PLACES = {
     "local": PlaceKind(_local, LOCAL),
     "arm": PlaceKind(_arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"})),
-    "slurm": PlaceKind(_slurm, SLURM, NOT_SLURMS, real_slurm.skip_reason),
+    # Its storage is a folder, like the local backend's; over ssh it is one of another machine.
+    "slurm": PlaceKind(_slurm, SLURM, NOT_SLURMS | {"own_storage"}, real_slurm.skip_reason),
     "slurm over ssh": PlaceKind(
         _over_ssh,
         SLURM,
@@ -282,13 +286,13 @@ PLACES = {
     "slurm with scratch": PlaceKind(
         _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.skip_reason, only=frozenset({"test_workdir"})
     ),
-    "processes": PlaceKind(_processes, PROCESSES, NOT_OF_PROCESSES),
+    "processes": PlaceKind(_processes, PROCESSES, NOT_OF_PROCESSES, only=_OF_RUNNERS),
     "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES),
     "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,
         NOT_SLURMS | {"own_nodes"},
         real_slurm.skip_reason,
-        only=frozenset({"test_clusters", "test_looks", "test_promises", "test_scheduling"}),  # of nodes
+        only=frozenset({"test_clusters", "test_scheduling"}),  # of nodes
     ),
 }

@@ -53,8 +53,6 @@ def test_secrets_reach_the_container_by_name_only(place: Place) -> None:
     assert job.wait(PATIENCE_S).log() == "9\n"
 
 
-# What docker's daemon starts inherits no connection to Slurm's process manager: such a job is refused.
-@pytest.mark.excludes("docker", "slurm")
 def test_ranks_in_containers_of_two_nodes_compute_together(place: Place, mpi_image: str) -> None:
     script = """
 from mpi4py import MPI

@@ -47,18 +47,16 @@ def is_up(job: Job, count: int = 1) -> None:
 
 
 @pytest.mark.needs("own_termination")
-@pytest.mark.parametrize("ranks", ["", RANKS])
-def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path, ranks: str) -> None:
-    job = place.submit(f"j --grace 10m {ranks}", SAVER.format(path=str(tmp_path / "go")))
-    count = 2 if ranks else 1
-    is_up(job, count)
+def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path) -> None:
+    job = place.submit(f"j --grace 10m {RANKS}", SAVER.format(path=str(tmp_path / "go")))
+    is_up(job, 2)
     place.backend.terminate(job.id)
-    until(lambda: lines_of(job).count("saving") == count)
+    until(lambda: lines_of(job).count("saving") == 2)
     assert job.show().state is ExecutionState.TERMINATING
     place.backend.terminate(job.id)  # as a client repeats it
     (tmp_path / "go").touch()
     assert place.wait(job.id).is_cancelled
-    assert lines_of(job).count("saved") == count
+    assert lines_of(job).count("saved") == 2
 
 
 def test_a_job_at_its_time_limit_has_time_to_save(place: Place, tmp_path: Path) -> None:
@@ -77,10 +75,9 @@ def test_a_job_that_does_not_end_is_killed_when_its_grace_is_over(place: Place) 
 
 
 @pytest.mark.needs("own_termination")
-@pytest.mark.parametrize("ranks", ["", RANKS])
-def test_a_second_explicit_request_kills_it_at_once(place: Place, ranks: str) -> None:
-    job = place.submit(f"j --grace 1h {ranks}", STUBBORN)
-    is_up(job, 2 if ranks else 1)
+def test_a_second_explicit_request_kills_it_at_once(place: Place) -> None:
+    job = place.submit("j --grace 1h", STUBBORN)
+    is_up(job)
     job.cancel()
     until(lambda: job.show().state is ExecutionState.TERMINATING)
     job.cancel()

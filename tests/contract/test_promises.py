@@ -29,19 +29,15 @@ VAULT = {"sourceVault": {"id": "v"}, "secretUrl": "https://v.vault.azure.net/sec
 
 
 @pytest.mark.needs("checked_nodes")
-@pytest.mark.parametrize(
-    ("field", "value", "error"),
-    [
+def test_a_refused_job_leaves_nothing_behind(place: Place) -> None:
+    for field, value, error in (
         ("nodeCount", 3, SpecError),
         ("stdOutErrPathPrefix", "/tmp/somewhere", SpecError),
         ("cluster", {"id": f"{MISSING}/clusters/x"}, NotFoundError),
-    ],
-)
-def test_a_refused_job_leaves_nothing_behind(place: Place, field, value, error) -> None:
-    spec = place.spec(**{field: value})
-    with pytest.raises(error):
-        place.backend.create(place.job(), spec)
-    assert not place.backend.list(place.experiment, Kind.JOB)
+    ):
+        with pytest.raises(error):
+            place.backend.create(place.job(), place.spec(**{field: value}))
+        assert not place.backend.list(place.experiment, Kind.JOB)
 
 
 @pytest.mark.lacks("key_vault")
@@ -242,11 +238,10 @@ def test_terminating_an_ended_job_changes_nothing(place: Place) -> None:
 
 
 @pytest.mark.needs("own_nodes")
-@pytest.mark.parametrize("count", [1, 4])
-def test_every_ranks_exit_node_and_time_are_told(place: Place, count: int) -> None:
-    job = place.wait(place.start_ranks("exit 0", count=count))
+def test_every_ranks_exit_node_and_time_are_told(place: Place) -> None:
+    job = place.wait(place.start_ranks("exit 0", count=4))
     nodes = {node.id for node in place.backend.nodes(place.cluster)}
-    assert [(exit.rank, exit.exit_code) for exit in job.ranks] == [(rank, 0) for rank in range(count)]
+    assert [(exit.rank, exit.exit_code) for exit in job.ranks] == [(rank, 0) for rank in range(4)]
     assert {exit.node for exit in job.ranks} <= nodes
     assert all(job.execution.started <= exit.ended <= job.execution.ended for exit in job.ranks)
 
@@ -345,14 +340,13 @@ def test_a_password_never_comes_back(place: Place) -> None:
 
 
 @pytest.mark.needs("experiments")
-@pytest.mark.parametrize("kind", [Kind.CLUSTER, Kind.EXPERIMENT, Kind.FILE_SERVER])
-def test_what_is_missing_has_the_services_code(place: Place, kind: Kind) -> None:
-    id = place.workspace.child(kind, "nope")
-    for verb in (place.backend.show, place.backend.delete):
-        with pytest.raises(NotFoundError) as caught:
-            verb(id)
-        assert caught.value.code == f"{kind.code}NotFound"
-        assert caught.value.message == f"The specified {kind.noun} nope is not found"
+def test_what_is_missing_has_the_services_code(place: Place) -> None:
+    for kind in (Kind.CLUSTER, Kind.EXPERIMENT, Kind.FILE_SERVER):
+        for verb in (place.backend.show, place.backend.delete):
+            with pytest.raises(NotFoundError) as caught:
+                verb(place.workspace.child(kind, "nope"))
+            assert caught.value.code == f"{kind.code}NotFound"
+            assert caught.value.message == f"The specified {kind.noun} nope is not found"
 
 
 def test_every_verb_about_a_job_says_that_it_is_missing(place: Place) -> None:

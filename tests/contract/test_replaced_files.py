@@ -11,6 +11,7 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.artifacts import FOLDER
 from batchai_magics.records.record_files import PARAMETERS
 from tests.contract.place import Place
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("records")]
@@ -45,15 +46,19 @@ def test_pipes_in_the_place_of_its_records_keep_nobody_waiting(place: Place) -> 
 
 
 @pytest.mark.needs("logged_parameters")
-@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
-def test_bad_records_are_a_problem_of_their_own_run(place: Place, bad: str) -> None:
+def test_bad_records_are_a_problem_of_their_own_run(place: Place) -> None:
     script = "import os\nos.chdir(os.environ['BATCHAI_ARTIFACT_DIR'] + '/..')\n"
     script += "os.makedirs('records/artifacts', exist_ok=True)\n"
-    script += f"for name in {RECORDS!r}:\n    open(name, 'w').write({bad!r} + chr(10))\n"
-    first = place.run_cell("bad", script)
-    second = place.run_cell("good", "from batchai_magics import log\nlog(params={'lr': 0.5})\n")
-    labels = place.backend.records.labels([first.id, second.id])
+    lines = [
+        f"for name in {RECORDS!r}:\n    open(name, 'w').write({text!r} + chr(10))\n" for text in BAD.values()
+    ]
+    bad = [place.submit(f"bad{number}", script + line) for number, line in enumerate(lines)]
+    good = place.run_cell("good", "from batchai_magics import log\nlog(params={'lr': 0.5})\n")
+    for job in bad:
+        job.wait(PATIENCE_S)
+    labels = place.backend.records.labels([*(job.id for job in bad), good.id])
     assert json.dumps([dict(each.parameters) for each in labels.values()], ensure_ascii=False).encode()
-    assert labels[second.id.key].parameters["lr"] == 0.5
-    assert first.artifacts() == []
-    assert [text for text in first.provenance().problems if PARAMETERS in text] or "path" in bad
+    assert labels[good.id.key].parameters["lr"] == 0.5
+    for job, text in zip(bad, BAD.values(), strict=True):
+        assert job.artifacts() == []
+        assert [each for each in job.provenance().problems if PARAMETERS in each] or "path" in text

@@ -184,14 +184,14 @@ def names(place: Place, page: Page | None) -> list[list[str]]:
 
 
 @pytest.mark.needs("experiments")
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 99])
-def test_pages_together_are_the_list(place: Place, size: int) -> None:
+def test_pages_together_are_the_list(place: Place) -> None:
     for name in "cab":
         place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
-    pages = names(place, Page(size))
-    assert [name for page in pages for name in page] == [place.experiment.name, "c", "a", "b"]
-    assert max(map(len, pages)) <= size
-    assert all(pages)
+    for size in (1, 2, 3, 4, 99):
+        pages = names(place, Page(size))
+        assert [name for page in pages for name in page] == [place.experiment.name, "c", "a", "b"]
+        assert max(map(len, pages)) <= size
+        assert all(pages)
 
 
 @pytest.mark.needs("experiments")

@@ -14,7 +14,7 @@ from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import HOLD, Place
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("storage")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("storage"), pytest.mark.needs("own_storage")]
 DATA = bytes(range(256)) * 100
 DIGEST = hashlib.sha256(DATA).hexdigest()
 
@@ -184,26 +184,26 @@ def test_a_damaged_upload_never_appears(storage: Storage) -> None:
     assert storage.begin("data", "a", 3) == 0
 
 
-@pytest.mark.parametrize("path", ["../x", "a/../../x"])
-def test_no_path_leads_out_of_a_share(storage: Storage, path: str) -> None:
-    verbs = {
-        "upload": ({path: b""},),
-        **dict.fromkeys(("list", "show", "download", "delete", "digest"), (path,)),
-        "read": (path, 0, 1),
-        "begin": (path, 1),
-        "write": (path, 0, b"x"),
-        "finish": (path, DIGEST),
-    }
-    for verb, arguments in verbs.items():
-        with pytest.raises(StorageError):
-            getattr(storage, verb)("data", *arguments)
+def test_no_path_leads_out_of_a_share(storage: Storage) -> None:
+    for path in ("../x", "a/../../x"):
+        verbs = {
+            "upload": ({path: b""},),
+            **dict.fromkeys(("list", "show", "download", "delete", "digest"), (path,)),
+            "read": (path, 0, 1),
+            "begin": (path, 1),
+            "write": (path, 0, b"x"),
+            "finish": (path, DIGEST),
+        }
+        for verb, arguments in verbs.items():
+            with pytest.raises(StorageError):
+                getattr(storage, verb)("data", *arguments)
 
 
-@pytest.mark.parametrize("name", ["../data", "acc1/../data", "Data", "x", "a/b/data"])
-def test_an_ill_formed_share_is_named(storage: Storage, name: str) -> None:
-    for verb in (storage.make, storage.list, storage.remove):
-        with pytest.raises(SpecError, match="not a valid share name"):
-            verb(name)
+def test_an_ill_formed_share_is_named(storage: Storage) -> None:
+    for name in ("../data", "acc1/../data", "Data", "x", "a/b/data"):
+        for verb in (storage.make, storage.list, storage.remove):
+            with pytest.raises(SpecError, match="not a valid share name"):
+                verb(name)
 
 
 def test_no_link_that_a_job_makes_leads_out_of_a_share(place: Place) -> None:

@@ -31,16 +31,12 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(params=["short", "long"])
-def submitter(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A submitter whose own folder for temporary files is one that sockets fit in, or is not."""
-    folder = Path("/tmp") if request.param == "short" else tmp_path / ("long" * 20)
-    folder.mkdir(exist_ok=True)
+def test_sockets_fit_into_the_folder_for_temporary_files(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("long" * 20)  # the submitter's own, in which they do not fit
+    folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
-
-
-@pytest.mark.usefixtures("submitter")
-def test_sockets_fit_into_the_folder_for_temporary_files(place: Place) -> None:
     job = place.run_cell("j", SOCKETS)
     lines = dict(line.split(" ", 1) for line in job.log().splitlines())
     assert lines["doubled"] == "[2, 42]", job.log("stderr.txt")
