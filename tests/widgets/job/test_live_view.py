@@ -46,7 +46,13 @@ def sealed(*asked):
     return replace(chunk, seal=Seal(chunk.size, "known", 1200) if chunk.is_complete else None)
 backend.read = sealed
 """
-IS_HELD = "print(widgets._publisher().outputs()[0].view.is_in_use)"
+FINISH_WHEN_HELD = """
+def finish():
+    while not any(output.view.is_in_use for output in widgets._publisher().outputs()):
+        time.sleep(0.05)
+    backend.finish()
+threading.Thread(target=finish).start()
+"""
 LAST_LINE = re.compile(r"400\s+images/sec: 143.0")
 LAST_POINT = "images/sec at step 400, total 566"
 
@@ -185,24 +191,18 @@ def test_the_failure_is_opened_wherever_the_mouse_is(lab, job_cell):
 
 
 def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
-    lab.open("held", job_cell, SHOW, TRAIN, "backend.finish()", IS_HELD)
-    for index in range(3):
+    lab.open("held", job_cell, TRAIN, FINISH_WHEN_HELD, SHOW, SHOW)
+    for index in range(5):
         lab.run(index)
-    lab.page.locator(".ba-log").hover()
-    until(lambda: is_held(lab, 4))
-    lab.run(3)
-    lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'succeeded'")
-    lab.page.wait_for_timeout(4000)
-    assert lab.page.locator(".ba-view").count() == 1
-    assert lab.page.locator(".ba-kept").count() == 0
+    held, other = (lab.page.locator(".jp-CodeCell").nth(index) for index in (3, 4))
+    held.locator(".ba-log").hover()  # no cell runs from now on: the page would scroll the view away
+    other.locator(".ba-kept").wait_for()
+    expect(held.locator(".ba-badge")).to_have_text("succeeded")
+    expect(held.locator(".ba-view")).to_have_count(1)
+    assert held.locator(".ba-kept").count() == 0
     lab.page.mouse.move(1, 1)
-    lab.page.locator(".jp-RenderedImage img").wait_for(state="attached")
-
-
-def is_held(lab, index):
-    """Whether the kernel knows that the view is in use."""
-    lab.run(index)
-    return lab.text(index) == "True"
+    held.locator(".ba-kept").wait_for()
+    held.locator(".jp-RenderedImage img").wait_for(state="attached")
 
 
 def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile(lab, job_cell):
