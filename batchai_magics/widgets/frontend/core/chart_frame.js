@@ -4,7 +4,7 @@ import uPlot from "uplot"; // for its types
 import { readText } from "./chart_axes.js";
 import { CURSOR_POINTS, onThemeChange } from "./chart_style.js";
 import { chartTools } from "./chart_tools.js";
-import { el, oncePerFrame, setText } from "./dom.js";
+import { el, oncePerFrame, rulerOf, setText } from "./dom.js";
 
 /** @typedef {{key: string, text: string, colour: string, isDashed?: boolean}} Entry */
 /** @typedef {import("./chart_export.js").ValueTable} ValueTable */
@@ -21,6 +21,37 @@ class Legend {
     /** @type {Entry[]} */
     this.entries = [];
     this.element = el("div", { class: "ba-readout" }, this.step);
+    /** @type {((text: string) => number) | null} */
+    this.ruler = null;
+  }
+
+  /** Measures anew from now on: the font may be another one. */
+  resized() {
+    this.ruler = null;
+  }
+
+  /**
+   * The width in pixels that these texts need on one line.
+   * @param {string} step
+   * @param {Entry[]} entries
+   */
+  widthOf(step, entries) {
+    return entries.reduce((sum, { text }) => sum + VALUE_GAP_PX + this.#reserved(text, SWATCH_PX), VALUE_GAP_PX + this.#reserved(step));
+  }
+
+  /** @type {(text: string, more?: number) => number} */
+  #reserved(text, more = 0) {
+    this.ruler ??= rulerOf(this.element);
+    return Math.ceil(this.ruler(withAllDigits(text))) + more;
+  }
+
+  /**
+   * Keeps the width that the longest text so far needs, so that nothing moves.
+   * @type {(element: HTMLElement, text: string, more?: number) => void}
+   */
+  #reserve(element, text, more) {
+    const width = this.#reserved(text, more);
+    if (width > parseFloat(element.style.minWidth || "0")) element.style.minWidth = `${width}px`;
   }
 
   /**
@@ -30,14 +61,14 @@ class Legend {
   show(step, entries) {
     this.entries = entries;
     setText(this.step, step);
-    reserve(this.step, step);
+    this.#reserve(this.step, step);
     const wanted = entries.map((entry) => entry.key).join("\n");
     if (this.element.dataset.keys !== wanted) this.#make(entries, wanted);
     for (const { key, text } of entries) {
       const made = this.buttons.get(key);
       if (!made || made.text.data === text) continue;
       made.text.data = text;
-      reserve(made.button, text);
+      this.#reserve(made.button, text, SWATCH_PX);
     }
     this.element.title = [step, ...entries.map((entry) => entry.text)].filter(Boolean).join(", ");
   }
@@ -77,20 +108,17 @@ class Legend {
 }
 
 /**
- * Keeps the width that the longest text so far needs, each number with all its digits, so that nothing moves.
- * @param {HTMLElement} element
+ * A text whose numbers have all their digits, each as wide as any.
  * @param {string} text
  */
-function reserve(element, text) {
-  const { length } = text.replace(NUMBER, (number) => number.padEnd(DIGITS, "0"));
-  if (length <= Number(element.dataset.length ?? 0)) return;
-  element.dataset.length = String(length);
-  element.style.minWidth = `calc(${length}ch + ${element.querySelector(".ba-swatch") ? SWATCH_PX : 0}px)`;
+export function withAllDigits(text) {
+  return text.replace(NUMBER, (number) => number.padEnd(DIGITS, "0")).replace(/\d/g, "0");
 }
 
 const NUMBER = /\d+\.\d*/g; // counts do not get decimals
 const DIGITS = 6; // of a number, with its point
 const SWATCH_PX = 11; // with its margin
+const VALUE_GAP_PX = 7; // before each value
 const MOVE_SHARE = 0.02; // of the visible points, per press of an arrow key
 const ZOOM_FACTOR = 2; // per press of + or -
 
@@ -258,6 +286,7 @@ export class FramedChart {
   #resize() {
     const width = this.box.clientWidth;
     if (!width) return;
+    this.legend.resized();
     if (!this.plot) return this.paint();
     this.plot.setSize({ width, height: this.box.clientHeight });
     if (this.isBehind) this.paint();

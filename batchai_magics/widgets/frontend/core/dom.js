@@ -49,6 +49,17 @@ export function oncePerFrame(paint) {
 }
 
 /**
+ * Returns a function that measures texts in an element's font, in pixels.
+ * @param {HTMLElement} element
+ */
+export function rulerOf(element) {
+  const context = /** @type {CanvasRenderingContext2D} */ (document.createElement("canvas").getContext("2d"));
+  const { fontSize, fontFamily, fontWeight } = getComputedStyle(element); // `font` is empty where digits are tabular
+  context.font = `${fontWeight} ${fontSize} ${fontFamily}`;
+  return (/** @type {string} */ text) => context.measureText(text).width;
+}
+
+/**
  * @param {string} text
  * @returns {Promise<boolean>} whether the text was copied
  */

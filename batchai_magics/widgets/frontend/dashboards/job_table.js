@@ -29,6 +29,8 @@ const COLUMNS = [
 ];
 
 const MAY_BE_EMPTY = new Set(["progress", "rate", "parameters", "tags", "exit"]);
+/** What a narrow table goes without, the first one first: columns, parts of them, and at last whole words in names. */
+const DISPENSABLE = ["toolkit", "cluster", "created", "nodes", "tags", "spark", "parameters", "exit", "progress-words", "rate", "whole-words"];
 
 /** @type {Record<"tags" | "parameters", (row: JobRow) => string>} */
 const COLUMN_OF = { tags: (row) => row.tags.join(", "), parameters: (row) => parametersOf(row) };
@@ -67,6 +69,10 @@ export class JobTable {
     this.scroller = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Jobs" }, table);
     this.element = el("div", {}, this.scroller, this.none);
     this.frame = oncePerFrame(() => this.#draw());
+    this.empty = ""; // the columns that no job has anything in
+    this.fitting = oncePerFrame(() => this.#fit());
+    this.resizing = new ResizeObserver(() => this.fitting.ask());
+    for (const one of [this.scroller, table]) this.resizing.observe(one);
     this.timer = setInterval(() => this.lines.forEach((line) => line.tick()), SECOND_MS);
   }
 
@@ -151,12 +157,28 @@ export class JobTable {
     this.isStopped = true;
     clearInterval(this.timer);
     this.frame.stop();
+    this.fitting.stop();
+    this.resizing.disconnect();
     this.lines.forEach((line) => line.tick());
   }
 
   /** Shows columns that may be empty while some job has something there. */
   #toggleColumns() {
-    for (const { key, of } of COLUMNS) if (MAY_BE_EMPTY.has(key)) this.element.dataset[key] = String(this.rows.some((row) => of(row, this) !== null));
+    const empty = COLUMNS.filter(({ key, of }) => MAY_BE_EMPTY.has(key) && this.rows.every((row) => of(row, this) === null));
+    const keys = empty.map(({ key }) => key).join(" ");
+    if (keys === this.empty) return;
+    this.empty = keys;
+    this.#fit();
+  }
+
+  /** Leaves out empty columns, and what matters least until the table is no wider than its place. */
+  #fit() {
+    const { scroller, element } = this;
+    element.dataset.without = this.empty;
+    for (const key of DISPENSABLE) {
+      if (scroller.scrollWidth <= scroller.clientWidth) return;
+      element.dataset.without += ` ${key}`;
+    }
   }
 
   /** @param {Column} column */

@@ -11,11 +11,7 @@ import { PHASES, rankColour } from "../core/chart_style.js";
 export const ALL = "all";
 export const EACH = "ranks";
 
-const MAX_RANKS = 4;
-const WORDS_PX = 224; // width of the legend without its ranks; below, per rank, of a smoothed value, of another phase
-const RANK_PX = 74;
-const SMOOTH_PX = 100;
-const PHASE_PX = 110;
+export const MAX_NAMED_RANKS = 4; // of more, the legend shows the range
 
 /**
  * The entries of the main line and its ranks.
@@ -39,16 +35,6 @@ export function entriesAt(index, { values, over, band, smooth, isEach, format, p
   const known = ranks.map(at).filter((value) => value !== null);
   const text = known.length ? `${format(Math.min(...known))}–${format(Math.max(...known))}` : "–";
   return [entry, { key: EACH, text: `ranks ${text}`, colour: "" }];
-}
-
-/**
- * Whether a legend has room for every rank.
- * @param {number} ranks number of ranks
- * @param {number} width in pixels
- * @param {{isSmooth?: boolean, phases?: number}} [also] whether it shows the smoothed line, and how many phases
- */
-export function hasRoomFor(ranks, width, { isSmooth = false, phases = 1 } = {}) {
-  return ranks <= MAX_RANKS && width >= WORDS_PX + ranks * RANK_PX + (isSmooth ? SMOOTH_PX : 0) + (phases - 1) * PHASE_PX;
 }
 
 /**

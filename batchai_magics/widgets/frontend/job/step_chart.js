@@ -7,7 +7,7 @@ import { FramedChart, smallButton } from "../core/chart_frame.js";
 import { FAINT, lineLooks, looks, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
 import { XScale } from "../core/x_scales.js";
-import { ALL, EACH, entriesAt, hasRoomFor, lastIndex, nearestIndex } from "./chart_entries.js";
+import { ALL, EACH, MAX_NAMED_RANKS, entriesAt, lastIndex, nearestIndex } from "./chart_entries.js";
 
 /** @typedef {import("../core/chart_frame.js").Entry} Entry */
 /** @typedef {import("../core/chart_style.js").Line} Line */
@@ -24,9 +24,7 @@ import { ALL, EACH, entriesAt, hasRoomFor, lastIndex, nearestIndex } from "./cha
  * @typedef {{title: string, lines: PhaseLine[], band?: Quantity, over: string, fromZero?: boolean, hasWarmUp?: boolean}} Subject
  */
 
-const BUTTONS_PX = 180; // width of the header's buttons
-const TITLE_PX = 70; // assumed for all titles, so that charts side by side have headers of equal height
-const BRIEF_PX = 350; // width of a legend with the range over all ranks
+const HEAD_GAP_PX = 8; // between the parts of a header
 const SHORT_PX = 140; // height of a plot whose x axis has no title: the toolbar says what it is
 const MAX_LINES = 16; // of ranks; above this, a band stands for them
 const GROUPED = 10_000; // steps from here on have commas
@@ -57,6 +55,8 @@ export class StepChart extends FramedChart {
     });
     this.head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.reset, this.log, this.tools);
     this.isEach = false; // whether the legend has room for every rank
+    this.room = { beside: 0, below: 0 }; // for the legend: beside the title, on a line of its own
+    this.widest = { each: 0, brief: 0 }; // the legend so far, with every rank and with their range
     this.element = el("div", { class: "ba-chart", role: "group", "aria-label": subject.title }, this.head, this.box);
   }
 
@@ -117,7 +117,7 @@ export class StepChart extends FramedChart {
   }
 
   resized() {
-    this.showLines();
+    this.#measure();
     this.update(); // a short plot has another axis
   }
 
@@ -194,6 +194,7 @@ export class StepChart extends FramedChart {
   }
 
   #make() {
+    this.widest = { each: 0, brief: 0 };
     const zoom = this.isZoomed && this.plot ? { ...this.plot.scales.x } : null;
     this.plot?.destroy();
     const style = looks(this.box, this.#lines(), {
@@ -217,6 +218,7 @@ export class StepChart extends FramedChart {
     this.box.dataset.along = this.scale.name;
     this.box.dataset.ranks = this.#isBanded ? "band" : "lines";
     if (zoom) this.plot.setScale("x", { min: zoom.min ?? 0, max: zoom.max ?? 1 });
+    this.#measure();
     this.showLines();
   }
 
@@ -236,23 +238,38 @@ export class StepChart extends FramedChart {
     return lineLooks(this.subject.lines.map(({ phase }) => phase));
   }
 
-  /** Moves the legend to a line of its own if it needs the room. */
-  #layOutLegend() {
-    const { lines } = this.subject;
-    const count = this.#main.values.ranks.length;
-    const also = { isSmooth: this.weight > 0, phases: lines.length };
-    const width = this.head.clientWidth;
-    const isBeside = hasRoomFor(count, width - this.title.offsetWidth - BUTTONS_PX, also);
-    this.isEach = isBeside || hasRoomFor(count, width, also);
-    const isTight = count + lines.length > 2 && width - TITLE_PX - BUTTONS_PX < BRIEF_PX;
-    this.head.classList.toggle("ba-two-lines", this.isEach ? !isBeside : isTight);
+  /** Measures the room for the legend, also when the zoom can be reset. */
+  #measure() {
+    const { head, title, reset, log, tools } = this;
+    const isHidden = reset.hidden;
+    reset.hidden = false;
+    const below = head.clientWidth;
+    const beside = [title, reset, log, tools].reduce((left, { offsetWidth }) => left - offsetWidth - HEAD_GAP_PX, below);
+    reset.hidden = isHidden;
+    this.room = { beside, below };
+  }
+
+  /**
+   * Moves the legend to a line of its own, or shows the range of its ranks, if it needs the room.
+   * @param {string} place
+   * @param {Entry[]} each
+   * @param {Entry[]} brief
+   */
+  #layOutLegend(place, each, brief) {
+    const { room, widest, legend } = this;
+    widest.each = Math.max(widest.each, legend.widthOf(place, each));
+    widest.brief = Math.max(widest.brief, legend.widthOf(place, brief));
+    const isEach = this.#main.values.ranks.length <= MAX_NAMED_RANKS && widest.each <= room.below;
+    this.head.classList.toggle("ba-two-lines", (isEach ? widest.each : widest.brief) > room.beside);
+    if (isEach === this.isEach) return;
+    this.isEach = isEach;
+    this.showLines();
   }
 
   /** Applies the legend's hidden lines. */
   showLines() {
     const plot = this.plot;
     if (!plot) return;
-    this.#layOutLegend();
     const keys = [
       ...this.#ranks.map((rank) => (this.isEach ? `r${rank}` : EACH)),
       ...(this.weight ? [ALL] : []),
@@ -275,9 +292,11 @@ export class StepChart extends FramedChart {
       this.box.setAttribute("aria-label", `${title}: ${this.#emptyMessage}`);
       return;
     }
-    const entries = lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step)));
+    const [each, brief] = [true, false].map((isEach) => lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step, isEach))));
     const along = this.scale.name === "step" ? [] : [this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))];
-    this.legend.show([...(this.#hasSteps ? [`step ${stepText(step)}`] : []), ...along].join(", "), entries);
+    const place = [...(this.#hasSteps ? [`step ${stepText(step)}`] : []), ...along].join(", ");
+    this.#layOutLegend(place, /** @type {Entry[]} */ (each), /** @type {Entry[]} */ (brief));
+    this.legend.show(place, /** @type {Entry[]} */ (this.isEach ? each : brief));
     this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
   }
 
@@ -299,8 +318,8 @@ export class StepChart extends FramedChart {
     return exact < 0 ? rows.findIndex((row) => row !== null) : exact;
   }
 
-  /** @type {(line: PhaseLine, row: number, step: number) => Entry[]} */
-  #entries(line, row, step) {
+  /** @type {(line: PhaseLine, row: number, step: number, isEach: boolean) => Entry[]} */
+  #entries(line, row, step, isEach) {
     const { lines, over, band } = this.subject;
     const isOnly = lines.every((other) => other === line || other.phase !== line.phase);
     const prefix = lines.length > 1 ? `${isOnly ? line.phase : line.name} ` : "";
@@ -311,7 +330,7 @@ export class StepChart extends FramedChart {
       const { colour = "", dash } = this.#looks[lines.indexOf(line)] ?? {};
       return [{ key: line.name, text: `${prefix}${format(line.values.all[row])}${suffix}`, colour, isDashed: Boolean(dash) }];
     }
-    const entries = entriesAt(row, { values: line.values, over, band, smooth: this.#smooth, isEach: this.isEach, format, phase: line.phase, prefix });
+    const entries = entriesAt(row, { values: line.values, over, band, smooth: this.#smooth, isEach, format, phase: line.phase, prefix });
     return entries.map((entry, i) => (i ? entry : { ...entry, text: entry.text + suffix }));
   }
 

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { withAllDigits } from "../../../../batchai_magics/widgets/frontend/core/chart_frame.js";
 import { quantity } from "../../../../batchai_magics/widgets/frontend/core/format.js";
 import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
-import { entriesAt, hasRoomFor, nearestIndex } from "../../../../batchai_magics/widgets/frontend/job/chart_entries.js";
+import { entriesAt, nearestIndex } from "../../../../batchai_magics/widgets/frontend/job/chart_entries.js";
 
 const words = (subject) => entriesAt(0, { over: "total", isEach: false, format: quantity, ...subject }).map((entry) => entry.text);
 
@@ -23,9 +24,9 @@ test("a phase is told by its name and its dashes, not by colour alone", () => {
   assert.deepEqual(entries, [{ key: "all", text: "val 0.500", colour: "--ba-val", isDashed: true }]);
 });
 
-test("another phase needs room for its value", () => {
-  assert.ok(hasRoomFor(1, 300));
-  assert.ok(!hasRoomFor(1, 300, { phases: 2 }));
+test("a legend keeps room for all digits of its numbers", () => {
+  assert.equal(withAllDigits("loss 1.5"), withAllDigits("loss 3.1415"));
+  assert.equal(withAllDigits("step 390"), "step 000");
 });
 
 test("the cursor is at the nearest point", () => {
