@@ -150,7 +150,7 @@ class LogFile(NamedTuple):
     path: str
     spans: str = ""  # only if several ranks share the file
     times: str = ""
-    hidden: str = ""  # only if the job has secrets
+    hidden: str = ""  # where it has secrets is recorded there
 
 
 class Output(NamedTuple):

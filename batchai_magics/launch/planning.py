@@ -206,7 +206,7 @@ def _preparation_output(plan: Plan, job: JobSpec, site: JobSite, node: Node) -> 
 
 
 def _log(name: str, job: JobSpec, site: JobSite) -> LogFile:
-    hidden = joined([site.hidden, "/", name]) if site.hidden and job.secrets else ""
+    hidden = joined([site.hidden, "/", name]) if site.hidden else ""
     return LogFile(joined([site.stdouterr, "/", name]), hidden=hidden)
 
 

@@ -90,6 +90,7 @@ PASSED = {
     "TZ": "Europe/Berlin",
     "WANDB_PROJECT": "digits",
 }
+MASKED_PROXY = PASSED["https_proxy"].replace(f"me:{PASSWORD}", "*" * len(f"me:{PASSWORD}"))
 SECRETS = {"HF_TOKEN": "hush", "WANDB_API_KEY": "hush", "TORCH_URL_PASSWORD": "hush"}
 
 
@@ -102,11 +103,26 @@ def test_what_a_training_run_needs_reaches_it_and_its_preparation(
     job = place.run_cell("j --prep env", "import os\nfor item in os.environ.items(): print(*item, sep='=')")
     for file in ("stdout.txt", "stdout-job_prep.txt"):
         reached = dict(line.split("=", 1) for line in job.log(file=file).splitlines() if "=" in line)
-        assert {name: reached.get(name) for name in PASSED} == PASSED
+        assert {name: reached.get(name) for name in PASSED} == {**PASSED, "https_proxy": MASKED_PROXY}
         assert not SECRETS.keys() & reached.keys()
     left = subprocess.run(["grep", "-rl", PASSWORD, tmp_path], capture_output=True, text=True, check=False)
     logs = ("stdout.txt", "stdout-job_prep.txt")
     assert [file for file in left.stdout.splitlines() if not file.endswith(logs)] == []
+
+
+@pytest.mark.needs("own_environment")
+@pytest.mark.needs("hidden_secrets")
+def test_the_password_of_a_proxy_is_masked_wherever_it_is_printed(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", PASSED["https_proxy"])
+    script = (
+        "import os, sys\nprint(os.environ['https_proxy'])\nsys.exit('no way to ' + os.environ['https_proxy'])"
+    )
+    job = place.run_cell("j --nodes 2 --prep env", script)
+    shown = (job.log(), job.log(file="stderr.txt"), str(job.error), job.log(file="stdout-job_prep-1.txt"))
+    assert not [text for text in shown if PASSWORD in text]
+    assert job.log() == f"{MASKED_PROXY}\n" * job.process_count()
 
 
 def test_what_matches_a_pattern_is_inherited_unless_it_is_a_secret_or_the_submitters_own() -> None:

@@ -262,5 +262,5 @@ class JobLayout(NamedTuple):
 
     @property
     def secret_spans(self) -> Path:
-        """Which bytes of each log are secrets, if the job has secrets."""
+        """Which bytes of each log are secrets; missing if its processes have none."""
         return self.root / "hidden"

@@ -84,7 +84,7 @@ class RunPlanner:
 
     def _make_folders(self) -> None:
         run, job = self._run, self._job
-        for folder in (job.shared_temp, self._logs, *([job.secret_spans] if run.spec.secrets else [])):
+        for folder in (job.shared_temp, self._logs):
             private_files.make_folder(folder)
         for name, text in run.records.items():
             if name == record_files.CHANNELS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import re
@@ -9,7 +10,7 @@ import struct
 import time
 import zlib
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks.signed_records import GrowingSeal, LogSeal
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
 SECRET = struct.Struct("<QQ")  # a record of a `hidden` file: start, end
 MIN_LENGTH = 6  # bytes; shorter values would match too much harmless output
 
+_LOGIN = re.compile(r"://(?P<login>[^\s/:@]*:(?P<password>[^\s/@]+))@")
 _LINE_END = re.compile(rb"[\r\n]+")
+
+
+def logins(environ: Mapping[str, str]) -> Iterator[str]:
+    """The passwords in the addresses of an environment, such as a proxy's, alone and behind their users."""
+    for value in environ.values():
+        if "@" in value and (found := _LOGIN.search(value)):
+            yield from (found["password"], found["login"])
 
 
 def search_patterns(values: Iterable[str]) -> tuple[bytes, ...]:
@@ -83,6 +92,12 @@ class LastWriter:
         return has_changed
 
 
+def _open_in_own_folder(path: str, flags: int) -> int:
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path.rpartition("/")[0], mode=0o700)  # noqa: PTH102 pathlib slows each rank's start
+    return opener(path, flags)
+
+
 class LogWriter:
     """A log file with its records. Data that does not fit on the disk is queued, in order.
 
@@ -102,7 +117,7 @@ class LogWriter:
         self._spans = opener(log.spans, flags) if log.spans else -1
         self._times = opener(log.times, flags) if log.times else -1
         self.secrets = secrets if log.hidden else ()
-        self._hidden = opener(log.hidden, flags) if self.secrets else -1
+        self._hidden = _open_in_own_folder(log.hidden, flags) if self.secrets else -1
         self._recorded_s = 0.0
         self._last_writer = last_writer or LastWriter()
         self._growing_seal = GrowingSeal(log.path)

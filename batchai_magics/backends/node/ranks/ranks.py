@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.node.ranks import machine_recording
 from batchai_magics.backends.node.ranks import rank as processes
 from batchai_magics.backends.node.ranks.leftovers import Guard
-from batchai_magics.backends.node.ranks.output_streams import LastWriter, LogWriter, Stream, search_patterns
+from batchai_magics.backends.node.ranks.output_streams import (
+    LastWriter,
+    LogWriter,
+    Stream,
+    logins,
+    search_patterns,
+)
 from batchai_magics.backends.node.ranks.rank import Pipe, PmiEnvironment, Rank
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, exit_record
@@ -51,7 +57,7 @@ class Ranks:
         self.ends: dict[int, ProcessExit] = {}
         self.unwritable: OSError | None = None
         self.plan, self._env, self._signal_pipe = plan, env, signal_pipe
-        self._secrets = search_patterns(env[name] for name in plan.secrets if name in env)
+        self._secrets = search_patterns([*(env[name] for name in plan.secrets if name in env), *logins(env)])
         self._temporary, self._has_own_folder = temporary or TemporaryFolder(), temporary is None
         self._selector = selectors.DefaultSelector()
         self._selector.register(signal_pipe, selectors.EVENT_READ, self._read_signals)
