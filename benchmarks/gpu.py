@@ -123,8 +123,7 @@ def compare_gpus(ours: Mapping[int, Mapping[str, float]], theirs: Iterable[SmiGp
             use = own.get("percent"), gpu.percent
             yield Comparison(f"{label} use", *use, USE_TOLERANCE_PERCENT, "%")
             memory = own.get("memory_mib"), gpu.memory_mib
-            # the driver reserves memory that the older call of NVML counts as used
-            yield Comparison(f"{label} memory", *memory, 10 * MEMORY_TOLERANCE_MIB, "MiB")
+            yield Comparison(f"{label} memory", *memory, MEMORY_TOLERANCE_MIB, "MiB")
 
 
 def compare_ranks(

@@ -5,16 +5,15 @@ import pytest
 from benchmarks import gpu
 from benchmarks.gpu import Comparison, SmiGpu
 
-SMI = """0, GPU-1b2c, NVIDIA H100 80GB HBM3, 97, 1123, Disabled
+SMI = """0, GPU-5efc3a7e-70d7-750a-e943-dc5db632f589, NVIDIA H200, 100, 2075, Disabled
 1, GPU-9f00, NVIDIA H100 80GB HBM3, [N/A], 14, Enabled
 """
-H100 = "NVIDIA H100 80GB HBM3"
 
 
 def test_unknown_cells_of_nvidia_smi_are_none():
     assert gpu.parse_gpus(SMI) == [
-        SmiGpu(0, "GPU-1b2c", H100, 97.0, 1123.0, False),
-        SmiGpu(1, "GPU-9f00", H100, None, 14.0, True),
+        SmiGpu(0, "GPU-5efc3a7e-70d7-750a-e943-dc5db632f589", "NVIDIA H200", 100.0, 2075.0, False),
+        SmiGpu(1, "GPU-9f00", "NVIDIA H100 80GB HBM3", None, 14.0, True),
     ]
 
 
@@ -25,10 +24,10 @@ def test_the_memory_of_a_process_is_summed_over_its_gpus():
 
 def test_gpus_agree_within_the_tolerance_and_a_missing_one_does_not():
     theirs = gpu.parse_gpus(SMI)
-    near = {0: {"percent": 90.0, "memory_mib": 1200.0}}
+    near = {0: {"percent": 90.0, "memory_mib": 2100.0}}
     assert [each.agrees for each in gpu.compare_gpus(near, theirs)] == [True, True]
-    far = {0: {"percent": 10.0, "memory_mib": 1200.0}}
-    assert [each.agrees for each in gpu.compare_gpus(far, theirs)] == [False, True]
+    far = {0: {"percent": 10.0, "memory_mib": 2690.0}}  # with what the driver reserves
+    assert [each.agrees for each in gpu.compare_gpus(far, theirs)] == [False, False]
     assert [each.agrees for each in gpu.compare_gpus({}, theirs)] == [False, False]
 
 

@@ -33,6 +33,7 @@ _UNAVAILABLE = 2**64 - 1  # memory of a process that the driver does not report
 _UNUSABLE = (15, 16)
 _SLOWED = 0x8 | 0x20 | 0x40 | 0x80  # why clocks are low: slowdown, heat (twice), power brake
 _CELSIUS, _UNCORRECTED, _SINCE_BOOT = 0, 1, 0
+_MEMORY_FIELDS, _MEMORY_VERSION = ("total", "reserved", "free", "used"), 2 << 24
 _ERRORS = {
     3: "the driver does not support it",
     4: "this user may not ask the driver",
@@ -47,7 +48,11 @@ class _Utilization(ctypes.Structure):
     _fields_ = (("gpu", ctypes.c_uint), ("memory", ctypes.c_uint))
 
 
-class _Memory(ctypes.Structure):
+class _Memory(ctypes.Structure):  # `used` without what the driver reserves; since driver 510
+    _fields_ = (("version", ctypes.c_uint), *((name, ctypes.c_ulonglong) for name in _MEMORY_FIELDS))
+
+
+class _OldMemory(ctypes.Structure):
     _fields_ = (("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong))
 
 
@@ -98,9 +103,9 @@ class Gpus:
         rows: dict[int, list[int | None]] = {}
         memory_by_pid: dict[int, int] = {}
         for number, handle in self._handles:
-            use, memory = _Utilization(), _Memory()
+            use, (failed, memory) = _Utilization(), self._memory(handle)
             has_failed = self._call("nvmlDeviceGetUtilizationRates", handle, ctypes.byref(use))
-            if not self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory)):
+            if not failed:
                 _, _, sum_so_far = rows.get(number, (0, 0, 0))
                 rows[number] = [number, None if has_failed else use.gpu, (sum_so_far or 0) + memory.used]
             for process in self._processes(handle):
@@ -114,9 +119,8 @@ class Gpus:
 
         found, problems = [], [self.note] if self.note else []
         for number, handle in self._handles:
-            memory, celsius = _Memory(), ctypes.c_uint()
-            errors, reasons = ctypes.c_ulonglong(), ctypes.c_ulonglong()
-            failed = self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(memory))
+            celsius, errors, reasons = ctypes.c_uint(), ctypes.c_ulonglong(), ctypes.c_ulonglong()
+            failed, memory = self._memory(handle)
             if failed in _UNUSABLE:
                 problems.append(f"GPU {number}: {_ERRORS[failed]}")
                 continue
@@ -183,6 +187,13 @@ class Gpus:
         if self._call("nvmlDeviceGetDeviceHandleFromMigDeviceHandle", handle, ctypes.byref(parent)):
             parent = handle
         return None if self._call("nvmlDeviceGetIndex", parent, ctypes.byref(number)) else number.value
+
+    def _memory(self, handle: ctypes.c_void_p) -> tuple[int, _Memory | _OldMemory]:
+        """The memory of a GPU, after an error code."""
+        memory, old = _Memory(version=ctypes.sizeof(_Memory) | _MEMORY_VERSION), _OldMemory()
+        if not self._call("nvmlDeviceGetMemoryInfo_v2", handle, ctypes.byref(memory)):
+            return 0, memory
+        return self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(old)), old
 
     def _processes(self, handle: ctypes.c_void_p) -> list[_Process]:
         capacity, code = PROCESSES, _INSUFFICIENT_SIZE
