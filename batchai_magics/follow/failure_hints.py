@@ -10,6 +10,7 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import JobError
 
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_TOO_FEW_GPUS = re.compile(r"Duplicate GPU detected|CUDA error: invalid device ordinal")
 _PACKAGES = {  # of modules that are named otherwise
     "Bio": "biopython",
     "PIL": "pillow",
@@ -55,4 +56,11 @@ def _missing_module(job: JobResource, error: JobError) -> str:
     return f"{where} has no module {found['name']}: add --with {package}, or install it with --prep"
 
 
-_HINTS: tuple[Callable[[JobResource, JobError], str], ...] = (_missing_module,)
+def _too_few_gpus(job: JobResource, error: JobError) -> str:
+    """That there are more processes than GPUs."""
+    if not _TOO_FEW_GPUS.search(error.exception):
+        return ""
+    return "start one process per GPU (--processes N); gloo lets processes share a GPU, NCCL does not"
+
+
+_HINTS: tuple[Callable[[JobResource, JobError], str], ...] = (_missing_module, _too_few_gpus)

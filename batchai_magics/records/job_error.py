@@ -17,6 +17,7 @@ _START = re.compile(rf"^(?P<prefix>.*?)(?:Exception Group |Original )?{re.escape
 _IGNORED = re.compile(r"Exception ignored |Exception in thread ")
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+)')
 _UNREADABLE = re.compile(r"(?:Syntax|Indentation|Tab)Error: ")
+_LAST_ERROR, _MESSAGE_LINES = "Last error:", 5
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<|(?:^|/)run_(?:cell|function|script|ranks)\.py$"
 )
@@ -61,13 +62,21 @@ def _is_ignored(lines: Sequence[str], at: int) -> bool:
 def _raised(lines: Sequence[str]) -> RaisedError | None:
     """The exception below the frames of a traceback."""
     frames: list[tuple[str, int]] = []
-    for line in lines:
+    for at, line in enumerate(lines):
         if match := _FRAME.match(line):
             frames.append((match["file"], int(match["line"])))
         elif frames and line[:1].strip():
             own = [frame for frame in frames if not is_library(frame[0])] or frames
-            return RaisedError(line.strip()[:MAX_TEXT], *own[-1])
+            return RaisedError(_message(lines[at:])[:MAX_TEXT], *own[-1])
     return None
+
+
+def _message(lines: Sequence[str]) -> str:
+    """An exception in one line: what follows a colon, or NCCL's last error, is on a later line."""
+    first, *others = [line.strip() for line in lines[:_MESSAGE_LINES] if line.strip()]
+    if _LAST_ERROR in others[:-1]:
+        return f"{first}: {others[others.index(_LAST_ERROR) + 1]}"
+    return f"{first} {others[0]}" if others and first.endswith(":") else first
 
 
 def _syntax_error(lines: Sequence[str]) -> RaisedError | None:

@@ -52,5 +52,18 @@ def test_a_variable_that_only_the_submitter_has_is_advised_to_be_passed():
     assert remedies.keys() == {"variable DATA_DIR", "variable MY_TOKEN"}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage: "
+        "Duplicate GPU detected : rank 0 and rank 1 both on CUDA device 60",
+        "torch.AcceleratorError: CUDA error: invalid device ordinal",
+    ],
+)
+def test_more_processes_than_gpus_are_advised_to_be_fewer(text: str):
+    (hint,) = hints_of(JOB, JobError("resnet", text, exception=text))
+    assert "--processes" in hint
+
+
 def test_any_other_failure_has_none():
     assert hints_of(JOB, JobError("resnet", "ValueError: 3", exception="ValueError: 3")) == ()

@@ -80,6 +80,39 @@ def test_the_last_of_several_exceptions_counts():
     assert raised_in(lines(text + TRACE.replace("KeyError: 'labels'", "OSError"))).exception == "OSError"
 
 
+NCCL = """\
+torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage, NCCL version 2.28.9
+ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
+Last error:
+Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60
+"""
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        (
+            NCCL,
+            "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage, NCCL version"
+            " 2.28.9: Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60",
+        ),
+        (
+            "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s): 'w'.\n",
+            "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s): 'w'.",
+        ),
+        (
+            "RuntimeError: \n        An attempt has been made to start a new process\n",
+            "RuntimeError: An attempt has been made to start a new process",
+        ),
+        ("ValueError: 3\nLast error:\n", "ValueError: 3"),
+        ("ValueError: these:\n", "ValueError: these:"),
+    ],
+)
+def test_a_message_of_several_lines_is_told_with_its_reason(message, shown):
+    text = TRACE.replace("KeyError: 'labels'\n", message)
+    assert error_of("".join(f"[rank1]: {line}\n" for line in lines(text))).exception == shown
+
+
 def test_what_python_ignores_does_not_count():
     text = f"{TRACE}Exception ignored in: <function f>\n{TRACE.replace('KeyError', 'OSError')}"
     assert raised_in(lines(text)).exception == "KeyError: 'labels'"
