@@ -133,10 +133,14 @@ class LocalRunner:
         from batchai_magics.backends.local import machine_devices
         from batchai_magics.errors import Problem, SpecError
 
-        own, wanted = len(machine_devices.machine().gpus) // max(1, cluster.scale.maximum), request.gpu_count
+        count, nodes, wanted = len(machine_devices.machine().gpus), cluster.scale.maximum, request.gpu_count
+        own = count // max(1, nodes)
         if wanted > own:
             text = f"--gpus {wanted}: a node of {cluster.name} has {own or 'no'} GPU{'s' * (own > 1)}"
             hint = "ask for fewer, or leave it out for whole nodes"
+            if count >= wanted * request.node_count:
+                text += f": its {nodes} nodes share this machine's {count if count > 1 else 'one'}"
+                hint = f"for more, batchai cluster resize -n {cluster.name} --target {count // wanted}"
             raise SpecError([Problem("properties.batchaiGpus", text, hint)], what=request.what)
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:

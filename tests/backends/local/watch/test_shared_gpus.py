@@ -120,8 +120,15 @@ def test_a_shared_node_is_listed_once_and_each_job_has_it(shared: Still) -> None
 
 
 def test_more_gpus_than_a_node_has_are_refused(shared: Still) -> None:
-    with pytest.raises(SpecError, match="--gpus 3: a node of c has 2 GPUs"):
+    with pytest.raises(SpecError, match=r"--gpus 5: a node of c has 2 GPUs \(ask for fewer"):
+        shared.job("a", batchaiGpus=5)
+
+
+def test_a_smaller_cluster_is_advised_if_its_nodes_have_enough_gpus(shared: Still) -> None:
+    with pytest.raises(SpecError) as refusal:
         shared.job("a", batchaiGpus=3)
+    assert "a node of c has 2 GPUs: its 2 nodes share this machine's 4" in str(refusal.value)
+    assert "batchai cluster resize -n c --target 1" in str(refusal.value)
 
 
 @pytest.fixture
