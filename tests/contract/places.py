@@ -58,8 +58,6 @@ _AZURES |= {"execution_log", "log_prefix", "worker_logs"}
 _AZURES |= {"file_system", "workdir"}
 # Nodes have folders and variables of their own and start nothing on others; the stand-in runs no image.
 _AZURES |= {"shared_job_folder", "own_environment", "remote_start", "container_engine"}
-# Its runs do not say which numbers a stop condition has missed.
-_AZURES |= {"unread_conditions"}
 # Prices are Azure's, and a job waits for a cluster to get nodes. A status may be some seconds old, and of two
 # changes of labels the last one wins. Processes may be told to stop twice: by the service and by our program.
 _AZURES |= {"own_prices", "checked_nodes", "mpi_check", "one_signal", "own_termination"}

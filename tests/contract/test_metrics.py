@@ -9,6 +9,7 @@ import pytest
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
+from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
 from tests.world import until
 
@@ -60,7 +61,19 @@ def test_a_number_in_a_file_meets_a_stop_condition(place: Place) -> None:
 
 
 @pytest.mark.needs("stop_conditions")
-@pytest.mark.needs("unread_conditions")
+def test_a_number_that_no_process_prints_is_told_of_at_the_end(place: Place) -> None:
+    line = 'r --processes 2 --toolkit custom --stop-if "los is nan" --stop-if "loss > 3"'
+    first = (
+        "import os\nif os.environ['AZ_BATCHAI_TASK_INDEX'] == '0':\n  print('step 1 loss 2.5', flush=True)"
+    )
+    job = place.run_cell(line, first)
+    assert job.state is ExecutionState.SUCCEEDED
+    (error,) = job.show().execution.errors
+    text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'
+    assert (error.code, error.message) == ("StopConditionNotChecked", text)
+
+
+@pytest.mark.needs("stop_conditions")
 def test_a_stop_condition_that_can_no_longer_be_evaluated_is_reported(place: Place, tmp_path: Path) -> None:
     writer = EventFileWriter(tmp_path, ExportedRun("run", "guid", "e", 1000.0))
     writer.write([ScalarPoint("val_acc", 0.1, 1, 1001.0)])

@@ -209,16 +209,15 @@ class JobFields:
 
     @property
     def _errors(self) -> tuple[ErrorDetail, ...]:
-        details = self._facts.details
         if self._job.status == _CANCELLED:
             return (
                 ErrorDetail(code=TERMINATED, message="The specified job has been terminated by the user"),
-                *details.warnings,
+                *self._facts.warnings,
             )
         if self.state is not ExecutionState.FAILED or self._facts.errors:
-            return (*self._facts.errors, *details.warnings)
+            return (*self._facts.errors, *self._facts.warnings)
         message = "The service reports that the job failed."
-        return (ErrorDetail(code="JobFailed", message=message), *details.warnings)
+        return (ErrorDetail(code="JobFailed", message=message), *self._facts.warnings)
 
     @cached_property
     def _facts(self) -> RunFacts:

@@ -12,6 +12,7 @@ from typing import Any
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.job_execution import Attempt, RankExit
 from batchai_magics.models.response_object import ResponseObject
+from batchai_magics.models.states import CONDITION_MET
 
 WARNING = "RunWarning"  # the code of a warning
 FINAL_STATUSES = frozenset({"completed", "failed", "canceled"})
@@ -140,12 +141,14 @@ class RunFacts:
         ranks: The exit of each process, first failure first; empty where unknown.
         attempts: Its attempts, if the service started it again; else empty.
         end: Why our program on a node ended it: a stop condition, its time limit, a failed preparation.
+        unchecked: What its stop conditions have missed.
     """
 
     details: RunDetails = NO_DETAILS
     ranks: tuple[RankExit, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     end: RunEnd | None = None
+    unchecked: tuple[ErrorDetail, ...] = ()
 
     @property
     def exit_code(self) -> int | None:
@@ -156,6 +159,12 @@ class RunFacts:
         if codes:
             return next((code for code in codes if code), 0)
         return self.details.exit_code
+
+    @property
+    def warnings(self) -> tuple[ErrorDetail, ...]:
+        """What is no reason for a failure; of stop conditions, unless one was met."""
+        is_met = self.end is not None and self.end.error.code == CONDITION_MET
+        return (*(() if is_met else self.unchecked), *self.details.warnings)
 
     @property
     def errors(self) -> tuple[ErrorDetail, ...]:

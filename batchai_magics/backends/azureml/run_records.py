@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
+from typing import Any
 
 from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
@@ -14,13 +15,14 @@ from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
 from batchai_magics.backends.azureml.run_details import RunDetails, RunEnd, RunFacts
 from batchai_magics.errors import NotFoundError
 from batchai_magics.launch.plan import Plan
+from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
 
 _EXIT = re.compile(r"logs/batchai/exits/(\d+)\.json")
 _RESTARTED = "the service started it again: its nodes were preempted or failed"
 _END = "logs/batchai/end.json"
-_MAX_EXIT_BYTES = 1 << 16
+_MAX_EXIT_BYTES = 1 << 18
 _MAX_JOBS = 4096  # ended ones that are remembered
 
 
@@ -45,9 +47,13 @@ class RunRecords:
             return RunFacts()
         if not job.state.is_final:
             return RunFacts(details, attempts=tuple(_attempts(watched, details)))
-        ranks = tuple(_with_missing(job, tuple(_ranks(watched, details)), details.ended))
-        attempts = tuple(_attempts(watched, details))
-        facts = RunFacts(details, ranks, attempts, _end(watched, details))
+        exits = list(_exits(watched, details))
+        ranks = tuple(_with_missing(job, tuple(_ranks(exits)), details.ended))
+        attempts, unchecked = (
+            tuple(_attempts(watched, details)),
+            tuple(unchecked_conditions(job.bundle, exits)),
+        )
+        facts = RunFacts(details, ranks, attempts, _end(watched, details), unchecked)
         with self._lock:
             while len(self._ended) >= _MAX_JOBS:
                 self._ended.pop(next(iter(self._ended)))
@@ -55,14 +61,36 @@ class RunRecords:
         return facts
 
 
-def _ranks(watched: WatchedLogs, details: RunDetails) -> Iterator[RankExit]:
-    """The exits that the processes recorded, first failure first."""
-    found = []
+def _exits(watched: WatchedLogs, details: RunDetails) -> Iterator[bytes]:
+    """The records of processes that have ended."""
     for name in details.log_files:
         blob = watched.blob(name, _MAX_EXIT_BYTES) if _EXIT.fullmatch(name) else None
         if blob:
-            found.append(parse_exit(blob.data))
-    yield from sorted((rank for rank in found if rank), key=_failure_first)
+            yield blob.data
+
+
+def _ranks(exits: Iterable[bytes]) -> Sequence[RankExit]:
+    """The exits that the processes recorded, first failure first."""
+    return sorted(filter(None, map(parse_exit, exits)), key=_failure_first)
+
+
+def unchecked_conditions(bundle: Mapping[str, Any], exits: Sequence[bytes]) -> Sequence[ErrorDetail]:
+    """What a job's stop conditions have missed: metrics that no process printed, files that had more.
+
+    Nothing, if a process has not recorded what it saw.
+    """
+    conditions = bundle.get("stop_if")
+    if not conditions or len(exits) < len(Plan.from_json(bundle["plan"]).processes):
+        return ()
+    evaluation, unreadable = StopEvaluation.of(conditions, bundle["patterns"]), list[str]()
+    try:
+        for found in (json.loads(data)["unchecked"] for data in exits):
+            evaluation.note_seen(map(str, found["seen"]))
+            unreadable += map(str, found["unreadable"])
+    except (ValueError, TypeError, KeyError):  # its node was lost while it was written
+        return ()
+    texts = evaluation.unmet(unreadable)
+    return [ErrorDetail(code="StopConditionNotChecked", message=text) for text in texts]
 
 
 def _with_missing(job: ServiceJob, found: Sequence[RankExit], ended: datetime | None) -> Iterator[RankExit]:

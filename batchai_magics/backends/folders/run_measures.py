@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.launch.plan import UNREADABLE
 from batchai_magics.metrics.measurement import Fact, Record
 from batchai_magics.metrics.progress.progress_reader import ProgressReader
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
@@ -50,6 +52,15 @@ class RunMeasures:
             self._usage_due_s = now_s + USAGE_S
             for name, value in self._usage.new_means().items():
                 self._stopping.measure(name, value, now_s)
+
+
+def unreadable_files(data: bytes) -> Iterator[str]:
+    """Which files of trainers cannot be read any more, and why, by the log of their numbers."""
+    for line in data.splitlines() if UNREADABLE.encode() in data else ():
+        with contextlib.suppress(ValueError):
+            found = parse_json(line)
+            if isinstance(found, dict) and isinstance(reason := found.get(UNREADABLE), str):
+                yield reason
 
 
 class ProgressMark:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import threading
@@ -24,13 +23,13 @@ from batchai_magics.backends.folders.outbox import (
     watch_request,
 )
 from batchai_magics.backends.folders.run_end import StopIfRequest
-from batchai_magics.backends.folders.run_measures import RunMeasures
+from batchai_magics.backends.folders.run_measures import RunMeasures, unreadable_files
 from batchai_magics.backends.folders.telemetry_files import read_telemetry
 from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
-from batchai_magics.launch.plan import TRAINER_LOG, UNREADABLE, LogFile, Plan, ProcessExit
+from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan, ProcessExit
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.runs.resource_usage import is_idle
@@ -39,11 +38,10 @@ from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
 from batchai_magics.models.runs.scalar_export import ExportedRun
 from batchai_magics.models.runs.watch_request import WatchRequest
-from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
 from batchai_magics.records import record_files
 from batchai_magics.records.job_error import TRACEBACK
 from batchai_magics.records.rank_stacks import RankStacks, duration_text, standstill_finding
-from batchai_magics.untrusted_files import open_file, parse_json
+from batchai_magics.untrusted_files import open_file
 
 BLOCK_BYTES = 1 << 20
 POLL_S = 0.5  # poll interval
@@ -76,7 +74,7 @@ class RunWatch:
         folder = Path(plan.output.stdout.path).parent
         stop = StopIfRequest.read(job.stop_if) if job.stop_if.exists() else StopIfRequest((), {})
         request = watch_request(job) or WatchRequest(job.root.name, "")
-        self._stopping = _evaluation(stop)
+        self._stopping = StopEvaluation.of(stop.conditions, stop.patterns, time.monotonic())
         times = times or [NodeTime(len(plan.nodes), started)]
         self._measures = RunMeasures(self._stopping, job.telemetry, _price(request), times)
         self._logs = [_Log(log, {**request.patterns, **stop.patterns}) for log in plan.output]
@@ -104,7 +102,7 @@ class RunWatch:
                 if log.path == self._stderr:
                     self._traceback.take(data, now_s)
         for records, data in self._trainer_log.read():
-            self._unreadable += _unreadable_in(data)
+            self._unreadable += unreadable_files(data)
             new = self._numbers.new_logged(records)
             self._take(new if self._has_ranks else list(map(_without_rank, new)), now_s)
             self._measures.take(records, data, self._trainer_log.path)
@@ -167,15 +165,6 @@ class RunWatch:
             export.add(points)
 
 
-def _unreadable_in(data: bytes) -> Iterator[str]:
-    """Which files of trainers cannot be read any more, and why."""
-    for line in data.splitlines() if UNREADABLE.encode() in data else ():
-        with contextlib.suppress(ValueError):
-            found = parse_json(line)
-            if isinstance(found, dict) and isinstance(reason := found.get(UNREADABLE), str):
-                yield reason
-
-
 def _stacks(guid: str, collect: StackCollector) -> RankStacks:
     """The stacks of a run's ranks; none if they cannot be asked."""
     try:
@@ -187,12 +176,6 @@ def _stacks(guid: str, collect: StackCollector) -> RankStacks:
 def _without_rank(record: Record) -> Record:
     """The record as one that a job of a single process prints."""
     return record._replace(rank=None) if isinstance(record, Measurement) else record
-
-
-def _evaluation(stop: StopIfRequest) -> StopEvaluation:
-    """The evaluation of the conditions; a name with a pattern is printed, not measured."""
-    measured = MEASURED - set(map(metric_name, stop.patterns))
-    return StopEvaluation([stop_condition(text) for text in stop.conditions], measured, time.monotonic())
 
 
 def _price(request: WatchRequest) -> Price | None:

@@ -13,8 +13,11 @@ from batchai_magics.models.stop_conditions import (
     COST,
     CPU,
     GPU,
+    MEASURED,
     Predicate,
     StopCondition,
+    metric_name,
+    stop_condition,
 )
 
 STOP_IF = "stop-if"  # prefix of every reason
@@ -61,6 +64,27 @@ class StopEvaluation:
         self._met_since_s: dict[StopCondition, float] = {}  # measured
         self._reason = ""
         self._names: dict[str, str] = {}  # printed metric names by normalized name
+
+    @classmethod
+    def of(cls, texts: Iterable[str], patterns: Iterable[str], now_s: float = 0.0) -> StopEvaluation:
+        """The evaluation of conditions in text form; a name with a pattern is printed, not measured."""
+        measured = MEASURED - set(map(metric_name, patterns))
+        return cls([stop_condition(text) for text in texts], measured, now_s)
+
+    @property
+    def seen(self) -> list[str]:
+        """Names that were printed or measured: those that the conditions are about, and some others."""
+        names = sorted(set(self._names.values()))
+        wanted = {spelling for each in self._conditions for spelling in spellings_of(each.metric)}
+        wanted |= {each.metric for each in self._measured}
+        return list(
+            dict.fromkeys([*(name for name in names if spellings_of(name) & wanted), *names[:MAX_NAMES]])
+        )
+
+    def note_seen(self, names: Iterable[str]) -> None:
+        """Take over what another evaluation of the same conditions has `seen`."""
+        for name in names:
+            self._names |= dict.fromkeys(spellings_of(name) - self._names.keys(), name)
 
     def unmet(self, unreadable: Sequence[str]) -> list[str]:
         """One sentence for each condition that was not evaluated as it should have been.

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.folders.run_measures import RunMeasures
+from batchai_magics.backends.folders.run_measures import RunMeasures, unreadable_files
 from batchai_magics.launch.plan import Plan
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.log_parser import Parser
-from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
+from batchai_magics.metrics.runs.stop_evaluation import MAX_NAMES, StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.stop_conditions import MEASURED, metric_name, stop_condition
@@ -34,7 +34,7 @@ class ConditionWatch:
         self._evaluation = StopEvaluation(own, measured, time.monotonic())
         times, telemetry = [NodeTime(len(plan.nodes), time.time())], Path(plan.telemetry)
         self._measures = RunMeasures(self._evaluation, telemetry, _price(bundle["records"]), times)
-        self._file_size_bytes = 0
+        self._file_size_bytes, self._unreadable = 0, list[str]()
 
     def feed(self, data: bytes) -> None:
         """Takes the next bytes that the process has printed."""
@@ -51,6 +51,7 @@ class ConditionWatch:
             stream.seek(self._file_size_bytes)
             data = stream.read()
         self._file_size_bytes += len(data)
+        self._unreadable += unreadable_files(data)
         records = [self._named(record) for record in self._file_parser.feed(data, self._rank)]
         self._evaluation.add(records, time.monotonic())
         self._measures.take(records, data, str(path))
@@ -67,6 +68,11 @@ class ConditionWatch:
         now_s = time.monotonic()
         self._measures.measure(self._size_bytes + self._file_size_bytes, now_s)
         return self._evaluation.reason(now_s)
+
+    @property
+    def unchecked(self) -> dict[str, Any]:
+        """What `unchecked_conditions` of `run_records` needs, as JSON."""
+        return {"seen": self._evaluation.seen, "unreadable": self._unreadable[:MAX_NAMES]}
 
 
 def _price(records: Mapping[str, str]) -> Price | None:

@@ -143,7 +143,8 @@ class RankRun:
         if self._numbers:
             self._numbers.close()
         termination.kill(partial(termination.live_descendants, {recorder} if recorder else ()))
-        _write(self._folder, f"exits/{self._identity.rank}.json", end._asdict())
+        unchecked = {"unchecked": self._unchecked()} if self._watch else {}
+        _write(self._folder, f"exits/{self._identity.rank}.json", {**end._asdict(), **unchecked})
         if self._failure:
             _fail(self._folder, self._failure)
             return STOPPED_CODE
@@ -190,8 +191,17 @@ class RankRun:
         """Has numbers that trainers write into files join those that are printed."""
         if self._numbers:
             self._numbers.update_if_due()
-            if self._watch:
-                self._watch.read_file(Path(self._plan.output.stdout.path).with_name(TRAINER_LOG))
+            self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        if self._watch:
+            self._watch.read_file(Path(self._plan.output.stdout.path).with_name(TRAINER_LOG))
+
+    def _unchecked(self) -> Any:
+        """What the stop conditions have missed, with what was read at the end."""
+        if self._numbers:
+            self._check_numbers()
+        return self._watch.unchecked
 
     def _check(self, child: subprocess.Popen[bytes]) -> None:
         """Ends the process for its time limit or a stop condition, and kills it if it does not end."""

@@ -36,19 +36,6 @@ def test_a_pattern_of_ones_own_counts(place: Place) -> None:
     assert error.message == 'stop-if "gap > 6": gap was 7'
 
 
-def test_a_number_that_never_comes_is_told_of_at_the_end(place: Place, tmp_path: Path) -> None:
-    command = f"""echo '{{"step": 1, "loss": 2.0}}'; until [ -e {MOUNTED}/go ]; do sleep 0.05; done"""
-    id = place.start(command, batchaiStopIf=["los is nan"])
-    until(lambda: place.log(id))
-    until(lambda: any(map(is_reading_logs, processes_of(tmp_path))))
-    place.backend.storage.upload(place.share, {"go": b""})
-    job = place.wait(id)
-    text = 'stop-if "los is nan" had nothing to check: no los was printed (loss)'
-    assert job.state is ExecutionState.SUCCEEDED
-    assert text in place.log(id, "execution.log").decode()
-    assert [error.code for error in job.execution.errors] == ["StopConditionNotChecked"]
-
-
 def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
     place: Place, tmp_path: Path
 ) -> None:
