@@ -151,6 +151,19 @@ def fields_of(answer: str) -> dict[str, str]:
     return dict(re.findall(r"(?<!\S)(\w+)=(\S*)", answer))
 
 
+def mpi_plugins() -> list[str]:
+    """What `srun --mpi=` can be told here; empty if srun does not say."""
+    try:
+        words = ["srun", "--mpi=list"]
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    # Its heading is a sentence; up to Slurm 20.11, each line begins with the program and goes to stderr.
+    return sorted(re.findall(r"^(?:srun: )?\s*(\w+)$", done.stdout + done.stderr, re.MULTILINE))
+
+
 def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
     answer = _scontrol("show", "node", ",".join(names), "--oneliner")
     return dict(re.findall(rf"NodeName=(\S+).*?{field}=(\S+)", answer))

@@ -192,6 +192,8 @@ _UNINFORMATIVE = re.compile("Exited with exit code|launch/slurm: |Terminated|cpu
 _STEP_ENDED = re.compile(r"CANCELLED AT|Job step aborted|: Killed$")
 # srun's report that tasks have ended, such as `srun: error: node2: tasks 2-3: Killed`
 _TASKS_ENDED = re.compile(r"^srun: error: \S+: tasks? (?P<tasks>[\d,-]+): (?P<how>.+)$", re.MULTILINE)
+# srun names a plugin that it does not have; of one that fails on a node, slurmstepd's log alone says more.
+_MPI_FAILURE = re.compile(r"\bmpi\b|launch failed: Unspecified error", re.IGNORECASE)
 _PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
 
 
@@ -259,6 +261,23 @@ def _launch_failure(outcome: Outcome, plan: Plan, message: str) -> Outcome | Non
     named = ", ".join(f"{process.rank} ({plan.node_of(process).id})" for process in unstarted)
     failure = failed_with("JobLaunchFailed", _sentence(f"Slurm did not run rank {named}", message))
     return failure._replace(exit_code=outcome.exit_code, ranks=outcome.ranks)
+
+
+def with_mpi_plugins(outcome: Outcome, mpi: str, plugins: Callable[[], Sequence[str]]) -> Outcome:
+    """The outcome of MPI ranks; if Slurm could not start them for `srun --mpi=`, it names the plugins."""
+    if not any(
+        error["code"] == "JobLaunchFailed" and _MPI_FAILURE.search(error["message"])
+        for error in outcome.errors
+    ):
+        return outcome
+    listed = ", ".join(plugins())
+    there = (
+        f"This Slurm has these plugins: {listed}" if listed else "List Slurm's plugins with srun --mpi=list"
+    )
+    hint = f"MPI ranks on several nodes were started with the setting slurm.mpi: {mpi}. {there}"
+    return outcome._replace(
+        errors=tuple({**error, "message": f"{error['message']}. {hint}"} for error in outcome.errors)
+    )
 
 
 def out_of_memory(outcome: Outcome, message: str) -> Outcome:

@@ -31,6 +31,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     orphaned,
     out_of_memory,
     with_kill_reason,
+    with_mpi_plugins,
 )
 from batchai_magics.backends.slurm.node.run_files import (
     RunFiles,
@@ -253,7 +254,9 @@ class SrunLauncher:
         if self._srun and self._srun.returncode == -signal.SIGKILL and not self._was_ended:
             return self._without_srun(outcome)
         log = self._files.batch_log
-        return with_kill_reason(outcome, self._plan, log, ended_on_their_own=ended_on_their_own)
+        outcome = with_kill_reason(outcome, self._plan, log, ended_on_their_own=ended_on_their_own)
+        is_mpi = self._plan.launcher is Launcher.MPI
+        return with_mpi_plugins(outcome, self._mpi, allocation.mpi_plugins) if is_mpi else outcome
 
     def _without_srun(self, outcome: Outcome) -> Outcome:
         """The outcome of processes that ended because srun was killed; none of them failed."""

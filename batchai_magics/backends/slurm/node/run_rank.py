@@ -53,7 +53,7 @@ def main() -> None:
     files, plan = RunFiles(Path(sys.argv[1])), Plan.read(sys.argv[2])
     rank = int(os.environ["SLURM_PROCID"])
     if lacks_process_manager(plan):
-        sys.stderr.write("Slurm starts no process manager for MPI here: see the setting slurm.mpi\n")
+        sys.stderr.write("Slurm starts no process manager for MPI here\n")
         sys.exit(NO_PROCESS_MANAGER)
     collection = Collection(files, plan)
     if collection.is_wanted and (problem := make_own_folder(plan, rank)):

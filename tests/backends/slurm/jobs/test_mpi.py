@@ -13,6 +13,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.preflight import PreflightReport
+from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import Place, manual
 from tests.throttle import found_alone, throttled
 
@@ -32,15 +33,20 @@ def ranks_by(place: Place, mpi: str) -> JobResource:
         return place.wait(place.job())
 
 
-@pytest.mark.parametrize("mpi", ["pmix", "none", "cray_shasta", "nothing-of-the-kind"])
-def test_ranks_are_one_world_or_none_runs(place: Place, mpi: str) -> None:
+@pytest.mark.parametrize("mpi", ["pmix", "none", "nothing-of-the-kind"])
+def test_ranks_are_one_world_or_none_runs_and_the_plugins_are_named(
+    place: Place, slurm: RealSlurm, mpi: str
+) -> None:
     job = ranks_by(place, mpi)
     log = place.log(job.id)
-    if job.state is ExecutionState.SUCCEEDED:
-        assert log == b"4 4\n" * 4
+    if job.state is ExecutionState.SUCCEEDED:  # where a PMIx is installed with which Slurm works
+        assert (mpi, log) == ("pmix", b"4 4\n" * 4)
     else:
         (error,) = job.execution.errors
-        assert (log, "mpi" in error.message.lower()) == (b"", True), error
+        assert (error.code, log) == ("JobLaunchFailed", b"")
+        named = error.message.partition(f"slurm.mpi: {mpi}. This Slurm has these plugins: ")[2].split(", ")
+        assert "pmi2" in named, error
+        assert all(plugin in slurm.ask("srun", "--mpi=list").split() for plugin in named), error
 
 
 def test_a_mpiexec_of_ones_own_finds_the_nodes_by_itself(place: Place) -> None:
