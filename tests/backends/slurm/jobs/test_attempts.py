@@ -191,8 +191,7 @@ def test_a_job_that_is_preempted_for_good_says_so(
 
 
 @pytest.mark.parametrize("again_slurm", [IN_GRACE], indirect=True)
-@pytest.mark.parametrize("signals", ["", "trap : TERM; "], ids=["ends", "ignores"])
-@pytest.mark.parametrize("restarts", [None, 1])
+@pytest.mark.parametrize(("signals", "restarts"), [("", None), ("trap : TERM; ", 1)], ids=["ends", "ignores"])
 def test_ranks_that_are_preempted_with_a_grace_time_are_not_said_to_be_killed(
     again_place: Place, again_slurm: RealSlurm, tmp_path: Path, signals: str, restarts: int | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""The nine toolkits on two nodes of a real Slurm: what their processes are told, as on the local backend."""
+"""A toolkit of each launcher on two nodes of a real Slurm: processes are told what local ones are."""
 
 from __future__ import annotations
 
@@ -29,14 +29,9 @@ while place and not os.path.exists(is_up):
 """
 SCRIPT = {"pythonScriptFilePath": f"{MOUNTED}/show.py"}
 TOOLKITS = {
-    "cntkSettings": {**SCRIPT, "languageType": "Python", "processCount": 4},
     "pyTorchSettings": {**SCRIPT, "processCount": 4},
     "tensorFlowSettings": {**SCRIPT, "workerCount": 2, "parameterServerCount": 1},
-    "caffeSettings": {**SCRIPT, "processCount": 4},
-    "caffe2Settings": SCRIPT,
-    "chainerSettings": {**SCRIPT, "processCount": 4},
     "customToolkitSettings": {"commandLine": f"python {MOUNTED}/show.py"},
-    "customMpiSettings": {"commandLine": f"python {MOUNTED}/show.py", "processCount": 4},
     "horovodSettings": {**SCRIPT, "processCount": 4},
 }
 
