@@ -14,6 +14,7 @@ from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import TERMINATED, ExecutionState
 from batchai_magics.models.wire_times import parse_time
@@ -148,27 +149,35 @@ class ServiceJob:
         }
 
 
-class JobFields:
-    """The fields of a `JobResource`: those of the service's job, and on demand those of its run."""
+class AzureJob(JobResource):
+    """A job of the service. What only the details of its run tell is requested when it is read.
 
-    cost = None
+    Each run is a request of its own: a list of jobs needs few of them.
+    """
 
-    def __init__(
-        self,
+    _job: ServiceJob
+    _read_facts: Callable[[ServiceJob], RunFacts]
+    _waiting: Callable[[ServiceJob], str]
+
+    @classmethod
+    def of(
+        cls,
         job: ServiceJob,
         facts: Callable[[ServiceJob], RunFacts],
         waiting: Callable[[ServiceJob], str],
-    ) -> None:
-        self._job, self._read_facts, self._waiting = job, facts, waiting
-        self.id, self.state = job.id, job.state
-        self.provisioning, self.output_path_segment = job.provisioning, job.output_path_segment
+    ) -> AzureJob:
+        """The job, with the functions that read the facts of its run and why it waits."""
+        made = object.__new__(cls)
+        vars(made).update(_job=job, _read_facts=facts, _waiting=waiting, id=job.id, state=job.state)
+        vars(made).update(provisioning=job.provisioning, output_path_segment=job.output_path_segment)
+        return made
 
-    @property
+    @cached_property
     def spec(self) -> JobSpec:
         """What it was created with."""
         return self._job.spec
 
-    @property
+    @cached_property
     def state_changed(self) -> datetime:
         """When its state changed, as far as the service says."""
         if self.state is ExecutionState.QUEUED:
@@ -176,7 +185,7 @@ class JobFields:
         details = self._facts.details
         return (details.ended if self.state.is_final else None) or self._started
 
-    @property
+    @cached_property
     def execution(self) -> ExecutionInfo | None:
         """Its times, exit code and errors; None before it starts."""
         if self.state is ExecutionState.QUEUED:
@@ -188,17 +197,17 @@ class JobFields:
             exit_code = 0
         return ExecutionInfo(self._started, ended, exit_code, self._errors)
 
-    @property
+    @cached_property
     def waiting(self) -> str:
         """Why it is queued."""
         return self._waiting(self._job) if self.state is ExecutionState.QUEUED else ""
 
-    @property
+    @cached_property
     def ranks(self) -> tuple[RankExit, ...]:
         """The exits of its processes."""
         return () if self.state is ExecutionState.QUEUED else self._facts.ranks
 
-    @property
+    @cached_property
     def attempts(self) -> tuple[Attempt, ...]:
         """Its attempts."""
         return () if self.state is ExecutionState.QUEUED else self._facts.attempts

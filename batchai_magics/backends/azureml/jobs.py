@@ -7,7 +7,7 @@ from itertools import count
 
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import NAME, run_name
-from batchai_magics.backends.azureml.job_parsing import JobFields, ServiceJob
+from batchai_magics.backends.azureml.job_parsing import AzureJob, ServiceJob
 from batchai_magics.backends.azureml.run_details import RunDetails, RunFacts
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
@@ -37,7 +37,7 @@ class Jobs:
 
     def resource(self, job: ServiceJob) -> JobResource:
         """The resource of a job, which reads the details of its run on demand."""
-        return JobResource.reading_later(JobFields(job, self.facts, self.waiting))
+        return AzureJob.of(job, self.facts, self.waiting)
 
     def find(self, id: ResourceId) -> ServiceJob:
         """The job in the service: one of ours by the name of its run, else one that has this name there.

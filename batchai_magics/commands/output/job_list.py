@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from batchai_magics.metrics.runs.metric_summary import MetricSummary
     from batchai_magics.models.runs.labels import Labels
 
-JOBS_PER_CHUNK = 500  # jobs rendered per chunk
 MAX_RUNNING_READ, MAX_FAILED_READ = (
     20,
     5,
@@ -108,17 +107,6 @@ class JobList(list[JobResource]):
         labels = self._run_labels
         patterns = {key: each.patterns for key, each in labels.items()}
         return {job.id.key: LogEnds(self._backend, job, patterns.get(job.id.key, {})) for job in started}
-
-    def json_pieces(self) -> Iterator[str]:
-        """Yields the JSON text of `to_data` in chunks of some hundred jobs."""
-        from batchai_magics.commands.output.job_list_json import JobListJson
-        from batchai_magics.commands.output.result_formats import escaped_json
-
-        texts, opening = JobListJson(self._costs.of_job if self._costs else None), "["
-        for start in range(0, len(self), JOBS_PER_CHUNK):
-            yield opening + escaped_json(",".join(map(texts.item_of, self[start : start + JOBS_PER_CHUNK])))
-            opening = ","
-        yield "\n]" if self else "[]"
 
     def to_table(self) -> Table:
         """The columns of `az`, and those of metrics, parameters, tags and progress that have content."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
@@ -21,23 +22,6 @@ if TYPE_CHECKING:
 WAITING = "batchaiWaiting"  # beside a job's state: why it waits
 RANKS = "batchaiRanks"  # beside a job's executionInfo: exits of its ranks, first failure first
 ATTEMPTS = "batchaiAttempts"  # beside it too: the attempts of a requeued job
-
-
-class KeptJob(NamedTuple):
-    """A job's stored columns: JSON as text, times in seconds since 1970."""
-
-    id: str
-    name: str
-    group: str
-    description: str  # ASCII
-    output_path_segment: str
-    created: float
-    state: str
-    changed: float
-    started: float | None
-    ended: float | None
-    exit_code: int | None
-    errors: str
 
 
 @dataclass(frozen=True)
@@ -64,29 +48,11 @@ class JobResource:
     state: ExecutionState
     state_changed: datetime
     output_path_segment: str
-    # Factories: a plain default would be a class attribute, which hides __getattr__.
-    execution: ExecutionInfo | None = field(default_factory=lambda: None)
-    ranks: tuple[RankExit, ...] = field(default_factory=tuple)
-    waiting: str = field(default_factory=str)
-    attempts: tuple[Attempt, ...] = field(default_factory=tuple)
-    cost: Cost | None = field(default_factory=lambda: None, compare=False)
-
-    @classmethod
-    def reading_later(cls, source: object) -> JobResource:
-        """A job whose fields are read from `source` lazily, each once."""
-        made = object.__new__(cls)
-        vars(made)["_source"] = source
-        return made
-
-    if not TYPE_CHECKING:  # else type checkers accept any attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Reads a field."""
-            source = vars(self).get("_source")
-            if source is None or name not in type(self).__dataclass_fields__:
-                raise AttributeError(f"a job has no {name}", name=name, obj=self)
-            value = vars(self)[name] = getattr(source, name)
-            return value
+    execution: ExecutionInfo | None = None
+    ranks: tuple[RankExit, ...] = ()
+    waiting: str = ""
+    attempts: tuple[Attempt, ...] = ()
+    cost: Cost | None = field(default=None, compare=False)
 
     def with_cost(self, cost: Cost | None) -> JobResource:
         """The job with its cost."""
@@ -97,14 +63,9 @@ class JobResource:
         return self._with(waiting=reason)
 
     def _with(self, **fields: object) -> JobResource:
-        made = object.__new__(type(self))
-        vars(made).update(vars(self), **fields)
+        made = copy(self)  # reads no field
+        vars(made).update(fields)
         return made
-
-    @property
-    def kept(self) -> KeptJob | None:
-        """The stored columns of the job, if it comes from a store and they say all that is printed of it."""
-        return getattr(vars(self).get("_source"), "kept", None)
 
     @property
     def is_running(self) -> bool:

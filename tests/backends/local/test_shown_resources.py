@@ -223,19 +223,6 @@ def test_some_are_told_of_and_those_that_are_not_there_are_left_out(still: Still
     assert found == {id.key: shown(still, id) for id in ids}
 
 
-def test_a_list_reads_nothing_of_a_job_but_what_is_asked_for(still: Still) -> None:
-    sized(still, 2)
-    ids = [job(still, "b"), job(still, "a")]
-    ended = "state = 'failed', started = 170, ended = 180"
-    still.change(f"UPDATE job SET errors = 'no JSON', ranks = 'no JSON', {ended}")
-    still.change("UPDATE resource SET spec = 'no JSON' WHERE kind = 'jobs'")
-    listed = Service.list(still.backend, still.experiment, Kind.JOB)
-    assert [(item.id, item.state) for item in listed] == [(id, ExecutionState.FAILED) for id in ids]
-    for field in ("spec", "execution", "ranks"):
-        with pytest.raises(json.JSONDecodeError):
-            getattr(listed[0], field)
-
-
 def test_the_nodes_of_a_cluster_and_of_a_job_say_what_they_run(still: Still) -> None:
     cluster = sized(still, 9)
     first, second = job(still, "A"), job(still, "b")

@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given
 
 from batchai_magics.commands.output.az_json import DURATION_FIELD, format_time
-from batchai_magics.commands.output.job_list_json import FIELDS_FILE
 from batchai_magics.commands.output.resource_json import as_json
 from batchai_magics.models.job_execution import Attempt
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.resources.job_resource import ATTEMPTS, RANKS, WAITING
 from batchai_magics.models.wire_times import duration, parse_time
-from tests.commands.output.job_fields import generated
 from tests.models.samples import job_body
 from tests.models.test_resource_round_trip import shown_jobs
 from tests.widgets.scripted_job import resource
@@ -94,8 +92,3 @@ def test_waiting_and_attempts_are_printed_behind_the_published_fields() -> None:
         data = as_json(replace(resource(), **changes))
         assert list(data) == [*published, WAITING, ATTEMPTS]
         assert (data[WAITING], data[ATTEMPTS]) == (waiting, attempts)
-
-
-def test_the_fields_that_lists_print_are_those_of_the_models() -> None:
-    """`python -m tests.commands.output.job_fields` writes the file."""
-    assert FIELDS_FILE.read_text(encoding="utf-8") == generated()

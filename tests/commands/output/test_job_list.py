@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
-from batchai_magics.commands.output.command_result import Result
-from batchai_magics.commands.output.job_list import JOBS_PER_CHUNK, MAX_METRICS_READ, JobList, NewestFirst
+from batchai_magics.commands.output.job_list import MAX_METRICS_READ, JobList, NewestFirst
 from batchai_magics.commands.output.live_run import watch_table
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.models.resource_ids import Kind
@@ -25,14 +22,6 @@ def jobs(count: int) -> list[JobResource]:
     strange = job.spec.model_copy(update={"std_out_err_path_prefix": "/é\u202e\x7f"})
     names = (job.id.parent.child(Kind.JOB, f"job{number}") for number in range(count))
     return [replace(job, id=id, spec=strange) for id in names]
-
-
-@pytest.mark.parametrize("count", [0, 1, JOBS_PER_CHUNK, 2 * JOBS_PER_CHUNK + 1])
-def test_json_in_pieces_is_the_json_of_all(count: int, tmp_path: Path) -> None:
-    pieces = list(Result(JobList(jobs(count), ScriptedBackend(tmp_path))).text_parts("json"))
-    assert len(pieces) == 1 + -(-count // JOBS_PER_CHUNK)
-    assert "".join(pieces) == Result(jobs(count)).to_text("json")
-    assert len(json.loads("".join(pieces))) == count
 
 
 def listed(tmp_path: Path, text: str, **options: object) -> dict[str, object]:

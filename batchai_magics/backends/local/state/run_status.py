@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.job_table import Attempts, has_history
+from batchai_magics.backends.local.state.job_table import has_history
 from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.resource_table import record_of
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
@@ -42,7 +42,7 @@ def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus
     held = _nodes(db) if any(row["is_assigned"] for row in rows.values()) else {}
     waiting = _waiting(db, list(rows.values()))
     return [
-        StoredStatus(rows[guid], held.get(guid, ()), waiting.get(guid, "")) if guid in rows else _DELETED
+        _status(rows[guid], held.get(guid, ()), waiting.get(guid, "")) if guid in rows else _DELETED
         for guid in guids
     ]
 
@@ -55,8 +55,8 @@ def jobs_with_status(db: sqlite3.Connection, keys: Sequence[str]) -> Iterator[tu
     rows = list(query_in_batches(db, _JOBS, keys))
     waiting = _waiting(db, rows)
     for row in rows:
-        status = StoredStatus(row, (), waiting.get(row["guid"], ""))
-        yield record_of(row), _DELETED if row["state"] is None else status
+        is_deleted = row["state"] is None
+        yield record_of(row), _DELETED if is_deleted else _status(row, (), waiting.get(row["guid"], ""))
 
 
 def _waiting(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
@@ -70,71 +70,27 @@ def _waiting(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str
     }
 
 
-class StoredStatus(RunStatus):
-    """The status of a run, read from its row on access."""
-
-    def __init__(self, row: sqlite3.Row, nodes: tuple[str, ...], waiting: str = "") -> None:
-        vars(self).update(row=row, nodes=nodes, waiting=waiting)
-
-    @property
-    def state(self) -> ExecutionState:
-        """The execution state."""
-        return ExecutionState(self._row["state"])
-
-    @property
-    def changed(self) -> float:
-        """When it came to that state."""
-        return float(self._row["changed"])
-
-    @property
-    def started(self) -> float | None:
-        """When its latest attempt began."""
-        return self._row["started"]  # type: ignore[no-any-return]
-
-    @property
-    def attempts(self) -> tuple[Attempt, ...]:
-        """All attempts, if it was ever requeued."""
-        text = self._row["attempts"]
-        stored: Attempts = () if text == "[]" else tuple(json.loads(text))
-        return tuple(map(_attempt, stored)) if has_history(stored) else ()
-
-    @property
-    def warnings(self) -> tuple[Mapping[str, Any], ...]:
-        """Warnings of a run that has not ended, as JSON of the error details."""
-        row = self._row
-        is_over = row["ended"] is not None or row["errors"] == "[]"
-        return () if is_over else tuple(json.loads(row["errors"]))
-
-    @property
-    def result(self) -> RunResult | None:
-        """How it ended."""
-        return None if self._row["ended"] is None else StoredResult(self._row)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has not ended."""
-        return not self.state.is_final
-
-    @property
-    def _row(self) -> sqlite3.Row:
-        return vars(self)["row"]  # type: ignore[no-any-return]
+def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus:
+    """The status of a run, from its row."""
+    errors, attempts = _parsed(row["errors"]), _parsed(row["attempts"])
+    result = None
+    if row["ended"] is not None:
+        ranks = tuple(ProcessExit(**rank) for rank in _parsed(row["ranks"]))
+        result = RunResult(row["ended"], row["exit_code"], errors, ranks=ranks)
+    return RunStatus(
+        state=ExecutionState(row["state"]),
+        changed=float(row["changed"]),
+        started=row["started"],
+        nodes=nodes,
+        waiting=waiting,
+        attempts=tuple(map(_attempt, attempts)) if has_history(attempts) else (),
+        result=result,
+        warnings=() if result else errors,
+    )
 
 
-class StoredResult(RunResult):
-    """How a run ended, read from its row on access."""
-
-    def __init__(self, row: sqlite3.Row) -> None:
-        vars(self).update(row=row, ended=row["ended"], exit_code=row["exit_code"])
-
-    @property
-    def errors(self) -> tuple[Mapping[str, Any], ...]:
-        """JSON of the error details, and of warnings."""
-        return tuple(json.loads(vars(self)["row"]["errors"]))
-
-    @property
-    def ranks(self) -> tuple[ProcessExit, ...]:
-        """Every process, the first that failed first."""
-        return tuple(ProcessExit(**rank) for rank in json.loads(vars(self)["row"]["ranks"]))
+def _parsed(text: str) -> tuple[Any, ...]:
+    return () if text == "[]" else tuple(json.loads(text))
 
 
 def _attempt(stored: Mapping[str, Any]) -> Attempt:
