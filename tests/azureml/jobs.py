@@ -34,6 +34,7 @@ class Job:
     warnings: list[str] = field(default_factory=list)
     retries: int = 0
     nodes: list[Node] = field(default_factory=list)
+    creator: str = "Ann"
     created_at: str = field(default_factory=now)
     modified_at: str = field(default_factory=now)
     is_cancelled: threading.Event = field(default_factory=threading.Event)
@@ -94,7 +95,7 @@ class Job:
             "services": services,
             "outputs": {**(properties.get("outputs") or {}), "default": default},
         }
-        made = system_data(self.created_at, self.modified_at)
+        made = {**system_data(self.created_at, self.modified_at), "createdBy": self.creator}
         base = {"id": f"{ROOT}/jobs/{self.name}", "name": self.name, "systemData": made}
         return {**base, "type": "Microsoft.MachineLearningServices/workspaces/jobs", "properties": properties}
 

@@ -108,3 +108,16 @@ def test_one_run_of_an_experiment_is_the_baseline(place: Place) -> None:
     assert records.baseline(job.id.parent) == "three"
     job.wait().delete()
     assert records.baseline(job.id.parent) == ""
+
+
+@pytest.mark.needs("ownership")
+def test_each_owner_has_a_baseline_of_their_own(place: Place) -> None:
+    records = place.backend.records
+    ids = {name: place.job(name) for name in ("a1", "b1", "a2")}
+    for name, id in ids.items():
+        place.backend.create(id, place.spec("true"), owner=name[0])
+        records.relabel(id, LabelChange((BASELINE,)))
+    assert set(records.labels(ids.values())) == {ids["b1"].key, ids["a2"].key}
+    records.relabel(ids["a2"], LabelChange(remove=(BASELINE,)))
+    assert set(records.labels(ids.values())) == {ids["b1"].key}
+    assert records.baseline(place.experiment) == "b1"

@@ -57,6 +57,11 @@ class ServiceJob:
         return job_id(self._workspace, self._data)
 
     @property
+    def creator(self) -> str:
+        """The user who created it; empty if unknown."""
+        return str((self._data.get("systemData") or _NOTHING).get("createdBy") or "")
+
+    @property
     def is_archived(self) -> bool:
         """Whether it was deleted, which archives it."""
         return bool(self.properties.get("isArchived"))

@@ -60,9 +60,9 @@ class JobRecords:
         return next((job.id.name for job in self._baselines(experiment)), "")
 
     def _remove_baselines(self, new: ServiceJob) -> None:
-        """Takes the tag from all other runs of an experiment."""
+        """Takes the tag from all other runs of an experiment that the same user has created."""
         for job in self._baselines(new.id.parent):
-            if job.run != new.run:
+            if job.run != new.run and job.creator == new.creator:
                 tags = {name: text for name, text in job.tags.items() if name != BASELINE}
                 self._jobs.update(job, tags=tags)
 

@@ -127,7 +127,7 @@ class Records(Protocol):
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
         """Changes the labels of a job, and returns them; concurrent changes are all made.
 
-        The tag `baseline` is taken from the run of the experiment that has it.
+        The tag `baseline` is taken from the run of the experiment and of the same owner that has it.
 
         Raises:
             NotFoundError: The job does not exist.
@@ -136,6 +136,8 @@ class Records(Protocol):
 
     def baseline(self, experiment: ResourceId) -> str:
         """The name of the run that others of the experiment are compared with; empty without one.
+
+        Where several users have one, it is the one that was tagged last.
 
         Raises:
             NotFoundError: The experiment does not exist.

@@ -1,6 +1,6 @@
 """Tags, notes and parameters of runs, in their records: listing them reads no further file.
 
-The tag `baseline` belongs to at most one run of an experiment, whose record names it.
+The tag `baseline` belongs to at most one run of each owner in an experiment, whose record names them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.models.resource_ids import ResourceId
 
-_LABELS, _BASELINE = "labels", "baseline"  # in `more` of a job and of an experiment
+_LABELS = "labels"  # in `more` of a job
+BASELINES = "baselines"  # in `more` of an experiment: owner → name and guid of a job, the last one last
 
 
 def initial(records: Mapping[str, str]) -> dict[str, object]:
@@ -45,7 +46,8 @@ def read(context: Context, jobs: Collection[ResourceId]) -> dict[str, Labels]:
     """The labels of those jobs that exist and have any, by key."""
     records = context.repository.find_all(jobs)
     parents = {record.resource_id.parent.key: record.resource_id.parent for record in records}
-    pinned = {_pinned_guid(each) for each in context.repository.find_all(list(parents.values()))}
+    experiments = context.repository.find_all(list(parents.values()))
+    pinned = {guid for each in experiments for _, guid in _pinned(each).values()}
     logged = context.folders.logged_parameters([record.guid for record in records])
     found = {
         record.key: _with_baseline(
@@ -71,19 +73,36 @@ def change(context: Context, job: ResourceId, wanted: LabelChange) -> Labels:
 
 
 def baseline(context: Context, experiment: ResourceId) -> str:
-    """The name of the baseline of an experiment; empty without one."""
-    name, guid = context.repository.get(experiment).more.get(_BASELINE) or ("", "")
-    job = context.repository.find(experiment.child(Kind.JOB, name)) if name else None
-    return job.name if job and job.guid == guid else ""
+    """The name of the baseline that was tagged last in an experiment; empty without one."""
+    pinned = _pinned(context.repository.get(experiment))
+    for name, guid in reversed(list(pinned.values())):
+        if _find(context, experiment.child(Kind.JOB, name), guid):
+            return name
+    return ""
 
 
 def _pin(context: Context, job: ResourceId) -> None:
-    """Makes a run the baseline; the previous one loses the tag, so that files tell which run has it."""
-    pinned, previous = [job.name, context.repository.get(job).guid], baseline(context, job.parent)
-    context.repository.change(job.parent, lambda record: record.changed({_BASELINE: pinned}))
-    if previous not in ("", job.name):
-        with contextlib.suppress(NotFoundError):
-            _change_stored(context, job.parent.child(Kind.JOB, previous), LabelChange(remove=(BASELINE,)))
+    """Makes a run its owner's baseline; the previous one loses the tag: files tell which run has it."""
+    guid, owner = context.repository.get(job).guid, context.repository.owners(job.key).get(job.key, "")
+    previous: dict[str, str] = {}
+
+    def pinned(experiment: Record) -> Record:
+        others = dict(_pinned(experiment))
+        previous.update([others.pop(owner, ("", ""))])
+        return experiment.changed({BASELINES: {**others, owner: (job.name, guid)}})
+
+    context.repository.change(job.parent, pinned)
+    for name, old_guid in previous.items():
+        old = job.parent.child(Kind.JOB, name or job.name)
+        if old_guid != guid and _find(context, old, old_guid):
+            with contextlib.suppress(NotFoundError):
+                _change_stored(context, old, LabelChange(remove=(BASELINE,)))
+
+
+def _find(context: Context, job: ResourceId, guid: str) -> Record | None:
+    """A job, unless it is another one of the same name that came later."""
+    found = context.repository.find(job)
+    return found if found and found.guid == guid else None
 
 
 def _change_stored(context: Context, job: ResourceId, wanted: LabelChange) -> Record:
@@ -96,15 +115,17 @@ def _change_stored(context: Context, job: ResourceId, wanted: LabelChange) -> Re
 
 
 def _unpin(context: Context, job: Record) -> None:
-    def without(record: Record) -> Record:
-        return record.changed({_BASELINE: None}) if _pinned_guid(record) == job.guid else record
+    def without(experiment: Record) -> Record:
+        others = {owner: each for owner, each in _pinned(experiment).items() if each[1] != job.guid}
+        return experiment.changed({BASELINES: others})
 
     context.repository.change(job.resource_id.parent, without)
 
 
-def _pinned_guid(experiment: Record) -> str:
-    """The guid of the baseline; a job of the same name that came later is another one."""
-    return (experiment.more.get(_BASELINE) or ("", ""))[1]
+def _pinned(experiment: Record) -> Mapping[str, tuple[str, str]]:
+    """The name and guid of each owner's baseline."""
+    pinned: Mapping[str, tuple[str, str]] = experiment.more.get(BASELINES) or {}
+    return pinned
 
 
 def _checked(wanted: LabelChange, labels: Labels) -> Labels:

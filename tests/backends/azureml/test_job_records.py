@@ -100,6 +100,15 @@ def test_one_run_of_an_experiment_is_the_baseline(backend, create, experiment) -
     assert BASELINE not in backend.records.labels([first])[first.key].tags
 
 
+def test_each_user_has_a_baseline_of_their_own(backend, azure, create) -> None:
+    first = create("one")
+    backend.records.relabel(first, LabelChange(add=(BASELINE,)))
+    second = create("two")
+    azure.jobs.find(run_name(second)).creator = "Bob"
+    backend.records.relabel(second, LabelChange(add=(BASELINE,)))
+    assert BASELINE in backend.records.labels([first])[first.key].tags
+
+
 def test_a_job_with_the_rights_of_its_submitter_gets_a_token(settings, azure, experiment) -> None:
     own = replace(settings.sections["azureml"], identity="user")
     backend = open_backend(replace(settings, sections={"azureml": own}))

@@ -18,6 +18,7 @@ from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.run_labels import BASELINES
 from batchai_magics.launch.plan import VERSION, Plan
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import BASELINE
@@ -79,8 +80,8 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
         _restore_state(db, kept)
     for kept in found:
         _restore_labels(db, kept)
-    is_pinned = "json_extract(more, '$.baseline') IS NOT NULL"  # when a job was created
-    db.execute(f"UPDATE resource SET more = json_remove(more, '$.baseline') WHERE {is_pinned}")
+    is_pinned = f"json_extract(more, '$.{BASELINES}') IS NOT NULL"  # when a job was created
+    db.execute(f"UPDATE resource SET more = json_remove(more, '$.{BASELINES}') WHERE {is_pinned}")
     for kept in sorted(found, key=_labelled):
         _restore_baseline(db, kept)
     for (key,) in db.execute("SELECT key FROM cluster").fetchall():
@@ -98,14 +99,14 @@ def _restore_labels(db: sqlite3.Connection, kept: JobBackup) -> None:
 
 
 def _restore_baseline(db: sqlite3.Connection, kept: JobBackup) -> None:
-    """Pins a job again that had the tag; the last one of an experiment counts."""
-    statement = "SELECT id, more FROM resource WHERE key = ?"
-    text, more = db.execute(statement, (kept.job["key"],)).fetchone()
+    """Pins a job again that had the tag; the last one of an owner in an experiment counts."""
+    statement = "SELECT id, owner, more FROM resource WHERE key = ?"
+    text, owner, more = db.execute(statement, (kept.job["key"],)).fetchone()
     id = ResourceId.parse(text)
     if BASELINE in json.loads(more).get("labels", {}).get("tags", ()):
-        pinned = json.dumps([id.name, kept.job["guid"]])
-        statement = "UPDATE resource SET more = json_set(more, '$.baseline', json(?)) WHERE key = ?"
-        db.execute(statement, (pinned, id.parent.key))
+        statement = "UPDATE resource SET more = json_patch(more, ?) WHERE key = ?"
+        pinned = {BASELINES: {owner: [id.name, kept.job["guid"]]}}
+        db.execute(statement, (json.dumps(pinned), id.parent.key))
 
 
 def _labelled(kept: JobBackup) -> float:

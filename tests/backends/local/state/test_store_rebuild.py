@@ -172,6 +172,15 @@ def test_the_baseline_is_the_run_that_was_pinned_last(still: Still) -> None:
     assert run_labels.baseline(still.context(), first.parent) == "two"
 
 
+def test_each_owner_has_their_baseline_again(still: Still) -> None:
+    still.cluster()
+    jobs = [still.job(name, owner=name[0]) for name in ("a1", "b1", "a2")]
+    for job in jobs:
+        run_labels.change(still.context(), job, LabelChange(("baseline",)))
+    found_again(still)
+    assert set(run_labels.read(still.context(), jobs)) == {job.key for job in jobs[1:]}
+
+
 def test_a_baseline_that_was_given_up_stays_so(still: Still) -> None:
     still.cluster()
     first = still.job("one")
