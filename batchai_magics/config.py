@@ -45,7 +45,9 @@ class Settings:
     experiment: str = setting("default", "the experiment used when none is named")
     cluster: str = setting("default", "the cluster used when none is named")
     cluster_nodes: int = setting(2, "nodes of the default cluster when it is created")
-    cluster_vm_size: str = setting("Standard_D2", "VM size of the default cluster")
+    cluster_vm_size: str = setting(
+        "Standard_D2", "VM size of the default cluster; on a machine with GPUs, `local` takes one with GPUs"
+    )
     location: str = setting("local", "location of a workspace that is created automatically")
     share: str = setting("batchaishare", "the share that holds scripts and logs")
     share_mount: str = setting("autoafs", "where that share is mounted, below the mount root")

@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import cached_property
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.backends.base.backend_registry import default_vm_size, load_settings
 from batchai_magics.config import Settings, table_in
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.job_spec import JobSpec
@@ -61,7 +61,7 @@ class JobCosts:
             cluster = self._backend.show(id)
         except NotFoundError:
             default = workspace_id(self._settings).child(Kind.CLUSTER, self._settings.cluster)
-            size = self._settings.cluster_vm_size if id.key == default.key else ""
+            size = default_vm_size(self._settings) if id.key == default.key else ""
             return self._own.get(size.lower())
         return self.of_cluster(self._nodes_of(job, cluster)) if isinstance(cluster, Cluster) else None
 
@@ -109,7 +109,7 @@ class JobCosts:
         try:
             cluster = self._backend.show(id)
         except NotFoundError:
-            return self._settings.cluster_vm_size
+            return default_vm_size(self._settings)
         return self._nodes_of(job, cluster).spec.vm_size if isinstance(cluster, Cluster) else id.name
 
 

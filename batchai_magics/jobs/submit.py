@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.backends.base import Backend, JobNeeds, Spec
+from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.base.job_defaults import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.working_copy import without_copy
@@ -291,7 +292,7 @@ def _defaults(
     if cluster is None or cluster.key != default.key:
         return own
     spec = ClusterSpec(
-        vm_size=settings.cluster_vm_size,
+        vm_size=default_vm_size(settings),
         scale_settings=_default_scale(backend, settings),
         user_account_settings=UserAccountSettings(admin_user_name="batchai"),
     )

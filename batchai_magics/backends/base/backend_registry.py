@@ -213,6 +213,15 @@ def is_paid(settings: Settings) -> bool:
     return bool(getattr(BACKENDS.opening(settings.backend), "IS_PAID", False))
 
 
+def default_vm_size(settings: Settings) -> str:
+    """The VM size of the default cluster.
+
+    A backend's module may have this function, if its nodes have the GPUs of this machine.
+    """
+    function = getattr(BACKENDS.opening(settings.backend), "default_vm_size", None)
+    return str(function(settings)) if function else settings.cluster_vm_size
+
+
 def host_note(settings: Settings, job: JobSpec) -> str:
     """What `Backend.host_note` says of a job, without a backend; nothing is written.
 

@@ -12,7 +12,7 @@ from batchai_magics.backends.folders.layout import TMPDIR
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 from batchai_magics.backends.node.ranks.gpus import VISIBLE, device_names
 from batchai_magics.backends.service.runner import Site
-from batchai_magics.models.vm_sizes import lookup
+from batchai_magics.models.vm_sizes import SIZES, lookup
 
 if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
@@ -33,6 +33,11 @@ class Machine:
         """The GPUs of the node at a position (from 0); nodes share them if there are too few."""
         own = self.gpus[position % max(1, node_count) :: max(1, node_count)]
         return own or self.gpus[position % len(self.gpus) :][:1] if self.gpus else ()
+
+    def vm_size(self, node_count: int) -> str:
+        """The first VM size with as many GPUs as each of that many nodes gets, or with the most below."""
+        count = len(self.gpu_share(max(1, node_count) - 1, node_count))
+        return max((size for size in SIZES.values() if size.gpus <= count), key=lambda size: size.gpus).name
 
 
 def machine() -> Machine:

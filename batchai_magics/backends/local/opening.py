@@ -29,6 +29,15 @@ def open_backend(settings: Settings) -> Backend:
     return LocalBackend(own, JobBounds.of(settings), pass_env=settings.pass_env)
 
 
+def default_vm_size(settings: Settings) -> str:
+    """The VM size of the default cluster: unless one is set, it has as many GPUs as a node gets."""
+    from batchai_magics.backends.local import machine_devices
+
+    here = machine_devices.machine()
+    is_set = settings.cluster_vm_size != type(settings).cluster_vm_size
+    return settings.cluster_vm_size if is_set or not here.gpus else here.vm_size(settings.cluster_nodes)
+
+
 def host_note(settings: Settings, job: JobSpec) -> str:
     """What to tell the user of a job whose image nothing here runs; see `Backend.host_note`."""
     return open_backend(settings).host_note(job)

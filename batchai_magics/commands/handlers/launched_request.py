@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.cell import CellRequest, Notebook, ScriptFolder, parse_script
 from batchai_magics.cell.launcher_counts import JobCounts
 from batchai_magics.cell.launcher_line import LauncherLine, translate
@@ -60,7 +61,7 @@ def _counts(options: Sequence[str], settings: Settings) -> JobCounts:
     gpus: int | None = _number(options, "--gpus")
     if not gpus:
         is_default = not any(word.startswith("--cluster=") for word in options)
-        gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_default else 0
+        gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_default else 0
         gpus = gpus if gpus or (is_default and settings.backend == "local") else None
     return JobCounts(_number(options, "--nodes"), _number(options, "--processes"), gpus)
 

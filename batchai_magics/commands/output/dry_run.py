@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sized
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.backends.base.backend_registry import host_note, is_paid, open_backend
+from batchai_magics.backends.base.backend_registry import default_vm_size, host_note, is_paid, open_backend
 from batchai_magics.cell.cell_request import CellRequest, describe
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
@@ -38,7 +38,7 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
     """The text of a job; `check` raises what its backend refuses before anything is sent."""
     is_default = request.cluster == settings.cluster
     is_made_here = is_default and not is_paid(settings)  # with the sizes of Batch AI
-    gpus = vm_sizes.lookup(settings.cluster_vm_size).gpus if is_made_here else 0
+    gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_made_here else 0
     JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
     preparation = request.spec.job_preparation
     lines = [

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.machine_devices import Machine
+from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
 from tests.world import World
@@ -64,6 +68,26 @@ def test_gpus_are_shared_out_and_shared_when_there_are_too_few() -> None:
     assert [Machine(8, ("0", "1", "2")).gpu_share(i, 2) for i in range(2)] == [("0", "2"), ("1",)]
     assert [Machine(8, ("0", "1")).gpu_share(i, 3) for i in range(3)] == [("0",), ("1",), ("0",)]
     assert Machine(8).gpu_share(0, 1) == ()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "nodes", "size"),
+    [
+        ("0", 1, "Standard_NC6"),
+        ("0", 2, "Standard_NC6"),
+        ("0123", 2, "Standard_NC12"),
+        ("012", 1, "Standard_NC12"),
+        ("01234567", 2, "Standard_NC24"),
+    ],
+)
+def test_the_default_cluster_has_the_gpus_of_its_machine(gpus, nodes, size, monkeypatch) -> None:
+    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8, tuple(gpus)))
+    settings = Settings(cluster_nodes=nodes)
+    assert default_vm_size(settings) == size
+    assert default_vm_size(replace(settings, cluster_vm_size="Standard_D3")) == "Standard_D3"
+    assert default_vm_size(replace(settings, backend="arm")) == settings.cluster_vm_size
+    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8))
+    assert default_vm_size(settings) == settings.cluster_vm_size
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import shlex
 
 import pytest
 
+from batchai_magics.backends.local import machine_devices
+from batchai_magics.backends.local.machine_devices import Machine
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.handlers import run_command
@@ -115,6 +117,15 @@ def test_a_launcher_is_translated_and_says_so(preview):
     text = preview("--nodes 2 -- torchrun --nproc_per_node=2 src/train.py")
     assert text.startswith("torchrun: runs as --toolkit pytorch --nodes 2 --processes 4\n")
     assert "to start: 4 processes on 2 nodes, without MPI" in text
+
+
+@pytest.mark.slow
+def test_launchers_find_the_gpus_of_this_machine(preview, monkeypatch):
+    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8, ("0", "1", "2", "3")))
+    assert "ACCELERATE_USE_CPU" not in preview("-- accelerate launch --num_processes 2 src/train.py")
+    assert "--processes 2\n" in preview("--nodes 1 -- torchrun --nproc_per_node=gpu src/train.py")
+    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8))
+    assert "ACCELERATE_USE_CPU=true" in preview("-- accelerate launch --num_processes 2 src/train.py")
 
 
 @pytest.mark.slow
