@@ -38,7 +38,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _has_other_engine(item: pytest.Item) -> bool:
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    return "engine" in params and params["engine"] != ENGINES[str(params["place"])]
+    return {"engine", "place"} <= params.keys() and params["engine"] != ENGINES[str(params["place"])]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
