@@ -28,7 +28,7 @@ test: $(VENV)/test.installed $(if $(CI),clients)  ## run all tests
 clients: $(addsuffix .installed,$(CLIENTS))  ## make the genuine programs that tests drive, each with a venv; npm's with Node
 
 test-fast: $(VENV)/test.installed  ## run the tests that start no process and no browser: a minute
-	@$(BIN)/python -m pytest -q $(AT_ONCE) -m "not slow" --hypothesis-profile=quick -p no:schemathesis $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q $(AT_ONCE) -m "not slow" --hypothesis-profile=quick $(PYTEST_ARGS)
 
 lint: $(VENV)/dev.installed node_modules/installed  ## check style, types and, where npm is there, the front end
 	@$(BIN)/ruff check

@@ -100,14 +100,14 @@ def test_a_committed_notebook_is_valid_and_holds_no_output(path):
     assert not any(cell.outputs or cell.execution_count for cell in code)
 
 
-@pytest.mark.parametrize("model", ["trivial", "lenet", "small_resnet"])
+@pytest.mark.parametrize("model", ["lenet", "small_resnet"])
 def test_the_networks_gradients_are_those_of_finite_differences(script, model):
     pairs = json.loads(run(sys.executable, "-c", GRADIENTS, script, model))
     assert len(pairs) >= 6
     assert all(ours == pytest.approx(measured, rel=1e-4, abs=1e-8) for ours, measured in pairs)
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("ranks", [1, 4])
 def test_every_rank_prints_the_format_of_tf_cnn_benchmarks(script, ranks, tmp_path):
     flags = ["--model=trivial", "--batch_size=4", "--num_batches=20", "--variable_update=horovod"]
     for log in train(script, *flags, ranks=ranks, folder=tmp_path):

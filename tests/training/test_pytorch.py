@@ -29,7 +29,7 @@ shell.run_cell(line + "\\n" + {script!r}).raise_error()
 Run = Callable[..., str]
 
 
-@pytest.fixture(params=["local", "slurm"])
+@pytest.fixture
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Run:
     """Runs a command of this Python in a folder with the scripts; gives what it printed."""
     env = {**os.environ, "BATCHAI_BACKEND": request.param, "IPYTHONDIR": str(tmp_path / "ipython")}
@@ -68,6 +68,7 @@ def ranks(printed: str) -> list[str]:
     return sorted(re.findall(r"^rank \d of .*", printed, re.MULTILINE))
 
 
+@pytest.mark.parametrize("run", ["local", "slurm"], indirect=True)
 def test_a_cell_trains_with_ddp_workers_validation_and_a_checkpoint(run: Run) -> None:
     script = (PROGRAMS / "train_ddp.py").read_text()
     printed = run("-c", CELL.format(python=python_of("torch"), script=script))
@@ -77,6 +78,7 @@ def test_a_cell_trains_with_ddp_workers_validation_and_a_checkpoint(run: Run) ->
     assert re.search(r"epoch 1: 100%.*2/2", printed)
 
 
+@pytest.mark.parametrize("run", ["slurm"], indirect=True)  # on the local backend: docs/how-to/pytorch.md
 def test_torchrun_trains_the_same_script(run: Run) -> None:
     counts = ("--nnodes=2", "--nproc_per_node=2")
     printed = run(*batchai_run(), "torchrun", *counts, "train_ddp.py", "--epochs=3")
@@ -84,6 +86,7 @@ def test_torchrun_trains_the_same_script(run: Run) -> None:
     assert len(losses(printed)) == 3
 
 
+@pytest.mark.parametrize("run", ["local"], indirect=True)
 def test_accelerate_trains_with_the_settings_of_its_launcher(run: Run) -> None:
     options = ("--cpu", "--num_machines=2", "--num_processes=4", "--gradient_accumulation_steps=2")
     printed = run(*batchai_run(), "accelerate", "launch", *options, "train_accelerate.py")
