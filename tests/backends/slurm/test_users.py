@@ -10,8 +10,6 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.states import ExecutionState
 from tests.backends.local.namespace import scene, tell
 from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, running, skip_reason
 from tests.contract.place import HOLD, Place, PlaceOptions
@@ -76,16 +74,3 @@ def test_the_quickstart_runs_unchanged(slurm: RealSlurm, tmp_path: Path) -> None
     assert "total images/sec" in shown
     (told,) = (tmp_path / "home").glob(f"asked/nodes-{os.getuid()}-*.json")
     assert "node1" in told.read_text()
-
-
-def test_two_hosts_share_a_home(place: Place) -> None:
-    with place.reopen() as other:
-        first = other.create(place.job("mine"), place.spec(HOLD)).id
-        second = place.start(HOLD, "yours")
-        both = [job.id for job in place.backend.list(place.experiment, Kind.JOB)]
-        assert both == [job.id for job in other.list(place.experiment, Kind.JOB)] == [first, second]
-        for job in both:
-            place.is_up(job)
-        other.terminate(second)
-        place.backend.terminate(first)
-        until(lambda: all(other.show(job).state is ExecutionState.FAILED for job in both))

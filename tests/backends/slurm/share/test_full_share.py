@@ -15,7 +15,6 @@ from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
-from tests.backends.machines.real_sshd import RealSshd
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
@@ -65,48 +64,16 @@ def place(slurm: RealSlurm, disk: SmallDisk) -> Iterator[Place]:
         disk.free()
 
 
-@pytest.fixture
-def far_place(slurm: RealSlurm, disk: SmallDisk, sshd: RealSshd) -> Iterator[Place]:
-    """The same at the other end of ssh."""
-    with place_on(slurm, disk.folder, PlaceOptions(), sshd=sshd) as place:
-        yield place
-        disk.free()
-
-
-def test_over_ssh_jobs_end_and_are_cancelled_while_the_share_is_full(
-    far_place: Place, slurm: RealSlurm, disk: SmallDisk, tmp_path: Path
-) -> None:
-    place = far_place
-    ending = place.start(f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 3", "ending")
-    running = place.start(HOLD, "running")
-    for id in (ending, running):
-        place.is_up(id)
-    waiting = place.start(name="waiting", nodeCount=2)
-    disk.fill()
-    with pytest.raises(StorageError, match=str(disk.folder / "home")) as caught:
-        place.start(name="refused")
-    assert caught.value.code == "DiskFull"
-    (tmp_path / "go").touch()
-    for id in (waiting, running):
-        place.backend.terminate(id)
-    until(slurm.is_idle)
-    ends = {id.name: place.wait(id).execution for id in (ending, running, waiting)}
-    assert ends["ending"].exit_code == 3
-    assert {ends[name].errors[0].code for name in ("running", "waiting")} == {"JobTerminated"}
-    assert len(place.backend.list(place.experiment, Kind.JOB)) == 3
-
-
-@pytest.mark.parametrize("count", [1, 2])
 def test_ranks_whose_output_finds_no_room_in_time_end_and_the_job_says_why(
-    place: Place, slurm: RealSlurm, disk: SmallDisk, tmp_path: Path, count: int
+    place: Place, slurm: RealSlurm, disk: SmallDisk, tmp_path: Path
 ) -> None:
-    """The grace runs out while they run: on one node, and on two."""
+    """The grace runs out while they run."""
     backend = SlurmBackend(replace(place.backend.settings, disk_grace_s=1.0))
     impatient = replace(place, backend=backend)
     wait = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done"
     prints = "while :; do echo 0123456789012345678901234567890123456789; done"
-    id = impatient.start_ranks(f"echo up; {wait}; {prints}", count=count)
-    until(lambda: impatient.log(id).count(b"up") == count)
+    id = impatient.start_ranks(f"echo up; {wait}; {prints}", count=2)
+    until(lambda: impatient.log(id).count(b"up") == 2)
     disk.fill()
     (tmp_path / "go").touch()
     until(slurm.is_idle)
