@@ -156,7 +156,7 @@ def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -
     for entry in sorted(_entries(item), key=lambda entry: entry.name):
         if is_excluded(entry.name):
             continue
-        inner = _UploadItem(item.word, Path(entry.path), _joined(item.target, text_of(entry.name)))
+        inner = _UploadItem(item.word, Path(entry.path), str(PurePosixPath(item.target, text_of(entry.name))))
         real = Path(entry.path).resolve() if entry.is_symlink() else None
         if real and not any(map(real.is_relative_to, allowed)):
             hint = "put the file itself there, or name the link itself with --upload"
@@ -186,10 +186,6 @@ def is_excluded(path: str) -> bool:
 
 def _excluded_hint() -> str:
     return f"these are left out: {' '.join(EXCLUDED)}"
-
-
-def _joined(folder: str, name: str) -> str:
-    return str(PurePosixPath(folder, name))
 
 
 def _size(item: _UploadItem) -> int:

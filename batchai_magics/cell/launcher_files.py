@@ -55,11 +55,7 @@ def hosts_in_file(path: Path) -> dict[str, int]:
         OSError: It cannot be read.
     """
     lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return {_host(line): _slots(line) for line in lines if line}
-
-
-def _host(line: str) -> str:
-    return re.split(r"[\s:]", line, maxsplit=1)[0]
+    return {re.split(r"[\s:]", line, maxsplit=1)[0]: _slots(line) for line in lines if line}
 
 
 def _slots(line: str) -> int:

@@ -6,7 +6,6 @@ import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, StatusPoller, StatusSnapshot
 from batchai_magics.follow.job_errors import error_of
@@ -32,9 +31,6 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
 
-if TYPE_CHECKING:
-    pass
-
 
 def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float) -> bool:
     """Parse the newest bytes of a log; return whether they contained progress. `now` is the default time."""
@@ -58,11 +54,6 @@ def _read_ranks(reader: ProgressReader, file: str, chunk: Chunk, at: float) -> b
             break
     told = [reader.feed(data, at=at, stream=f"{file}#{rank}", rank=rank) for rank, data in reversed(newest)]
     return any(told)
-
-
-def _is_trainer_log(log: tuple[str, Chunk]) -> bool:
-    """Sorts it last: what is printed counts."""
-    return log[0] == TRAINER_LOG
 
 
 CHUNK_BYTES = 1 << 20
@@ -185,7 +176,8 @@ class Follower:
             positions = {file.path: mark.offset for file, mark in self._marks.items()}
             chunks = self.backend.tail(self.id, positions, CHUNK_BYTES, wait_s=wait_s)
             self._metric_streams.has_trainer_files |= TRAINER_LOG in chunks
-            for path, chunk in sorted(chunks.items(), key=_is_trainer_log):
+            # The trainers' log comes last: what is printed counts.
+            for path, chunk in sorted(chunks.items(), key=lambda log: log[0] == TRAINER_LOG):
                 yield from self._chunk_events(FileRef(self.id, path), chunk)
             if all(chunk.end >= chunk.size for chunk in chunks.values()):
                 return

@@ -52,7 +52,7 @@ def _full_text(backend: Backend, file: FileRef) -> str:
     pieces: list[bytes] = []
     fault = consume(chunks(backend, file), lambda chunk: pieces.append(chunk.redacted.data))
     text = b"".join(pieces).decode("utf-8", errors="replace")
-    return f"{text}{_note(file, fault)}" if fault else text
+    return f"{text}\n[{fault_text(file.path, fault)}]\n" if fault else text
 
 
 def consume(pieces: Generator[Chunk, None, str], take: Callable[[Chunk], object]) -> str:
@@ -62,10 +62,6 @@ def consume(pieces: Generator[Chunk, None, str], take: Callable[[Chunk], object]
             take(next(pieces))
         except StopIteration as end:
             return str(end.value)
-
-
-def _note(file: FileRef, fault: str) -> str:
-    return f"\n[{fault_text(file.path, fault)}]\n"
 
 
 def _end_of(backend: Backend, file: FileRef, lines: int) -> bytes:

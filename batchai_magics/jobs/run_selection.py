@@ -74,15 +74,15 @@ class RunSelection:
             return SelectedRuns(list(jobs))
         records: Records = RECORDS.of(backend)
         labels = records.labels([job.id for job in jobs])
-        tagged = [job for job in jobs if self._is_tagged(labels.get(job.id.key, _NO_LABELS))]
+        wanted = {*self.tags}
+        tagged = [
+            job for job in jobs if wanted <= {tag.lower() for tag in labels.get(job.id.key, _NO_LABELS).tags}
+        ]
         results = [self._results(backend, job, labels.get(job.id.key, _NO_LABELS)) for job in tagged]
         met = [job for job, passed in zip(tagged, results, strict=True) if all(passed)]
         by_condition = zip(self.conditions, zip(*results, strict=True), strict=bool(results))
         unknown = [condition.metric for condition, passed in by_condition if set(passed) == {None}]
         return SelectedRuns(met, tuple(dict.fromkeys(unknown)))
-
-    def _is_tagged(self, labels: Labels) -> bool:
-        return {*self.tags} <= {tag.lower() for tag in labels.tags}
 
     def _results(self, backend: Backend, job: JobResource, labels: Labels) -> list[bool | None]:
         """Whether a run meets each condition; None where it has nothing of that name."""

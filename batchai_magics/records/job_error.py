@@ -48,15 +48,11 @@ def raised_in(lines: Sequence[str]) -> RaisedError | None:
     lines of a traceback, such as `[rank0]: `, is left out.
     """
     starts = [(at, match["prefix"]) for at, line in enumerate(lines) if (match := _START.match(line))]
-    fatal = [start for start in starts if not _is_ignored(lines, start[0])]
+    fatal = [start for start in starts if not (start[0] and _IGNORED.search(lines[start[0] - 1]))]
     for at, prefix in reversed(fatal or starts):
         if found := _raised([line.removeprefix(prefix) for line in lines[at + 1 :]]):
             return found
     return None if starts else _syntax_error(lines)
-
-
-def _is_ignored(lines: Sequence[str], at: int) -> bool:
-    return at > 0 and _IGNORED.search(lines[at - 1]) is not None
 
 
 def _raised(lines: Sequence[str]) -> RaisedError | None:

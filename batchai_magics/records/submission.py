@@ -44,11 +44,6 @@ class GitState(NamedTuple):
     untracked: tuple[str, ...] = ()
     problem: str = ""
 
-    @property
-    def is_dirty(self) -> bool:
-        """Whether there are changes that are in no commit."""
-        return bool(self.diff or self.untracked)
-
 
 class Submission(NamedTuple):
     """The record of a submission, without secrets."""

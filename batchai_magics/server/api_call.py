@@ -53,7 +53,7 @@ def status_of(error: BatchAIError) -> int:
     """The HTTP status of an error; never 500, which is for unexpected exceptions."""
     if isinstance(error, ApiError):
         return error.status
-    code = _code(error)
+    code = error.code if isinstance(error, ServiceError) else ""
     if isinstance(error, StorageError) and not code:  # a path that escapes its folder
         return 400
     by_kind = (status for kind, status in _STATUS.items() if isinstance(error, kind))
@@ -63,10 +63,6 @@ def status_of(error: BatchAIError) -> int:
 def error_body(error: BatchAIError) -> dict[str, Any]:
     """The JSON of an error."""
     return {"error": error_to_wire(error)}
-
-
-def _code(error: BatchAIError) -> str:
-    return error.code if isinstance(error, ServiceError) else ""
 
 
 @dataclass(frozen=True)

@@ -189,11 +189,9 @@ class ShareUsers:
 
     def of(self, folders: Sequence[Path]) -> list[str]:
         """The names of the open jobs that use one of these folders."""
-        return [job.resource_id.name for job in self._open_jobs if self._uses(job, folders)]
-
-    @property
-    def _open_jobs(self) -> list[Record]:
-        return [job for job, _, _ in self._context.all_open_runs()]
+        return [
+            job.resource_id.name for job, _, _ in self._context.all_open_runs() if self._uses(job, folders)
+        ]
 
     def _uses(self, job: Record, folders: Sequence[Path]) -> bool:
         cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,9 @@ class ComparisonResult:
         """The same with rounded numbers, and the tags of the runs."""
         rows = self.to_data()
         titles = tuple(rows[0]) if rows else tuple(self.in_notebook.frame().reset_index().columns)
-        titles = tuple(title for title in titles if _has_values(title, rows)) or titles
+        titles = (
+            tuple(title for title in titles if any(row[title] not in (None, "") for row in rows)) or titles
+        )
         cells = [[_rounded(row[title]) for title in titles] for row in rows]
         if not any(self._tags):
             return Table(titles, tuple(map(tuple, cells)))
@@ -85,10 +86,6 @@ def _source(context: Context, arguments: Namespace, word: str) -> Comparable:
         is_file = Path(word).is_file()
         hint = f"To read the file {word}, write ./{word}" if is_file else error.hint
         raise NotFoundError(error.message, code=error.code, hint=hint) from None
-
-
-def _has_values(title: str, rows: Sequence[Mapping[str, Any]]) -> bool:
-    return any(row[title] not in (None, "") for row in rows)
 
 
 def _json_cell(value: Any) -> Any:

@@ -128,18 +128,13 @@ def _print_object(result: Result, stream: TextIO) -> None:
     from batchai_magics.commands.output.table_columns import columns_of
 
     if not columns_of(result.resolved):
-        print(_yaml(result), file=stream)
+        print(Result(_without_empty(result.data)).to_text("yaml"), file=stream)
         return
     (row,) = result.table.texts
     facts = {title: text for title, text in zip(result.table.shown_titles, row, strict=True) if text.strip()}
     errors: Sequence[ErrorDetail] = getattr(result.resolved, "errors", ())
     problems = [Text(visible_lines(error.text), "red") for error in errors]
     console_for(stream).print(Text("\n").join([_facts(facts), *problems]), soft_wrap=True)
-
-
-def _yaml(result: Result) -> str:
-    """The data as YAML, without what is empty."""
-    return Result(_without_empty(result.data)).to_text("yaml")
 
 
 def _without_empty(data: Any) -> Any:

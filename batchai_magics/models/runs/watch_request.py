@@ -10,8 +10,6 @@ from typing import NamedTuple
 from batchai_magics.models.runs.scalar_export import ExportTarget, export_targets
 from batchai_magics.untrusted_files import parse_json
 
-STALLED_S = 600.0  # how long a running job may print nothing before its user is notified
-
 
 class WatchRequest(NamedTuple):
     """The file `watch.json` of a run.

@@ -221,8 +221,8 @@ class ErrorResponses:
 def error_response(error: BatchAIError) -> ApiResponse:
     """The response for an error."""
     status = status_of(error)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-    return ApiResponse(status, error_body(error), {**headers, **_retry_after(status)})
+    headers = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "1"}}.get(status, {})
+    return ApiResponse(status, error_body(error), headers)
 
 
 def to_api_error(scope: Scope, error: Exception) -> BatchAIError:
@@ -233,7 +233,3 @@ def to_api_error(scope: Scope, error: Exception) -> BatchAIError:
     LOG.error("defect %s at %s %s\n%s", number, scope["method"], raw_path(scope), traceback.format_exc())
     message = f"The server could not do this. Its log says why, under {number}."
     return ApiError(500, INTERNAL_ERROR, message)
-
-
-def _retry_after(status: int) -> dict[str, str]:
-    return {"Retry-After": "1"} if status == 503 else {}

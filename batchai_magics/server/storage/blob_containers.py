@@ -111,7 +111,10 @@ def list_blobs(request: StorageRequest) -> ApiResponse:
     }
     names = sorted({_collapse(name, prefix, delimiter) for name in blobs}) if delimiter else sorted(blobs)
     page = name_page(request.call, names)
-    inner = [_blob_xml(request, blobs[name]) if name in blobs else _prefix_xml(name) for name in page.items]
+    inner = [
+        _blob_xml(request, blobs[name]) if name in blobs else f"<BlobPrefix>{name_element(name)}</BlobPrefix>"
+        for name in page.items
+    ]
     attributes = {"ServiceEndpoint": f"{request.call.origin}/", "ContainerName": request.resource.share}
     return list_response(request.call, attributes, ListEntries("Blobs", inner, page.next))
 
@@ -145,7 +148,3 @@ def _blob_xml(request: StorageRequest, blob: ShareFile) -> str:
         "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties>"
         f"{storage_metadata.metadata_element(request.call, record.metadata)}</Blob>"
     )
-
-
-def _prefix_xml(name: str) -> str:
-    return f"<BlobPrefix>{name_element(name)}</BlobPrefix>"

@@ -41,7 +41,8 @@ def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
     """The card of the feed's job; None before the first event."""
     if feed.job is None:
         return None
-    log = MAIN_LOG if feed.job.has_failed or _has_any(feed, MAIN_LOG) else ERR
+    tail = feed.tails.get(MAIN_LOG)
+    log = MAIN_LOG if feed.job.has_failed or (tail and tail.size > 0) else ERR
     tail = feed.tails.get(log)
     return JobOverview(
         job=feed.job,
@@ -57,10 +58,6 @@ def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
         is_refreshed=True,
         notices=(*feed.metric_notices, *([str(feed.unread)] if feed.unread else [])),
     )
-
-
-def _has_any(feed: JobFeed, file: str) -> bool:
-    return file in feed.tails and feed.tails[file].size > 0
 
 
 def card_bundle(feed: JobFeed, way_back: str) -> Bundle | None:

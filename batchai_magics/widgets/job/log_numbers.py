@@ -116,7 +116,8 @@ class StepPoints:
             for name, unit, value in _other_values(record):
                 values = self.others.get(name)
                 if values is None:
-                    values = self.others[name] = NamedValues(traits_of(name, _phase(record), unit), unit)
+                    phase = record.phase if isinstance(record, Measurement) else ""
+                    values = self.others[name] = NamedValues(traits_of(name, phase, unit), unit)
                 place = step
                 if step is None and epoch is not None:
                     place = self._epochs.number(record.rank, epoch, name)
@@ -225,10 +226,6 @@ class NamedValues:
 
 def _has_other_values(record: Record) -> bool:
     return not isinstance(record, StepRecord) or record.top_1 is not None or record.top_5 is not None
-
-
-def _phase(record: Record) -> str:
-    return record.phase if isinstance(record, Measurement) else ""
 
 
 def _other_values(record: Record) -> Iterator[tuple[str, str, float]]:

@@ -69,11 +69,6 @@ def get(db: sqlite3.Connection, id: ResourceId) -> Record:
     return record
 
 
-def by_key(db: sqlite3.Connection, key: str) -> Record:
-    """The record of an existing resource by its key (the id in lower case)."""
-    return record_of(db.execute("SELECT * FROM resource WHERE key = ?", (key,)).fetchone())
-
-
 def by_guid(db: sqlite3.Connection, guid: str) -> Record:
     """The record of an existing resource by its guid."""
     return record_of(db.execute("SELECT * FROM resource WHERE guid = ?", (guid,)).fetchone())

@@ -130,7 +130,7 @@ class JobRun:
         try:
             outcome = self._meet_requirements() or self._check_nodes() or self._prepare() or self._run_ranks()
         finally:
-            self._end_all()
+            process.end(self._leftover_processes)
             self._remove_containers()
             process.kill(self._child_processes)
             if self._plan.mounts:
@@ -345,10 +345,6 @@ class JobRun:
         while ranks.is_running and time.monotonic() < deadline:
             ranks.poll(POLL_S)
         ranks.abandon()
-
-    def _end_all(self) -> None:
-        """Ends all remaining processes of the job: SIGTERM, then SIGKILL."""
-        process.end(self._leftover_processes)
 
     def _leftover_processes(self) -> list[LiveProcess]:
         """Processes the job has started, also in containers; helpers of those exit with them."""
