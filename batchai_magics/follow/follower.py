@@ -230,7 +230,7 @@ class Follower:
         known = self._metric_streams.mismatches
         records = self._metric_streams.feed(file.path, chunk)
         if len(records):
-            yield MetricsAdded(self.id, records)
+            yield MetricsAdded(self.id, records, file)
         for mismatch in self._metric_streams.mismatches:
             if mismatch not in known:
                 yield MetricMismatched(self.id, str(mismatch))

@@ -191,10 +191,11 @@ class Standstill:
 
 @dataclass(frozen=True)
 class MetricsAdded:
-    """New records of the job's stdout, in file order: a tuple, or `Columns`, which create them on demand."""
+    """New records of one of the job's logs, in its order; `Columns` create them on demand."""
 
     job: ResourceId
     records: tuple[Record, ...] | Columns
+    file: FileRef | None = None  # None for numbers that had waited for another file
 
 
 @dataclass(frozen=True)

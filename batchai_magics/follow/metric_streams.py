@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Chunk
@@ -207,22 +207,6 @@ def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Columns:
     for part in parts:
         growing.read(parser.file_of(part.rank), part.data, part.offset, clock)
     return growing.columns()
-
-
-def in_order_of_writing(parts: Sequence[Sequence[Record]]) -> list[Record]:
-    """The records of several files in the order of their times; without times, file by file."""
-    if sum(map(bool, parts)) < 2:
-        return [record for part in parts for record in part]
-    timed = [pair for part in parts for pair in zip(_times(part), part, strict=True)]
-    return [record for _, record in sorted(timed, key=lambda pair: pair[0])]
-
-
-def _times(records: Iterable[Record]) -> Iterator[float]:
-    """The time up to which each record was written; a record without a time has the previous one's."""
-    latest = 0.0
-    for record in records:
-        latest = max(latest, getattr(record, "wall_time", None) or 0.0)
-        yield latest
 
 
 def _time(bar: BarCount) -> float:

@@ -15,12 +15,13 @@ from typing import TypeVar
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, failure_logs, fault_text
 from batchai_magics.errors import FileChangedError
 from batchai_magics.follow.follower import read_progress
-from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams, in_order_of_writing
+from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
 from batchai_magics.launch.plan import GRACE_S, TRAINER_LOG
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of
+from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -153,7 +154,7 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
             start.add(chunk.redacted.data)
             own += streams.records(file, chunk.redacted)
         parts.append(own)
-    records = in_order_of_writing([*parts, streams.finish()])
+    records = in_time_order([*parts, streams.finish()])
     return LogMetrics(records, notices=notices_of(streams.mismatches, records, start))
 
 

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.service.log_records import PrintedNumbers, records_in
 from batchai_magics.errors import BatchAIError
-from batchai_magics.follow.metric_streams import in_order_of_writing
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser, Record
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
+from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 
@@ -63,7 +63,7 @@ class LogEnds:
             return found
         numbers = PrintedNumbers()
         parts = [numbers.new_printed(printed), numbers.new_logged(logged)]
-        return run_metrics(in_order_of_writing(parts), preferences)
+        return run_metrics(in_time_order(parts), preferences)
 
     @property
     def are_whole_logs(self) -> bool:

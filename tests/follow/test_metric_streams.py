@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.base import Chunk, WriteTime
-from batchai_magics.follow.metric_streams import MetricStreams, in_order_of_writing
+from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.measurement import Measurement
+from batchai_magics.metrics.runs.timeline import in_time_order
 
 OUT, ERR, FILES = "stdout.txt", "stderr.txt", TRAINER_LOG
 BAR = "\r {percent}%|#         | {done}/30 [00:02<00:10,  4.19it/s]"
@@ -123,6 +124,6 @@ def test_a_replaced_file_is_read_anew(job):
 
 def test_records_of_two_files_are_in_the_order_of_their_times():
     first, second, third, untimed = (Measurement("loss", n, wall_time=n or None) for n in (1, 2, 3, 0))
-    assert in_order_of_writing([[first, third], [second]]) == [first, second, third]
-    assert in_order_of_writing([[first, untimed, third], [second]]) == [first, untimed, second, third]
-    assert in_order_of_writing([[untimed], [untimed._replace(step=1)]]) == [untimed, untimed._replace(step=1)]
+    assert in_time_order([[first, third], [second]]) == [first, second, third]
+    assert in_time_order([[first, untimed, third], [second]]) == [first, untimed, second, third]
+    assert in_time_order([[untimed], [untimed._replace(step=1)]]) == [untimed, untimed._replace(step=1)]

@@ -15,6 +15,7 @@ from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
+from batchai_magics.metrics.runs.timeline import Timeline
 from batchai_magics.models.runs.scalar_export import ScalarPoint
 
 
@@ -143,23 +144,41 @@ def _part(block: _Block, start: int, end: int, rank: int | None) -> RankPart:
 
 
 class MetricPoints:
-    """Converts records to points as they arrive.
+    """Converts records to points as they arrive; the steps of a series only increase.
 
-    Numbers without a step are counted from 1, by rank and name; those without a time get the last known one.
+    Where a position goes back, as with another fit, its steps go on behind those before; an attempt repeats
+    those of the previous one. Numbers without a step are counted from 1, by rank and name; those without a
+    time get the last known one.
     """
 
     def __init__(self, started: float) -> None:
         self._time = started
         self._counts: defaultdict[tuple[str, int | None], int] = defaultdict(int)
+        self._timeline = Timeline()
+        self._shifts: dict[tuple[str, int | None], tuple[int, int]] = {}  # the last step, and what is added
 
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
-        for number in numbers(records):
-            series = (number.metric, number.rank)
-            self._counts[series] += 1
-            step = self._counts[series] if number.step is None else number.step
-            self._time = self._time if number.wall_time is None else number.wall_time
-            yield ScalarPoint(number.metric, number.value, step, self._time, number.rank)
+        every = list(records)
+        self._timeline.add([record for record in every if isinstance(record, Measurement)])
+        for record in every:
+            if isinstance(record, Fact) and record.key == ATTEMPT:
+                self._shifts.clear()
+            placed = self._timeline.placed(record) if isinstance(record, Measurement) else record
+            for number in numbers([placed]):
+                self._time = self._time if number.wall_time is None else number.wall_time
+                yield ScalarPoint(number.metric, number.value, self._step(number), self._time, number.rank)
+
+    def _step(self, number: Number) -> int:
+        """The step of a number, behind those of its series."""
+        series = (number.metric, number.rank)
+        self._counts[series] += 1
+        step = self._counts[series] if number.step is None else number.step
+        last, shift = self._shifts.get(series, (step, 0))
+        if step + shift < last:
+            shift = last + 1 - step
+        self._shifts[series] = step + shift, shift
+        return step + shift
 
     def now(self) -> None:
         """Gives numbers without a time the current one."""

@@ -19,6 +19,7 @@ from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.step_series import COLUMNS
 from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers
+from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
@@ -186,4 +187,4 @@ def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    return (number.to_dict() for number in numbers(log.records))
+    return (number.to_dict() for number in numbers(on_timeline(log.records)))

@@ -37,7 +37,7 @@ def attempt_starts(run: Iterable[Record], axis: str) -> list[float]:
             is_open = True
         elif is_open and any(kind):
             is_open = False
-            starts += [position[1]] if axis == "step" and not kind[0] else []
+            starts += [position[1]] if axis == "step" and kind[1] else []
             starts += [position[0]] if axis == "epoch" and kind[0] else []
     return starts
 

@@ -11,7 +11,6 @@ from itertools import chain, compress, count, islice, zip_longest
 from operator import lt
 from typing import NamedTuple, cast
 
-from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import (
     EvalRecord,
     Measurement,
@@ -33,8 +32,8 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
-from batchai_magics.metrics.runs.step_counter import EpochCounter, StepCounter
 from batchai_magics.metrics.runs.step_series import StepValues, by_rank, runs
+from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")
 """The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
@@ -313,28 +312,12 @@ def _of_values(run: Sequence[Record]) -> Iterator[_Series]:
     for record in run:
         if isinstance(record, Measurement):
             groups[record.name, record.rank].append(record)
-    counted = None if all(map(_has_plain_steps, groups.values())) else _counted_steps(run)
     numbers = _epoch_numbers(run) if all(map(_has_epochs_only, groups.values())) else {}
     for (name, rank), records in groups.items():
         first = records[0]
         _, values, _, steps, epochs, _, _, times, _ = zip(*records, strict=True)
-        places = counted[name, rank] if counted else steps
-        columns = MetricColumns(places, epochs, times, values, numbers.get((name, rank), ()))
+        columns = MetricColumns(steps, epochs, times, values, numbers.get((name, rank), ()))
         yield traits_of(name, first.phase, first.unit), first.unit, rank, columns
-
-
-def _counted_steps(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[int | None]]:
-    """The steps of each metric and rank, counted over the run."""
-    counter = StepCounter()
-    steps: defaultdict[tuple[str, Rank], list[int | None]] = defaultdict(list)
-    place, at = None, None
-    for record in run:
-        if isinstance(record, Measurement):
-            now = (record.rank, record.step, record.epoch, record.phase)
-            if now != at:  # the numbers of a line stand together
-                at, place = now, counter.run_step(*now)
-            steps[record.name, record.rank].append(place)
-    return steps
 
 
 def _epoch_numbers(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[int]]:
@@ -348,11 +331,3 @@ def _epoch_numbers(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[
 
 def _has_epochs_only(records: Sequence[Measurement]) -> bool:
     return all(record.step is None and record.epoch is not None for record in records)
-
-
-def _has_plain_steps(records: Sequence[Measurement]) -> bool:
-    """Whether each value has a step after the one before it, and none is counted in validation alone."""
-    steps = [record.step for record in records]
-    if None in steps or (records[0].phase != TRAIN and records[0].epoch is not None):
-        return False
-    return all(map(lt, steps, steps[1:]))  # type: ignore[arg-type]  # no step is None

@@ -18,6 +18,7 @@ from batchai_magics.metrics.measurement import (
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.other_programs import ABSENT, steps_of_values, value_frame
 from batchai_magics.metrics.runs.resumed_attempts import continued, continues, is_attempt
+from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
     import pandas
@@ -73,14 +74,15 @@ def runs(records: Iterable[Record]) -> list[list[Record]]:
 
     A new attempt of the job starts a run, unless it resumes after the first step of the attempt before: then
     it continues that run. A header starts a run if its rank has printed its total or, with unknown ranks,
-    if as many totals were printed as the run has ranks: buffered ranks print one after the other.
+    if as many totals were printed as the run has ranks: buffered ranks print one after the other. The steps
+    of numbers are those of the timeline.
     """
     result: list[list[Record]] = [[]]
     for record in records:
         if _opens_run(record, result[-1]):
             result.append([])
         result[-1].append(record)
-    return _with_resumed(result)
+    return list(map(on_timeline, _with_resumed(result)))
 
 
 def _with_resumed(parts: Sequence[list[Record]]) -> list[list[Record]]:

@@ -14,6 +14,7 @@ from batchai_magics.metrics.measurement import (
     StepRecord,
     TotalRecord,
 )
+from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
     import pandas
@@ -80,14 +81,14 @@ def numbers(records: Iterable[Record]) -> Iterator[Number]:
 def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     """One row per number, in file order, with TIDY_COLUMNS.
 
-    `step` and `rank` are nullable integers; `offset` is the byte offset after the line. `wall_time` is the
-    UTC time of the line, or NaT: from its own timestamp, else as recorded by the backend (to 0.1 s). A
-    timestamp without a zone is taken as UTC, and only used if the backend recorded no time. Totals, which
-    every rank prints, are separate rows and must not be summed.
+    `step`, counted over the whole run, and `rank` are nullable integers; `offset` is the byte offset after
+    the line. `wall_time` is the UTC time of the line, or NaT: from its own timestamp, else as recorded by
+    the backend (to 0.1 s). A timestamp without a zone is taken as UTC, and only used if the backend recorded
+    no time. Totals, which every rank prints, are separate rows and must not be summed.
     """
     import pandas as pd
 
-    rows = list(numbers(records))
+    rows = list(numbers(on_timeline(records)))
     times = pd.Series([number.wall_time for number in rows], dtype="float64")
     return pd.DataFrame(
         {

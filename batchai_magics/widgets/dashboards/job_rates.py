@@ -13,7 +13,7 @@ from batchai_magics.backends.service.log_records import PrintedNumbers, records_
 from batchai_magics.follow.follower import read_progress
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -22,8 +22,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     headline_of,
     traits_of,
 )
-from batchai_magics.metrics.runs.step_counter import StepCounter
 from batchai_magics.metrics.runs.tidy_table import Number, numbers
+from batchai_magics.metrics.runs.timeline import Timeline
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 
@@ -129,7 +129,11 @@ class RateReader:
 
     def _add(self, records: Iterable[Record]) -> bool:
         count = 0
-        for number in numbers(records):
+        every = list(records)
+        self._timeline.add([record for record in every if isinstance(record, Measurement)])
+        for number in numbers(
+            self._timeline.placed(each) if isinstance(each, Measurement) else each for each in every
+        ):
             if number.metric not in _SPREADS:
                 self._add_number(number)
                 count += 1
@@ -140,7 +144,7 @@ class RateReader:
     def _add_number(self, number: Number) -> None:
         self._metrics.setdefault(number.metric, traits_of(number.metric, unit=number.unit))
         by_step = self._by_step.setdefault(number.metric, {})
-        step = self._counter.run_step(number.rank, number.step)
+        step = number.step
         self._counts[number.metric, number.rank] += 1
         by_step.setdefault(self._counts[number.metric, number.rank] if step is None else step, {})[
             number.rank
@@ -157,5 +161,5 @@ class RateReader:
         self._metrics: dict[str, MetricTraits] = {}
         self._by_step: dict[str, dict[int, dict[int | None, float]]] = {}
         self._counts: Counter[tuple[str, int | None]] = Counter()
-        self._counter, self._numbers = StepCounter(), PrintedNumbers()
+        self._timeline, self._numbers = Timeline(), PrintedNumbers()
         self._headline = ""

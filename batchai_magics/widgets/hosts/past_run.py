@@ -106,7 +106,7 @@ def _metrics(job: Job, streams: MetricStreams, event: Event) -> list[Event]:
     if not isinstance(event, LogBytes) or event.file.path not in METRICS_FILES:
         return []
     records = streams.feed(event.file.path, event.chunk)
-    return [MetricsAdded(job.id, records)] if len(records) else []
+    return [MetricsAdded(job.id, records, event.file)] if len(records) else []
 
 
 def _settled(job: Job, streams: MetricStreams) -> list[Event]:

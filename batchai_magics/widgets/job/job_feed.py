@@ -50,6 +50,7 @@ MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
 OUTPUT_FILES = (OUT, ERR)
 READ_LINES = 200  # of stderr, in which a traceback is searched
 MAX_NODE_HISTORY = 120  # rows of node counts
+RENUMBER_GROWTH = 1.05  # of the number of records, after which those that have moved are placed anew
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is detected again
 MAX_LIVE_WARM_UP_POINTS = 5_000  # above this, the end of warm-up is fixed until the job has ended
 MAX_POINTS = 50_000  # above this, it is not detected at the end either
@@ -88,7 +89,7 @@ class JobFeed(Feed[Event]):
         self.metric_notices: list[str] = []  # matches of `--metric` that are not numbers
         self.history: deque[list[int]] = deque(maxlen=MAX_NODE_HISTORY)
         self.warm_up: int | None = None  # steps
-        self._warm_up_due = 8
+        self._warm_up_due, self._renumber_due = 8, 0  # numbers of points and of records
         self.error: JobError | None = None  # why it failed
         self.standstill = ""  # that the job prints nothing, and where its ranks are
         self._unread = MetricSuggester()
@@ -108,7 +109,7 @@ class JobFeed(Feed[Event]):
         self.version += 1
 
     def _take_numbers(self, event: MetricsAdded) -> None:
-        self.records.add(event.records)
+        self.points.has_moved |= self.records.add(event.records, event.file.path if event.file else "")
         known = len(self.points.metrics) + len(self.points.attempts)
         if isinstance(event.records, tuple):
             self.points.add(event.records)
@@ -139,10 +140,12 @@ class JobFeed(Feed[Event]):
 
     def poll_ended(self) -> None:
         """All events of a poll have been applied: stdout and stderr can be merged."""
+        self._renumber()
         self._merge(self.merged.advance())
 
     def end(self) -> None:
         """Marks the feed as ended."""
+        self._renumber(is_last=True)
         self._find_warm_up(is_last=True)
         self._merge(self.merged.finish())
         super().end()
@@ -225,8 +228,15 @@ class JobFeed(Feed[Event]):
         self.points.restart()
         self.records.clear()
         self.metric_notices.clear()
-        self.warm_up, self._warm_up_due = None, 8
+        self.warm_up, self._warm_up_due, self._renumber_due = None, 8, 0
         self.version += 1
+
+    def _renumber(self, *, is_last: bool = False) -> None:
+        """Places the numbers anew if some have moved, less often as their number grows."""
+        if self.points.has_moved and (is_last or len(self.records) >= self._renumber_due):
+            self._renumber_due = int(len(self.records) * RENUMBER_GROWTH)
+            self.points.renumber(self.records)
+            self.version += 1
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Detects the end of warm-up, less often as the number of points grows."""

@@ -6,6 +6,7 @@ import struct
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from batchai_magics.metrics.measurement import (
@@ -18,13 +19,14 @@ from batchai_magics.metrics.measurement import (
 )
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.run_metrics import EVALUATION_UNITS, RATE_UNIT, STEP_UNITS
-from batchai_magics.metrics.runs.step_counter import EpochCounter, StepCounter
+from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.columns.record_columns import Columns
 
 
 POINT_BYTES = 24
+MAX_SEGMENTS = 20  # lines of a metric
 VALUE_BYTES = 24
 NO_RANK = -1
 _NAN = float("nan")
@@ -35,12 +37,13 @@ class StepPoints:
     """Step lines as six columns of equal length.
 
     They are step and rank (int32), images/sec, loss, jitter and time (float32). Times are seconds since the
-    first number of the log, NaN if unknown. `generation` increases when the log was truncated: what was sent
-    before is void.
+    first number of the log, NaN if unknown. `generation` increases when the log was truncated or numbers have
+    moved on the timeline: what was sent before is void. `has_moved`: they are to be renumbered.
     """
 
     def __init__(self) -> None:
         self.generation = 0
+        self.has_moved = False
         self.others: dict[str, NamedValues] = {}
         self._start: float | None = None  # time of the first number
         self._has_epochs = False
@@ -101,33 +104,59 @@ class StepPoints:
     @property
     def axis(self) -> str:
         """The x axis that suits the run: steps, or epochs where the log tells no step."""
-        has_steps = len(self) > 0 or self._counter.has_steps
+        has_steps = len(self) > 0 or self._timeline.has_steps
         return "epoch" if self._has_epochs and not has_steps else "step"
 
+    def renumber(self, records: Iterable[Record]) -> None:
+        """Places all numbers anew; `records` are those that were added, in the order of writing."""
+        self.generation += 1
+        self.others, self._epochs, self.has_moved = {}, EpochCounter(), False
+        self._segments.clear()
+        self._timeline.restart()
+        self._place(records)
+
     def _add_other_values(self, records: Iterable[Record]) -> None:
+        every = list(records)
+        numbers = [record for record in every if isinstance(record, Measurement)]
+        self.has_moved |= self._timeline.add(numbers)
+        self._place(every)
+
+    def _place(self, records: Iterable[Record]) -> None:
         for record in filter(_has_other_values, records):
             if isinstance(record, Fact) and record.key == ATTEMPT and int(record.value) > 1:
                 self._attempt = record
+                self._segments.clear()  # it repeats steps of the one before
             time, epoch = getattr(record, "wall_time", None), getattr(record, "epoch", None)
             self._has_epochs = self._has_epochs or epoch is not None
             self._find_start([time])
             seconds = _NAN if time is None else time - (self._start or 0)
             step = self._step(record)
             for name, unit, value in _other_values(record):
-                values = self.others.get(name)
-                if values is None:
-                    phase = record.phase if isinstance(record, Measurement) else ""
-                    values = self.others[name] = NamedValues(traits_of(name, phase, unit), unit)
                 place = step
                 if step is None and epoch is not None:
                     place = self._epochs.number(record.rank, epoch, name)
+                phase = record.phase if isinstance(record, Measurement) else ""
+                values = self._line(traits_of(name, phase, unit), unit, record.rank, place)
                 values.add(place, record.rank, value, epoch=epoch, seconds=seconds)
+
+    def _line(self, traits: MetricTraits, unit: str, rank: int | None, place: int | None) -> NamedValues:
+        """The line of a metric that a value belongs to: where places go back, another one begins."""
+        key = traits.name, rank
+        segment, last = self._segments.get(key, (1, -1))
+        if place is not None:
+            segment += place < last and segment < MAX_SEGMENTS
+            self._segments[key] = segment, place
+        name = traits.name if segment == 1 else f"{traits.name} ({segment})"
+        values = self.others.get(name)
+        if values is None:
+            values = self.others[name] = NamedValues(replace(traits, name=name), unit)
+        return values
 
     def _step(self, record: Record) -> int | None:
         """The step of a record, counted over the run."""
-        step: int | None = getattr(record, "step", None)
         if isinstance(record, Measurement):
-            return self._counter.run_step(record.rank, step, record.epoch, record.phase)
+            return self._timeline.step(record)
+        step: int | None = getattr(record, "step", None)
         return step
 
     def _find_start(self, times: Iterable[float | None]) -> None:
@@ -169,7 +198,9 @@ class StepPoints:
         self._jitters = array("f")
         self._times = array("f")
         self._start = None
-        self._counter, self._epochs = StepCounter(), EpochCounter()
+        self._timeline, self._epochs = Timeline(), EpochCounter()
+        self.has_moved = False
+        self._segments: dict[tuple[str, int | None], tuple[int, int]] = {}  # the line and its last place
         self._has_epochs = False
         self.attempts = {}
         self._attempt = None
@@ -188,7 +219,7 @@ def _extend(column: array[Any], numbers: Sequence[float]) -> None:
 
 
 class NamedValues:
-    """Another metric of the log as five columns: step (float64), rank (int32), value, epoch, time (float32).
+    """A segment of another metric, as columns: step (float64), rank (int32), value, epoch, time (float32).
 
     Times are seconds since the first number of the log; NaN stands for an unknown epoch or time.
     """
@@ -248,27 +279,47 @@ MAX_UNPACKED = 8000  # records kept one by one, before they are packed into colu
 
 
 class RecordHistory(Collection[Record]):
-    """All records of a growing log, in order; most are packed into columns, which the GC need not scan."""
+    """All records of a job's growing logs in the order of writing; most are packed, for the GC's sake."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, _FileRecords] = {}
+
+    def __len__(self) -> int:
+        return sum(file.count for file in self._files.values())
+
+    def __iter__(self) -> Iterator[Record]:
+        files = list(self._files.values())
+        return iter(files[0]) if len(files) == 1 else iter(in_time_order([list(file) for file in files]))
+
+    def __contains__(self, record: object) -> bool:
+        return any(record == each for each in self)
+
+    def add(self, records: tuple[Record, ...] | Columns, file: str = "") -> bool:
+        """Appends records of a file; returns whether they are its first, and other files have some."""
+        is_new = file not in self._files
+        self._files.setdefault(file, _FileRecords()).add(records)
+        return is_new and len(self._files) > 1
+
+    def clear(self) -> None:
+        """Drops all records: the log was truncated."""
+        self._files.clear()
+
+
+class _FileRecords:
+    """The records of a file, in order."""
 
     def __init__(self) -> None:
         self._packed: list[Collection[Record]] = []
         self._unpacked: list[Record] = []  # after the packed ones
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
+        self.count = 0
 
     def __iter__(self) -> Iterator[Record]:
         for part in self._packed:
             yield from part
         yield from self._unpacked
 
-    def __contains__(self, record: object) -> bool:
-        return any(record == each for each in self)
-
     def add(self, records: tuple[Record, ...] | Columns) -> None:
-        """Appends records."""
-        self._count += len(records)
+        self.count += len(records)
         if isinstance(records, tuple):
             self._unpacked.extend(records)
             if len(self._unpacked) >= MAX_UNPACKED:
@@ -276,10 +327,6 @@ class RecordHistory(Collection[Record]):
         else:
             self._pack()
             self._packed.append(records)
-
-    def clear(self) -> None:
-        """Drops all records: the log was truncated."""
-        self._packed, self._unpacked, self._count = [], [], 0
 
     def _pack(self) -> None:
         from batchai_magics.metrics.columns.record_columns import Columns

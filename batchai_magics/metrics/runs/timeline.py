@@ -1,0 +1,309 @@
+"""One timeline: the step of every number, counted over the whole run, whichever stream or file told it.
+
+A counter that starts again with each epoch is continued: (epoch - first epoch) x length + step; the length is
+that of the epochs that have ended. A bar without an epoch has that of the line which ends it. Where no epoch
+explains why a counter starts again, its steps stay: another fit begins there, a segment of its own.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from operator import itemgetter
+
+from batchai_magics.metrics.grammar.metric_names import TRAIN
+from batchai_magics.metrics.measurement import Measurement, Record
+
+
+def in_time_order(parts: Sequence[Sequence[Record]]) -> list[Record]:
+    """The records of several files in the order of their times; without times, file by file."""
+    if sum(map(bool, parts)) < 2:
+        return [record for part in parts for record in part]
+    timed = [pair for part in parts for pair in zip(_times(part), part, strict=True)]
+    return [record for _, record in sorted(timed, key=itemgetter(0))]
+
+
+def _times(records: Iterable[Record]) -> Iterator[float]:
+    """The time up to which each record was written; a record without a time has the previous one's."""
+    latest = 0.0
+    for record in records:
+        latest = max(latest, getattr(record, "wall_time", None) or 0.0)
+        yield latest
+
+
+class Timeline:
+    """Places numbers as they come. Numbers that were placed may move when more is known.
+
+    Once all are known, the places are the same, whether the numbers came at once or in parts: `add` tells
+    whether earlier ones have moved; then all are placed anew.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: defaultdict[int | None, _RankTimeline] = defaultdict(_RankTimeline)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether a number has a step."""
+        return any(rank.has_steps for rank in self._ranks.values())
+
+    def add(self, numbers: Sequence[Measurement]) -> bool:
+        """Learn from more numbers of the run; whether some that were placed before stand elsewhere now."""
+        for number in numbers:
+            self._ranks[number.rank].learn(number)
+        moved = [rank for rank in {number.rank for number in numbers} if self._ranks[rank].has_moved()]
+        return bool(moved)
+
+    def restart(self) -> None:
+        """Place all numbers anew, from the first one on."""
+        for rank in self._ranks.values():
+            rank.restart()
+
+    def step(self, number: Measurement) -> int | None:
+        """The step of the next number, which was added; None before the first step of its rank."""
+        return self._ranks[number.rank].step(number)
+
+    def placed(self, number: Measurement) -> Measurement:
+        """The next number, with its step."""
+        step = self.step(number)
+        return number if step == number.step else number._replace(step=step)
+
+
+def on_timeline(records: Iterable[Record]) -> list[Record]:
+    """The records of a run, which are in the order of writing, with the steps of the timeline."""
+    timeline, every = Timeline(), list(records)
+    timeline.add([record for record in every if isinstance(record, Measurement)])
+    return [timeline.placed(record) if isinstance(record, Measurement) else record for record in every]
+
+
+@dataclass(slots=True)
+class _Counter:
+    """The steps of one metric without epochs, in rounds: where they go back, the next round begins."""
+
+    last: int = -1
+    first: int = 0
+    ends: list[int] = field(default_factory=list)  # the last step of each round
+
+    def add(self, step: int) -> None:
+        """Count a step."""
+        if not self.ends:
+            self.first = step
+            self.ends.append(step)
+        elif step < self.last:
+            self.ends.append(step)
+        self.first, self.last = min(self.first, step), step
+        self.ends[-1] = max(self.ends[-1], step)
+
+
+@dataclass(slots=True)
+class _Scan:
+    """Where the numbers of a rank that were placed have come to."""
+
+    latest: int | None = None
+    rounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # of a metric: its round and last step
+    visit: int = -1  # of an epoch, by lines that have no step
+    epoch: float | None = None
+    ends: dict[int, int] = field(default_factory=dict)  # where lines without a step stand, by visit
+
+
+class _RankTimeline:
+    """The places of one rank's numbers."""
+
+    def __init__(self) -> None:
+        self._epochs: dict[float, tuple[int, int]] = {}  # their least and last steps in training
+        self._open_epoch: float | None = None
+        self._counters: defaultdict[str, _Counter] = defaultdict(_Counter)  # of training, without epochs
+        self._measured: defaultdict[str, _Counter] = defaultdict(_Counter)  # of validation and test
+        self._visits: list[float] = []  # whole epochs of lines without a step, in turn
+        self._seen: dict[str, int] = {}  # the last visit of a metric
+        self._repeated: set[str] = set()  # metrics with several values in one visit
+        self._scan = _Scan()
+        self._is_by_epoch = False  # steps are counted within epochs
+        self._epoch_length = self._round_length = 0
+        self._first = 0.0  # epoch
+        self._returning: frozenset[str] = frozenset()  # metrics of validation whose batches are counted
+        self._round_epochs: tuple[float | None, ...] = ()
+        self._known: tuple[object, ...] = ()
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether a number has a step."""
+        return bool(self._epochs or self._counters or self._measured)
+
+    def learn(self, number: Measurement) -> None:
+        """Take what a number tells about the counters."""
+        step, epoch = number.step, number.epoch
+        if step is None:
+            if epoch is not None and float(epoch).is_integer():
+                self._visit(number.name, epoch)
+        elif number.phase != TRAIN:
+            self._measured[number.name].add(step)
+        elif epoch is None:
+            self._counters[number.name].add(step)
+        else:
+            least, last = self._epochs.get(epoch, (step, step))
+            self._epochs[epoch], self._open_epoch = (min(least, step), max(last, step)), epoch
+
+    def _visit(self, name: str, epoch: float) -> None:
+        if not self._visits or self._visits[-1] != epoch:
+            self._visits.append(epoch)
+        elif self._seen.get(name) == len(self._visits):
+            self._repeated.add(name)
+        self._seen[name] = len(self._visits)
+
+    def has_moved(self) -> bool:
+        """Whether numbers that were placed stand elsewhere, since this was last asked."""
+        before, rounds = self._known, self._round_epochs
+        self._decide()
+        is_other = bool(before) and before != self._known
+        ends = ((self._end_of(visit), placed) for visit, placed in self._scan.ends.items())
+        return (
+            is_other
+            or rounds != self._round_epochs[: len(rounds)]
+            or any(end not in (None, placed) for end, placed in ends)
+        )
+
+    def _decide(self) -> None:
+        """Derive from what was learned where numbers stand."""
+        self._is_by_epoch = self._restarts()
+        self._epoch_length = self._length_of_epochs() if self._is_by_epoch else 0
+        self._round_length = self._length_of_rounds()
+        self._first = min(self._epochs if self._is_by_epoch else self._visits, default=0.0)
+        self._round_epochs = self._epochs_of_rounds()
+        self._returning = frozenset(name for name, each in self._measured.items() if len(each.ends) > 1)
+        lengths = self._epoch_length, self._round_length
+        self._known = (self._is_by_epoch, *lengths, self._first, self._returning, len(self._repeated))
+
+    def _restarts(self) -> bool:
+        """Whether steps are counted within epochs."""
+        spans = [self._epochs[epoch] for epoch in sorted(self._epochs)]
+        return any(
+            later[0] < earlier[1] or (later == earlier and later[0] == later[1])
+            for earlier, later in pairwise(spans)
+        )
+
+    def _length_of_epochs(self) -> int:
+        ended = [span for epoch, span in self._epochs.items() if epoch != self._open_epoch]
+        return _length(min(least for least, _ in self._epochs.values()), [last for _, last in ended])
+
+    def _length_of_rounds(self) -> int:
+        """The length of the rounds that have ended, of the counters that begin again."""
+        again = [counter for counter in self._counters.values() if len(counter.ends) > 1]
+        return max((_length(counter.first, counter.ends[:-1]) for counter in again), default=0)
+
+    def _epochs_of_rounds(self) -> tuple[float | None, ...]:
+        """The epoch of each round of the counters: that of the line which ends it; None if it is unknown."""
+        count = max((len(counter.ends) for counter in self._counters.values()), default=0)
+        visits = self._visits[:count]
+        if count < 2 or len(visits) < count - 1:  # lines end only some of them
+            return (None,) * count
+        return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
+
+    def restart(self) -> None:
+        """Place all numbers anew."""
+        self._scan = _Scan()
+
+    def step(self, number: Measurement) -> int | None:
+        """The step of the next number."""
+        step = number.step
+        if step is None:
+            return self._step_of_line(number)
+        if number.phase != TRAIN and (self._epochs or self._counters):
+            return self._step_of_measure(number, step)
+        if number.epoch is None:
+            place = self._step_in_round(number.name, step)
+        else:
+            place = self._step_in_epoch(number.epoch, step)
+        self._scan.latest = place
+        return place
+
+    def _step_in_epoch(self, epoch: float | None, step: int) -> int:
+        return step + self._begin_of(epoch) if self._is_by_epoch and epoch is not None else step
+
+    def _begin_of(self, epoch: float) -> int:
+        """The steps before an epoch."""
+        if float(epoch).is_integer() and float(self._first).is_integer():
+            return int(epoch - self._first) * self._epoch_length
+        return sum(known < epoch for known in self._epochs) * self._epoch_length
+
+    def _step_in_round(self, name: str, step: int) -> int:
+        number, last = self._scan.rounds.get(name, (0, -1))
+        number += step < last
+        self._scan.rounds[name] = number, step
+        return step + self._begin_of_round(number) if number else step
+
+    def _begin_of_round(self, number: int) -> int:
+        epoch = self._round_epochs[number] if number < len(self._round_epochs) else None
+        return 0 if epoch is None else int(epoch - self._first) * self._round_length
+
+    def _step_of_measure(self, number: Measurement, step: int) -> int | None:
+        """The step of a validation: where training was, if its batches are counted."""
+        latest = self._scan.latest
+        if number.epoch is None:
+            return latest if number.name in self._returning and latest is not None else step
+        return max(self._step_in_epoch(number.epoch, step), latest or 0)
+
+    def _step_of_line(self, number: Measurement) -> int | None:
+        """The step of a number without one: the last of its epoch, if the line ends it; else the latest."""
+        scan, epoch = self._scan, number.epoch
+        if epoch is None or not float(epoch).is_integer():
+            return scan.latest
+        if epoch != scan.epoch:
+            scan.epoch, scan.visit = epoch, scan.visit + 1
+        if number.name in self._repeated:
+            return scan.latest
+        end = self._end_of(scan.visit)
+        place = scan.latest if end is None else end
+        if place is not None:
+            scan.ends = {scan.visit - 1: scan.ends.get(scan.visit - 1, place), scan.visit: place}
+        return place
+
+    def _end_of(self, visit: int) -> int | None:
+        """The last step of the epoch that lines without a step visit."""
+        epoch = self._visits[visit]
+        if self._is_by_epoch:
+            return self._begin_of(epoch) + self._epochs[epoch][1] if epoch in self._epochs else None
+        if visit >= len(self._round_epochs) or self._round_epochs[visit] is None:
+            return None
+        again = [counter.ends for counter in self._counters.values() if len(counter.ends) > max(1, visit)]
+        return max((self._begin_of_round(visit) + ends[visit] for ends in again), default=None)
+
+
+def _length(first: int, ends: Sequence[int]) -> int:
+    """The number of steps of an epoch, given its first step and the last ones of those that ended."""
+    return max(ends, default=0) + (1 if first == 0 else 0)
+
+
+@dataclass(slots=True)
+class _EpochPosition:
+    """The last epoch of a rank, its number, and the metrics that have a value there."""
+
+    epoch: float | None = None
+    number: int = 0
+    names: set[str] = field(default_factory=set)
+    firsts: dict[float, int] = field(default_factory=dict)  # the first number of each epoch
+    most: int = 0
+
+
+class EpochCounter:
+    """Numbers the points of a log that tells epochs but no steps, alike for all metrics.
+
+    The metrics of one epoch share a number; a metric with several values in an epoch gets several numbers.
+    Where epochs go back, as with another fit, so do the numbers.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: dict[int | None, _EpochPosition] = {}
+
+    def number(self, rank: int | None, epoch: float, name: str) -> int:
+        """The number of the next value of a metric, from 1 on."""
+        last = self._ranks.setdefault(rank, _EpochPosition())
+        if epoch != last.epoch:
+            last.number = last.firsts.setdefault(epoch, last.most + 1)
+            last.epoch, last.names = epoch, set()
+        elif name in last.names:
+            last.number, last.names = last.number + 1, set()
+        last.names.add(name)
+        last.most = max(last.most, last.number)
+        return last.number

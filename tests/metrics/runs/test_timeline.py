@@ -1,0 +1,92 @@
+"""The steps of numbers over a whole run."""
+
+from __future__ import annotations
+
+from batchai_magics.metrics.measurement import Measurement
+from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, on_timeline
+
+
+def number(step=None, epoch=None, *, name="loss", phase="train", rank=None):
+    return Measurement(name, 0.5, step=step, epoch=epoch, phase=phase, rank=rank)
+
+
+def steps(*numbers):
+    return [record.step for record in on_timeline(numbers)]
+
+
+def test_steps_over_the_whole_run_stay():
+    assert steps(number(90, 1), number(100, 1), number(100, 2), number(110, 2)) == [90, 100, 100, 110]
+
+
+def test_epochs_follow_each_other_by_the_length_of_those_that_ended():
+    assert steps(*(number(step, epoch) for epoch in (3, 4, 5) for step in (4, 8))) == [4, 8, 12, 16, 20, 24]
+
+
+def test_a_counter_from_0_has_a_step_more_than_its_last_number():
+    assert steps(*(number(step, epoch) for epoch in (0, 1) for step in (0, 1, 2))) == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_epoch_that_is_printed_at_its_end_alone_is_continued():
+    assert steps(*(number(38, epoch) for epoch in (1, 2, 3))) == [38, 76, 114]
+
+
+def test_a_missing_epoch_has_its_place():
+    assert steps(*(number(step, epoch) for epoch in (1, 2, 4) for step in (1, 2)))[-2:] == [7, 8]
+
+
+def test_epochs_that_begin_again_are_another_fit_at_the_same_places():
+    fit = [number(step, epoch) for epoch in (1, 2) for step in (1, 2)]
+    assert steps(*fit, *fit) == [1, 2, 3, 4] * 2
+
+
+def test_steps_that_go_back_without_epochs_stay():
+    assert steps(*(number(step) for _ in range(2) for step in (1, 2))) == [1, 2, 1, 2]
+
+
+def test_a_line_without_a_step_stands_at_the_end_of_its_epoch():
+    bars = [[number(step) for step in (1, 2)] for _ in range(3)]
+    ends = [number(epoch=epoch, name="acc") for epoch in (1, 2, 3)]
+    in_turn = [record for bar, end in zip(bars, ends, strict=True) for record in (*bar, end)]
+    late = [*bars[0], bars[1][0], ends[0], bars[1][1], *bars[2], ends[1], ends[2]]
+    assert steps(*in_turn) == [1, 2, 2, 3, 4, 4, 5, 6, 6]
+    assert steps(*late) == [1, 2, 3, 2, 4, 5, 6, 4, 6]
+
+
+def test_several_lines_of_an_epoch_stand_where_they_were_printed():
+    run = [number(1, 1), number(epoch=1, name="acc"), number(2, 1), number(epoch=1, name="acc"), number(1, 2)]
+    assert steps(*run) == [1, 1, 2, 2, 3]
+
+
+def test_batches_of_a_validation_stand_where_training_was():
+    validation = [number(step, name="val_loss", phase="val") for step in (0, 1)]
+    assert steps(number(50), *validation, number(100), *validation) == [50, 50, 50, 100, 100, 100]
+
+
+def test_ranks_are_counted_apart():
+    run = [number(step, epoch, rank=rank) for epoch in (1, 2) for rank in (0, 1) for step in (1, 2 + rank)]
+    assert steps(*run) == [1, 2, 1, 3, 3, 4, 4, 6]
+
+
+def test_placing_again_changes_nothing():
+    run = [number(step, epoch) for _ in range(2) for epoch in (1, 2) for step in (1, 2)]
+    run.append(number(epoch=2, name="acc"))
+    assert on_timeline(on_timeline(run)) == on_timeline(run)
+
+
+def test_a_timeline_tells_when_numbers_have_moved():
+    timeline = Timeline()
+    parts = [[number(1)], [number(2)], [number(epoch=1, name="acc")], [number(1)], [number(2)], [number(3)]]
+    moved = []
+    for part in parts:
+        moved.append(timeline.add(part))
+        for record in part:
+            timeline.step(record)
+    assert not any(moved[:2])
+    assert any(moved)
+    timeline.restart()
+    assert [timeline.step(record) for (record,) in parts] == [1, 2, 2, 3, 4, 5]
+
+
+def test_epochs_without_steps_are_numbered_and_begin_again_with_another_fit():
+    counter = EpochCounter()
+    assert [counter.number(None, epoch, "loss") for epoch in (1, 2, 2, 3, 1, 2, 4)] == [1, 2, 3, 4, 1, 2, 5]

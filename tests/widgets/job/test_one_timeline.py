@@ -1,0 +1,207 @@
+"""A run has one timeline: every view, figure, summary, table and export of it shows the same points."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from batchai_magics.backends.base import Chunk, FileRef, WriteTime
+from batchai_magics.backends.service.log_records import MetricPoints
+from batchai_magics.follow import MetricsAdded
+from batchai_magics.follow.metric_streams import MetricStreams
+from batchai_magics.metrics.charts.run_chart import plot
+from batchai_magics.metrics.runs.run_metrics import run_metrics
+from batchai_magics.metrics.runs.summary_builder import summarize
+from batchai_magics.metrics.runs.tidy_table import tidy
+from batchai_magics.metrics.runs.timeline import in_time_order
+from batchai_magics.widgets.job.job_feed import JobFeed
+from tests.widgets.scripted_job import JOB
+
+OUT, ERR = "stdout.txt", "stderr.txt"
+LENGTH = 5
+
+
+@dataclass(frozen=True)
+class Print:
+    """A text that a script prints at a time."""
+
+    file: str
+    time: float
+    text: str
+
+
+def bar(epoch_at, values):
+    """A bar on stderr that shows the loss from step 1 on."""
+    return [
+        Print(
+            ERR,
+            epoch_at + 0.1 * step,
+            f"\r{20 * step:3}%|##  | {step}/{LENGTH} [00:01<00:01, 9.0it/s, loss={v}]",
+        )
+        for step, v in enumerate(values, 1)
+    ]
+
+
+def losses(first):
+    return [round(first - 0.01 * step, 2) for step in range(1, LENGTH + 1)]
+
+
+def epochs_with_bars(*fits, heading=""):
+    """Epochs with a bar each on stderr, and a line at their end on stdout."""
+    prints, at = [], 1_700_000_000.0
+    for number, count in enumerate(fits):
+        if heading:
+            prints.append(Print(OUT, at, f"{heading} {number + 1}\n"))
+        for epoch in range(1, count + 1):
+            prints += bar(at, losses(10 * number + 9 - epoch))
+            prints.append(Print(OUT, at + 0.6, f"Epoch {epoch}: val_acc={number + epoch / 10}\n"))
+            at += 1
+        prints.append(Print(ERR, at - 0.3, "\n"))
+    return prints
+
+
+def epochs_alone(*fits):
+    return [
+        Print(OUT, 1_700_000_000.0 + 10 * number + epoch, f"Epoch {epoch}: loss={value}\n")
+        for number, values in enumerate(fits)
+        for epoch, value in enumerate(values, 1)
+    ]
+
+
+def resumed():
+    lines = [Print(OUT, 1_700_000_000.0 + step, f"step {step}: loss=0.{9 - step}\n") for step in (1, 2, 3)]
+    begin = Print(OUT, 1_700_000_010.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
+    again = [Print(OUT, 1_700_000_010.0 + step, f"step {step}: loss=0.{8 - step}1\n") for step in (3, 4)]
+    return [*lines, begin, *again]
+
+
+class Logs:
+    """The two logs of a job, of which parts are read."""
+
+    def __init__(self):
+        self.streams, self._ends = MetricStreams({}), {OUT: 0, ERR: 0}
+
+    def read(self, file, prints):
+        start, data, times = self._ends[file], b"", []
+        for each in prints:
+            times.append(WriteTime(start + len(data), each.time))
+            data += each.text.encode()
+        self._ends[file] = start + len(data)
+        return self.streams.records(file, Chunk(data, start, start + len(data), False, (), tuple(times)))
+
+
+def fed(parts):
+    """A feed that has taken these parts of the logs, one a poll."""
+    logs, feed = Logs(), JobFeed()
+    for file, prints in parts:
+        feed.take(MetricsAdded(JOB, logs.read(file, prints), FileRef(JOB, file)))
+        feed.poll_ended()
+    feed.take(MetricsAdded(JOB, logs.streams.finish()))
+    feed.end()
+    return feed
+
+
+def by_file(prints):
+    return [(file, [each for each in prints if each.file == file]) for file in (OUT, ERR)]
+
+
+def lines_of(feed):
+    """The points of each line on the page; the last value at a step holds."""
+    found = {}
+    for name, values in feed.points.others.items():
+        steps, _, column, *_ = values.columns(0, len(values))
+        pairs = zip(np.frombuffer(steps, np.float64), np.frombuffer(column, np.float32), strict=True)
+        found[name] = {float(step): round(float(value), 4) for step, value in pairs}
+    return {name: dict(sorted(points.items())) for name, points in found.items()}
+
+
+def records_of(prints):
+    """The records of the ended job, as `job.records()` reads them."""
+    logs = Logs()
+    parts = [logs.read(file, of) for file, of in by_file(prints)]
+    return in_time_order([*parts, logs.streams.finish()])
+
+
+def named(name, segments):
+    return {name if i == 1 else f"{name} ({i})": each for i, each in enumerate(segments, 1)}
+
+
+def expected_lines(records, axis):
+    lines = {}
+    for metric in run_metrics(records).values():
+        lines |= named(metric.name, metric.segments(axis))
+    return lines
+
+
+SCRIPTS = {
+    "bars on stderr, epochs on stdout": epochs_with_bars(6),
+    "refit of epochs": epochs_alone([0.95, 0.73, 0.6], [0.51, 0.34]),
+    "folds with bars": epochs_with_bars(3, 3, heading="Fold"),
+    "resumed": resumed(),
+}
+
+
+@pytest.fixture(params=SCRIPTS)
+def prints(request):
+    return SCRIPTS[request.param]
+
+
+def test_live_and_reopened_views_and_all_that_reads_the_run_show_the_same_points(prints):
+    live = fed([(each.file, [each]) for each in prints])
+    reopened = fed(by_file(prints))
+    records = records_of(prints)
+    assert lines_of(live) == lines_of(reopened) == expected_lines(records, "step")
+    assert list(live.records) == list(reopened.records) == records
+
+
+@given(st.lists(st.tuples(st.sampled_from([OUT, ERR]), st.integers(1, 7)), max_size=12))
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_however_the_logs_are_read_the_points_are_the_same(prints, reads):
+    """Each poll reads some of one log; the last ones read the rest."""
+    waiting = dict(by_file(prints))
+    parts = []
+    for file, count in [*reads, (OUT, len(prints)), (ERR, len(prints))]:
+        if waiting[file]:
+            parts.append((file, waiting[file][:count]))
+            waiting[file] = waiting[file][count:]
+    assert lines_of(fed(parts)) == expected_lines(records_of(prints), "step")
+
+
+def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
+    records = records_of(prints)
+    metrics = run_metrics(records)
+    for name, metric in metrics.items():
+        drawn = [dict(line.get_xydata().tolist()) for line in plot(records, metrics=name).lines]
+        assert [line for line in drawn if line][: len(metric.segments())] == metric.segments()
+        last = list(metric.segments()[-1].items())[-1]
+        assert summarize(records).metric(name).last == metric.summary.last == last[1]
+        assert metric.summary.last_step == last[0]
+        points = [point for point in MetricPoints(0.0).of(records) if point.name == name]
+        assert [p.step for p in points] == sorted(p.step for p in points)
+
+
+def test_a_counter_that_starts_again_with_each_epoch_is_continued():
+    records = records_of(SCRIPTS["bars on stderr, epochs on stdout"])
+    (loss,), (accuracy,) = (run_metrics(records)[name].segments() for name in ("loss", "val_acc"))
+    assert list(loss) == list(range(1, 6 * LENGTH + 1))
+    assert list(accuracy) == [LENGTH * epoch for epoch in range(1, 7)]
+    table = tidy(records)
+    assert table[table["metric"] == "loss"]["step"].tolist() == list(loss)
+    exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
+    assert exported == list(loss)
+
+
+def test_folds_are_segments_and_their_exported_steps_go_on():
+    records = records_of(SCRIPTS["folds with bars"])
+    first, second = run_metrics(records)["loss"].segments()
+    assert list(first) == list(second) == list(range(1, 3 * LENGTH + 1))
+    exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
+    assert exported == list(range(1, 6 * LENGTH + 1))
+
+
+def test_after_a_resume_the_later_value_holds():
+    assert run_metrics(records_of(resumed()))["loss"].segments() == [{1: 0.8, 2: 0.7, 3: 0.51, 4: 0.41}]
