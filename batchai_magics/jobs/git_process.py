@@ -103,6 +103,13 @@ class GitProcess:
             said = self._errors.read(_BLOCK).decode("utf-8", "replace").strip().partition("\n")[0]
             return GitOutput(problem=f"git failed: {said.removeprefix('fatal: ')[:_MAX_PROBLEM]}")
 
+    def close(self) -> None:
+        """Ends it, if its output was not wanted after all."""
+        self._errors.close()
+        if self._child:
+            with self._child as child:
+                child.kill()
+
 
 def _read(stream: IO[bytes], most: int, blocks: list[bytes]) -> None:
     """Reads to the end, or past `most` bytes; a thread does so where pipes have no timeout (Windows)."""

@@ -11,8 +11,9 @@ import platform
 import re
 import time
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
@@ -42,6 +43,9 @@ from batchai_magics.records.submission import (
 )
 from batchai_magics.untrusted_files import read_text
 from batchai_magics.version import __version__
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 TIMEOUT_S = 2.0  # for both processes, from their start; a submission never waits longer
 MAX_OUTPUT = 4 * MAX_DIFF  # bytes
@@ -74,6 +78,11 @@ class GitCheckout:
         self._processes = [
             GitProcess(self._root, words, options=options or ()) for words in commands if self._root
         ]
+
+    def close(self) -> None:
+        """Ends the processes, if the state was not wanted after all."""
+        for process in self._processes:
+            process.close()
 
     def state(self) -> GitState | None:
         """The state as of the start; None outside a repository. Blocks until `git` is done or times out."""
@@ -137,12 +146,26 @@ _SENTINEL = "\0secret\0"
 
 
 class SubmissionRecorder:
-    """Collects the records of one submission; `git` runs from the start, beside whatever else is done."""
+    """Collects the records of one submission; `git` runs from the start, beside whatever else is done.
+
+    As a context manager, it ends what still runs where the submission is refused.
+    """
 
     def __init__(self, request: CellRequest, settings: Settings) -> None:
         self._is_on = request.has_provenance and settings.provenance == "full"
         folder = request.source.folder if request.source else Path.cwd()
         self._checkout = GitCheckout(folder) if self._is_on else None
+
+    @cached_property
+    def _git(self) -> GitState | None:
+        return self._checkout.state() if self._checkout else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._checkout:
+            self._checkout.close()
 
     def files(self, request: CellRequest) -> dict[str, str]:
         """The record files of the job: name → text. Waits for `git`, up to its timeout."""
@@ -156,7 +179,7 @@ class SubmissionRecorder:
         values = {name: value for name, value in known.items() if not is_secret_name(name)}
         named = {**parameters.of_arguments(arguments), **parameters.of_variables(values)}
         found = without_secrets(parameters.bounded(named), mask)
-        submission = self._submission(request, source, mask, self._checkout.state())
+        submission = self._submission(request, source, mask, self._git)
         submission = submission._replace(arguments=arguments)
         return {
             SUBMISSION: submission.to_text(),

@@ -70,6 +70,15 @@ def test_code_arguments_variables_and_environment_are_recorded(tmp_path):
     assert labels == Labels(("wide", "new"), parameters={"epochs": 3, "lr": 0.5})
 
 
+@pytest.mark.slow
+def test_each_trial_of_a_sweep_has_the_state_of_git(checkout):
+    trials = [request(checkout, f"train --env A={number}") for number in (1, 2)]
+    with SubmissionRecorder(trials[0], SETTINGS) as recorder:
+        records = [Submission.from_text(recorder.files(trial)[SUBMISSION]) for trial in trials]
+    assert records[0].git == records[1].git
+    assert records[0].git.branch == "main"
+
+
 def test_uploads_are_what_the_user_sent_along(tmp_path):
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "train.py").write_text("print(1)\n")

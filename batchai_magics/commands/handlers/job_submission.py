@@ -113,9 +113,9 @@ def to_cell_request(submission: Submission) -> CellRequest:
 def submit(context: Context, submission: Submission) -> Job:
     """Creates the job."""
     request = checked(context.backend, to_cell_request(submission), context.settings)
-    recorder = SubmissionRecorder(request, context.settings)
-    experiment_commands.ensure(context, submission.id.parent)
-    records = submission.records or recorder.files(request)
+    with SubmissionRecorder(request, context.settings) as recorder:
+        experiment_commands.ensure(context, submission.id.parent)
+        records = submission.records or recorder.files(request)
     records = {**records, **watch_records(replace(request, records=records), request.name)}
     context.backend.create(submission.id, submission.spec, records=records)
     return Job(context.backend, submission.id)

@@ -55,13 +55,13 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
         optuna_module()
     first = request.template or request.first
     check_sweep(backend, request, settings)
-    recorder = SubmissionRecorder(first, settings)
+    with SubmissionRecorder(first, settings) as recorder:
 
-    def complete(job: CellRequest) -> CellRequest:
-        return replace(with_watch_settings(job, settings, backend), records=recorder.files(job))
+        def complete(job: CellRequest) -> CellRequest:
+            return replace(with_watch_settings(job, settings, backend), records=recorder.files(job))
 
-    template = request.template and complete(request.template)
-    request = replace(request, template=template, cells=[complete(cell) for cell in request.cells])
+        template = request.template and complete(request.template)
+        request = replace(request, template=template, cells=[complete(cell) for cell in request.cells])
     host = backend.host_note(first.spec) if first.spec.container_settings else ""
     backend.ensure(job_needs(backend, first, settings))
     experiment = workspace_id(settings, first.workspace).child(Kind.EXPERIMENT, first.experiment)
