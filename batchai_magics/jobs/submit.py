@@ -97,11 +97,11 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     _check_arguments(request, settings)
     request = checked(backend, request, settings)
     host = backend.host_note(request.spec) if request.spec.container_settings else ""
-    recorder = SubmissionRecorder(request, settings)
-    needs = job_needs(backend, request, settings)
-    runs = backend.ensure(needs)
-    grown = _grow_cluster(backend, request) if request.is_growing else ""
-    request = replace(request, records=recorder.files(request))
+    with SubmissionRecorder(request, settings) as recorder:
+        needs = job_needs(backend, request, settings)
+        runs = backend.ensure(needs)
+        grown = _grow_cluster(backend, request) if request.is_growing else ""
+        request = replace(request, records=recorder.files(request))
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, needs.job.parent, runs)
     file = request.source.file if request.source else ""
@@ -127,7 +127,8 @@ def job_needs(backend: Backend, request: CellRequest, settings: Settings) -> Job
         backend, settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id)
     )
     share = settings.share if request.uploads else ""
-    return JobNeeds(experiment.child(Kind.JOB, request.name), wanted, share, request.uploads)
+    job = experiment.child(Kind.JOB, request.name)
+    return JobNeeds(job, wanted, share, request.uploads, request.spec)
 
 
 def _check_arguments(request: object, settings: object) -> None:

@@ -6,12 +6,15 @@ import pytest
 
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.launch import planning
+from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
 
 DOUBLING = [
     {"name": f"A{number}", "value": f"$A{number - 1}$A{number - 1}" if number else "xx"}
     for number in range(60)
 ]
+
+DOUBLED = " ".join(f"--env {each['name']}={each['value']}" for each in DOUBLING)
 
 
 @pytest.mark.slow
@@ -28,3 +31,23 @@ def test_a_job_that_is_too_large_is_refused_by_name_and_not_planned(
             place.start(**fields)
         with pytest.raises(NotFoundError):
             place.backend.show(place.job())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["--processes 2000000", DOUBLED])
+def test_nothing_is_written_for_a_job_that_is_too_large(place: Place, line: str) -> None:
+    before = stored_files(place)
+    with pytest.raises(BatchAIError, match=r"max_processes|max_environment_kib"):
+        place.submit(f"big {line} --experiment unmade")
+    assert stored_files(place) == before
+    assert "unmade" not in place.backend.names(place.workspace, Kind.EXPERIMENT)
+
+
+def stored_files(place: Place, folder: str = "") -> list[str]:
+    """The files on the share of the place; none without one."""
+    storage = place.backend.storage
+    if storage is None or place.share not in storage.shares():
+        return []
+    entries = storage.list(place.share, folder)
+    inside = [path for entry in entries if entry.is_directory for path in stored_files(place, entry.path)]
+    return [*(entry.path for entry in entries if entry.is_file), *inside]

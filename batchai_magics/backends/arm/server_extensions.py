@@ -147,6 +147,8 @@ class ServerExtensions(PublishedApi):
     def _ensure_body(self, needs: JobNeeds) -> dict[str, Any]:
         specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
         body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
+        if needs.spec:
+            body["spec"] = request_body(needs.spec)
         if needs.files and not self.storage:
             body["files"] = extension_bodies.small_files_to_json(needs.files)
         return body

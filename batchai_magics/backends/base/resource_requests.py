@@ -79,9 +79,11 @@ class JobNeeds:
         resources: Ids and specs in the order of creation; an existing resource is left as it is.
         share: The share that the cluster mounts at the path of the job's scripts; empty without files.
         files: Path on the share → content.
+        spec: The job, if it is to be checked before anything is created.
     """
 
     job: ResourceId
     resources: Sequence[tuple[ResourceId, Spec]] = ()
     share: str = ""
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
+    spec: JobSpec | None = None

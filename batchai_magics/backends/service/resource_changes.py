@@ -196,8 +196,8 @@ def _planned(
     maximum = cluster_of(cluster).scale.maximum
     if maximum and spec.node_count > maximum:
         raise api_errors.too_many_nodes(spec.node_count, cluster.resource_id, maximum)
+    check_bounds(context, spec, cluster)
     cluster_spec = resource_views.cluster_spec(cluster.spec)
-    context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster_spec.vm_size).gpus)
     more = {
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
@@ -214,6 +214,14 @@ def _planned(
     record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
     folder = _run_folder(context, record, spec, cluster, engine)
     return PlannedJob(record, cluster, replace(folder, notes=tuple(notes), records=records))
+
+
+def check_bounds(context: Context, spec: JobSpec, cluster: Record | None = None) -> None:
+    """Raises SpecError for a job that is too large; without its cluster, its nodes may have no GPUs."""
+    cluster = cluster or context.repository.find(ResourceId.parse(spec.cluster.id))
+    size = resource_views.cluster_spec(cluster.spec).vm_size if cluster else ""
+    gpus = spec.batchai_gpus or (lookup(size).gpus if size else 0)
+    context.bounds.check(spec, gpus_per_node=gpus)
 
 
 def _create_planned(context: Context, planned: Sequence[PlannedJob]) -> list[Record]:

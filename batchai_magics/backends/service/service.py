@@ -50,6 +50,13 @@ class Service(LazyFacets):
 
         return resource_changes.note_before_submission(self.context, job)
 
+    def check(self, job: JobSpec) -> None:
+        """Checks a job against the capabilities and the bounds."""
+        from batchai_magics.backends.service import resource_changes  # loads the models
+
+        super().check(job)
+        resource_changes.check_bounds(self.context, job)
+
     def check_environment(self, job: JobSpec) -> None:
         """Raises CapabilityError if nodes cannot make the environment of a job; for engines to override."""
 

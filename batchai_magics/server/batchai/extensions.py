@@ -226,6 +226,8 @@ _MODELS: Mapping[Kind, type[WorkspaceSpec | ExperimentSpec | ClusterSpec]] = {
 def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates missing `resources` (each an `id` and a `body`) and a `share`; returns the runs of a `job`.
 
+    The `spec` of the job is checked before that.
+
     `files`, of a client whose users have no shares here, have the scripts of the job as base64 text by path.
     """
     context.check_subscription(call)
@@ -236,6 +238,8 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     share = string_field(body, "share") if body.get("share") or files else ""
     if share:
         check_share_name(share.rpartition("/")[2])
+    if body.get("spec"):
+        context.backend.check(JobSpec.from_wire(body["spec"]))
     for id, spec in missing(context.backend, needs):
         with ignoring_existing(context.backend, id):
             resource_handlers.create_owned(context, call.user.name, id, spec, is_new=True)
