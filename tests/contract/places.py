@@ -48,6 +48,7 @@ NOT_SLURMS = frozenset(
 # it begins a run again only when its credentials have expired
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
+NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
 # The service owns workspaces, accounts, nodes, images, quotas, queue and storage; experiments are names.
 _AZURES = {"workspaces", "accounts", "ownership", "own_nodes", "node_images", "own_quota", "storage"}
 _AZURES |= {"experiments", "empty_clusters", "node_commands", "setup_logs", "requeue", "node_deallocation"}
@@ -60,7 +61,7 @@ _AZURES |= {"file_system", "workdir"}
 _AZURES |= {"shared_job_folder", "own_environment", "remote_start", "container_engine"}
 # Prices are Azure's, and a job waits for a cluster to get nodes. A status may be some seconds old, and of two
 # changes of labels the last one wins. Processes may be told to stop twice: by the service and by our program.
-_AZURES |= {"own_prices", "checked_nodes", "mpi_check", "one_signal", "own_termination"}
+_AZURES |= {"own_prices", "checked_nodes", "mpi_check", "one_signal", "own_termination", "state_at_time_limit"}
 _AZURES |= {"current_status", "atomic_labels", "logged_parameters"}
 NOT_AZURES = (NOT_SLURMS - {"auto_scale"}) | _AZURES
 DOCS = Path(__file__).parents[2] / "docs"

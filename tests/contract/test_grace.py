@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
 from tests.world import until
@@ -65,6 +66,14 @@ def test_a_job_at_its_time_limit_has_time_to_save(place: Place, tmp_path: Path) 
     (tmp_path / "go").touch()
     assert place.wait(job.id).has_failed
     assert "saved" in lines_of(job)
+
+
+@pytest.mark.needs("state_at_time_limit")
+def test_a_job_at_its_time_limit_says_that_it_saves(place: Place, tmp_path: Path) -> None:
+    job = place.submit("j --grace 10m --max-time 2s", SAVER.format(path=str(tmp_path / "go")))
+    until(lambda: saving_text(job.show()) == "saving, up to 10 min")
+    (tmp_path / "go").touch()
+    assert place.wait(job.id).has_failed
 
 
 def test_a_job_that_does_not_end_is_killed_when_its_grace_is_over(place: Place) -> None:

@@ -107,7 +107,9 @@ def state_of(files: RunFiles) -> RunState:
 
 def requeued(state: RunState, line: JobLine, *, is_later: bool) -> RunState:
     """The state, changed to queued if Slurm reported so after the run's start; the program could not."""
-    if not is_later or line.state not in WAITING_STATES or state.state is not ExecutionState.RUNNING:
+    start = state.attempt_start
+    is_up = state.state is ExecutionState.RUNNING or bool(start and start.ending)
+    if not is_later or line.state not in WAITING_STATES or not is_up:
         return state
     return replace(state, state=ExecutionState.QUEUED, is_between_attempts=True)
 
@@ -121,6 +123,8 @@ def _open_state(
         return ExecutionState.TERMINATING, stop.time
     if attempt_end:
         return ExecutionState.QUEUED, attempt_end.time
+    if start and start.ending:
+        return ExecutionState.TERMINATING, start.ending
     if start:
         return (ExecutionState.QUEUED, stop.time) if stop else (ExecutionState.RUNNING, start.time)
     return ExecutionState.QUEUED, submission.time if submission else 0.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -88,7 +89,8 @@ class ArrayTask(NamedTuple):
 class AttemptStart(NamedTuple):
     """An attempt runs on these nodes; `restarts` counts how often Slurm has requeued it.
 
-    `unwatched` is why its conditions are no longer watched, in a sentence without its period.
+    `unwatched` is why its conditions are no longer watched, in a sentence without its period. `ending` is
+    when its processes were told to end, and began to save; 0 before.
     """
 
     slurm_job: str
@@ -96,6 +98,7 @@ class AttemptStart(NamedTuple):
     time: float
     restarts: int = 0
     unwatched: str = ""
+    ending: float = 0.0
 
 
 class AttemptEnd(NamedTuple):
@@ -210,10 +213,16 @@ class RunFiles:
 
     def note_unwatched(self, attempt: int, reason: str) -> None:
         """Records that the latest start of an attempt is no longer watched."""
-        start = self.attempt_start(attempt)
-        if start:
-            replaced = start._replace(unwatched=reason)
-            private_files.write(self._file("begun", attempt), json.dumps(replaced._asdict()))
+        self._change_start(attempt, unwatched=reason)
+
+    def note_ending(self, attempt: int) -> None:
+        """Records that the processes of an attempt were told to end."""
+        self._change_start(attempt, ending=time.time())
+
+    def _change_start(self, attempt: int, **fields: object) -> None:
+        if start := self.attempt_start(attempt):
+            changed = {**start._asdict(), **fields}
+            private_files.write(self._file("begun", attempt), json.dumps(changed))
 
     def note_attempt_end(self, attempt: int, restarts: int, end: AttemptEnd) -> None:
         """Records that an attempt ended although the run has not."""

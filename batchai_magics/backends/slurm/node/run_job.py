@@ -276,6 +276,9 @@ class JobRun:
 
     def _end(self, launcher: RankLauncher, interrupted: Outcome | None, *, patience_s: float) -> None:
         """Ends the processes of a plan; those of an interrupted attempt have time to save."""
+        if interrupted and not interrupted.is_requeued and not self._attempt.is_superseded:
+            with contextlib.suppress(OSError):  # the end of the run says it too
+                self._files.note_ending(self._attempt.submission)
         grace_s = self._plan.limits.grace_s if interrupted else LEFTOVER_S
         launcher.end(patience_s=patience_s, grace_s=grace_s, is_hurried=self._files.kill_request.exists)
 
