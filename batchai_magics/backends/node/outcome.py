@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -191,16 +192,19 @@ def stopped(reason: str, again: str = "") -> Outcome:
 
 def time_limit_reached(limits: Limits) -> Outcome:
     """The outcome of a job that reached its maxWallClockTime."""
-    return failed_with("JobMaxWallClockTimeReached", f"The job ran longer than {_duration(limits.wall_s)}")
+    words = " ".join(f"{count} {unit}" for count, unit in _parts(limits.wall_s))
+    more = "".join(f"{count}{unit[0]}" for count, unit in _parts(2 * max(1, math.ceil(limits.wall_s))))
+    text = f"The job reached its time limit of {words}; to give it more: --max-time {more}"
+    return failed_with("JobMaxWallClockTimeReached", text)
 
 
-def _duration(seconds: float) -> str:
-    """A duration in human-readable form: `5s`, `2h 30m`, `7d`."""
+def _parts(seconds: float) -> list[tuple[str, str]]:
+    """The parts of a duration: `2 h`, `30 min`."""
     parts = []
-    for unit, size in (("d", 86_400), ("h", 3600), ("m", 60)):
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         count, seconds = divmod(seconds, size)
-        parts += [f"{count:.0f}{unit}"] * bool(count)
-    return " ".join([*parts, *[f"{seconds:g}s"] * bool(seconds or not parts)])
+        parts += [(f"{count:.0f}", unit)] * bool(count)
+    return [*parts, *[(f"{seconds:g}", "s")] * bool(seconds or not parts)]
 
 
 def failed_with(code: str, message: str, **details: object) -> Outcome:

@@ -17,6 +17,7 @@ from batchai_magics.backends.node.outcome import (
     unwritable,
 )
 from batchai_magics.backends.node.ranks.pmi import Abort
+from batchai_magics.cell.cell_option_values import short_duration
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit, Role
 
@@ -182,9 +183,18 @@ def test_a_stopped_job_still_tells_what_became_of_each_rank() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
-    [(5.0, "5s"), (0.5, "0.5s"), (0.0, "0s"), (60.0, "1m"), (9030.0, "2h 30m 30s"), (604_800.0, "7d")],
+    ("seconds", "said", "more"),
+    [
+        (5.0, "5 s", "10s"),
+        (0.5, "0.5 s", "2s"),
+        (60.0, "1 min", "2m"),
+        (9030.0, "2 h 30 min 30 s", "5h1m"),
+        (604_800.0, "7 d", "14d"),
+    ],
 )
-def test_a_job_that_took_too_long_is_told_so_in_words(seconds: float, said: str) -> None:
-    end = time_limit_reached(Limits(wall_s=seconds))
-    assert end.errors[0]["message"] == f"The job ran longer than {said}"
+def test_a_job_that_took_too_long_is_told_its_limit_and_how_to_raise_it(
+    seconds: float, said: str, more: str
+) -> None:
+    message = time_limit_reached(Limits(wall_s=seconds)).errors[0]["message"]
+    assert message == f"The job reached its time limit of {said}; to give it more: --max-time {more}"
+    assert short_duration("--max-time", more)
