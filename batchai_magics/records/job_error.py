@@ -96,12 +96,25 @@ class SourcePaths(NamedTuple):
 
     def shown(self, line: str) -> str:
         """The line with paths in the copy as the user's own."""
-        copies = [re.escape(self.folder)] * bool(self.folder)
-        copies += [rf"{re.escape(self.run)}/workdir/[^/\"'\n]+"] * bool(self.run)
         if not any(name and name in line for name in (self.folder, self.run)):
             return line
-        copy = f"(?:{'|'.join(copies)})/"
-        return re.sub(rf"(?<=[\"'])/[^\"'\n]*?{copy}|(?<![^\s(=:,<])/(?!/)[^\s\"']*?{copy}", "", line)
+        return re.sub(self.copies, "", line)
+
+    @property
+    def copies(self) -> str:
+        """What precedes the user's own paths, as an expression of Python and JavaScript; maybe empty."""
+        folders = [re.escape(self.folder)] * bool(self.folder)
+        folders += [rf"{re.escape(self.run)}/workdir/[^/\"'\n]+"] * bool(self.run)
+        copy = f"(?:{'|'.join(folders)})/"
+        quoted, bare = rf"(?<=[\"'])/[^\"'\n]*?{copy}", rf"(?<![^\s(=:,<])/(?!/)[^\s\"']*?{copy}"
+        return f"{quoted}|{bare}" if folders else ""
+
+    def shown_bytes(self, data: bytes) -> bytes:
+        """The bytes of a log with paths in the copy as the user's own."""
+        if not any(name and name.encode() in data for name in (self.folder, self.run)):
+            return data
+        text = data.decode("utf-8", errors="surrogateescape")
+        return self.shown_in(text).encode("utf-8", errors="surrogateescape")
 
     def shown_in(self, text: str) -> str:
         """The text with paths in the copy as the user's own."""

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
+from batchai_magics.commands.handlers.job_wait import watch_job
+from batchai_magics.commands.output.command_progress import LogOutput
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
 from tests.contract.place import Place
@@ -30,6 +32,9 @@ def test_an_exception_is_told_with_its_rank_and_line_of_the_cell(place: Place) -
     assert error.exit_code == job.exit_code == 1
     assert error.sentence in repr(job)
     assert '  File "bad.py", line 4, in load  ← line 5 of the cell' in error.lines
+    parts = watch_job(place.backend, job.id, logs=(error.log,))
+    printed = b"".join(part.data for part in parts if isinstance(part, LogOutput))
+    assert b'  File "bad.py", line 4, in load\n' in printed
 
 
 def test_a_failed_rank_is_told_with_its_own_last_lines(place: Place) -> None:

@@ -49,6 +49,11 @@ def test_a_script_that_is_no_cell_has_its_own_lines():
     assert (error.place, error.exception) == ("train.py:10", "KeyError: 'labels'")
 
 
+def test_bytes_of_a_log_are_shown_with_the_users_own_paths():
+    assert PATHS.shown_bytes(f'a\n  File "{COPY}/b.py"\n'.encode() + b"\xff\n") == b'a\n  File "b.py"\n\xff\n'
+    assert PATHS.shown_bytes(b"\xff/home") == b"\xff/home"
+
+
 def test_paths_in_the_copy_are_shown_as_the_users_own():
     assert error_of(TRACE).lines[1] == '  File "train.py", line 10, in <module>  ← line 11 of the cell'
     assert COPY not in str(error_of(TRACE))

@@ -22,6 +22,7 @@ from batchai_magics.follow import (
     StateChanged,
     events,
 )
+from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.watch_records import stalled_s
@@ -33,7 +34,7 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.stop_conditions import conditions_of, stop_condition
-from batchai_magics.records.job_error import JobError
+from batchai_magics.records.job_error import NO_PATHS, JobError
 
 CANCELLED_CODE = 143  # 128 + SIGTERM; 130 means that watching was interrupted
 TIMEOUT_CODE = 124  # as timeout(1)
@@ -54,11 +55,12 @@ def watch_job(
         is_az: Whether a failure is told in the words of `az`.
     """
     messages, error = StateMessages(), None
+    paths = paths_of(Job(backend, id).show()) if logs else NO_PATHS
     files, limit_s = [FileRef(id, name) for name in logs], stalled_s() if logs else 0.0
     for event in events(backend, id, files=files, stalled_s=limit_s):
         yield from messages.of(event)
         if isinstance(event, LogBytes):
-            yield LogOutput(event.chunk.data, is_error=event.file.path == ERR)
+            yield LogOutput(paths.shown_bytes(event.chunk.data), is_error=event.file.path == ERR)
         elif isinstance(event, FailureFound):
             error = event.error
         elif isinstance(event, ConnectionLost | ConnectionRestored):

@@ -32,6 +32,7 @@ from batchai_magics.follow import (
     LogFault,
     event_batches,
 )
+from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import CHUNK_BYTES, read_redacted
 from batchai_magics.jobs.merged_log import FILES, MergedLog, unmarked
@@ -64,11 +65,18 @@ def logs(context: Context, arguments: Namespace) -> Stream:
     path = relative_path(flags[given[0]], given[0]) if given else ""
     if arguments.follow:
         again = f"{resume_command(job.id, 'logs')} -f" + (f" --file {path}" if path else "")
-        return job_stream(_followed(job, path, selection), again)
+        return job_stream(_with_own_paths(_followed(job, path, selection), shown), again)
     if path:
         _check_exists(job, path)
-    parts = _content(job, _files(shown, job, path), selection)
+    parts = _with_own_paths(_content(job, _files(shown, job, path), selection), shown)
     return Stream(_tail(parts, arguments.tail) if arguments.tail else parts, _STOPPED)
+
+
+def _with_own_paths(parts: StreamParts, job: JobResource) -> StreamParts:
+    """The parts with paths in the copy of the user's files as their own."""
+    paths = paths_of(job)
+    for part in parts:
+        yield replace(part, data=paths.shown_bytes(part.data)) if isinstance(part, LogOutput) else part
 
 
 def _files(shown: JobResource, job: Job, path: str) -> Sequence[str]:

@@ -31,6 +31,7 @@ from batchai_magics.follow import (
     events,
 )
 from batchai_magics.follow.follower import read_progress
+from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_overview import JobOverview
@@ -43,6 +44,7 @@ from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
+from batchai_magics.records.job_error import NO_PATHS, SourcePaths
 
 RANK_STYLES = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")
 _MAX_RECORDS = 400  # newest records that the shown metrics are from
@@ -58,7 +60,7 @@ def watch_run(job: Job, console: Console) -> JobResource:
     Returns:
         The ended job.
     """
-    view, files = RunView(), [FileRef(job.id, name) for name in (OUT, ERR)]
+    view, files = RunView(paths_of(job.show())), [FileRef(job.id, name) for name in (OUT, ERR)]
     with Live(get_renderable=lambda: view, console=console, refresh_per_second=_FRAMES_PER_S, transient=True):
         for event in events(job.backend, job.id, files=files, patterns=job.patterns, stalled_s=stalled_s()):
             lines = view.feed(event)
@@ -94,13 +96,13 @@ def _states(table: Table) -> Iterator[tuple[str, str]]:
 
 
 class RunView:
-    """The state of a job as the lines below its log; renders as of now."""
+    """The state of a job as the lines below its log; renders as of now. `paths` says whose the log shows."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: SourcePaths = NO_PATHS) -> None:
         self.job: JobResource | None = None
         self._counts: NodeStateCounts | None = None
         self._queue = QueueState()
-        self._lines = LogLines()
+        self._lines = LogLines(paths)
         self._progress = ProgressReader()
         self._records: deque[Record] = deque(maxlen=_MAX_RECORDS)
         self._metrics, self._metrics_at = "", 0.0
@@ -158,8 +160,9 @@ class RunView:
 class LogLines:
     """Splits logs into lines for a terminal, each behind the number of its rank if there are several."""
 
-    def __init__(self) -> None:
+    def __init__(self, paths: SourcePaths = NO_PATHS) -> None:
         self.has_ranks = False
+        self._paths = paths
         self._open: dict[tuple[str, int | None], bytes] = {}
 
     def feed(self, file: str, chunk: Chunk) -> Iterator[Text]:
@@ -180,7 +183,7 @@ class LogLines:
 
     def _line(self, file: str, rank: int | None, line: bytes) -> Text:
         filter = TerminalText()
-        safe = filter.feed(visible_text(line)) + filter.finish()
+        safe = filter.feed(visible_text(self._paths.shown_bytes(line))) + filter.finish()
         text = Text.from_ansi(safe.decode("utf-8", errors="replace"), style="dim" if file == ERR else "")
         if rank is None or not self.has_ranks:
             return text

@@ -140,6 +140,7 @@ def facts_of(feed: JobFeed) -> PageData:
         "log_faults": feed.faults,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
         "script": paths_of(job).script,
+        "copies": paths_of(job).copies,
         "way_back": f"%batchai job show -n {job.id.name}",
         "warm_up": feed.warm_up,
         "charts": _charts(feed),

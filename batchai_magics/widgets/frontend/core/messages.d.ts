@@ -243,6 +243,7 @@ export interface JobFacts {
   standstill?: string; // that the job prints nothing, and where its ranks are
   max_s: number;
   script: string;
+  copies?: string; // an expression for what precedes the user's own paths in the log
   way_back: string;
   can_again: boolean; // whether the view can submit the job again
   warm_up: number | null;

@@ -13,7 +13,9 @@ import { MERGED, ranksFrom } from "./log_rows.js";
 /** @typedef {{kind: string, file?: string, added?: number}} News  what has changed, and by how many rows; for an answer, `file` is its text */
 
 export class JobData {
-  constructor() {
+  /** @param {() => string} [copies] what precedes the user's own paths in the logs, as an expression */
+  constructor(copies = () => "") {
+    this.copies = copies;
     this.points = new PointTable();
     /** @type {Map<string, LogDocument>} */
     this.logs = new Map();
@@ -41,7 +43,7 @@ export class JobData {
   log(file, rank = null) {
     const key = rank === null ? file : `${file}#${rank}`;
     let log = this.logs.get(key);
-    if (!log) this.logs.set(key, (log = new LogDocument(rank)));
+    if (!log) this.logs.set(key, (log = new LogDocument(rank, this.copies)));
     return log;
   }
 

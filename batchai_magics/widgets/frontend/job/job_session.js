@@ -18,7 +18,7 @@ export class JobSession {
   /** @param {Host} host */
   constructor(host) {
     this.host = host;
-    this.data = new JobData();
+    this.data = new JobData(() => host.get("facts")?.copies ?? "");
     /** @type {Set<(kind: string, file: string, added: number) => void>} */
     this.listeners = new Set();
     this.page = Math.random().toString(36).slice(2); // a random page id

@@ -12,9 +12,13 @@ import { bounded, gapRow, isGap, joined, line, lineRows, merged, NEWLINE, OF_STD
 export { isGap };
 
 export class LogDocument {
-  /** @param {number | null} [rank] restricts the document to this rank's lines */
-  constructor(rank = null) {
+  /**
+   * @param {number | null} [rank] restricts the document to this rank's lines
+   * @param {() => string} [copies] what precedes the user's own paths, as an expression
+   */
+  constructor(rank = null, copies = () => "") {
     this.rank = rank;
+    this.copies = copies;
     /** @type {Row[]} */
     this.rows = [];
     this.size = 0; // known size of the file in bytes
@@ -197,6 +201,9 @@ export class LogDocument {
   #changed(added) {
     this.version += 1;
     this.hasRecords ||= added.some((row) => "isRecord" in row);
+    const copies = added.length ? this.copies() : "";
+    const copy = copies ? new RegExp(copies, "g") : null;
+    for (const row of copy ? added : []) if (!isGap(row) && row.text.includes("/")) row.text = row.text.replace(/** @type {RegExp} */ (copy), "");
   }
 
   /**

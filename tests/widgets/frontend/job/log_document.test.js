@@ -241,6 +241,14 @@ test("a line may be as long as is shown, and end as on Windows", () => {
   assert.equal(texts(long)[0], `${"x".repeat(4000)} … 1.0 KB more in this line`);
 });
 
+test("paths in the copy of the user's files are shown as their own", () => {
+  const copies = String.raw`(?<=["'])/[^"'\n]*?(?:3be9)/|(?<![^\s(=:,<])/(?!/)[^\s"']*?(?:3be9)/`;
+  const log = new LogDocument(null, () => copies);
+  log.append(0, bytes('  File "/home/me/scripts/3be9/train.py", line 3\nread /share/3be9/data/x.csv, see htt'));
+  log.append(84, bytes("p://3be9/x\n"));
+  assert.deepEqual(texts(log), ['  File "train.py", line 3', "read data/x.csv, see http://3be9/x"]);
+});
+
 test("a page is cut at the end of its gap, wherever that is", () => {
   const log = new LogDocument();
   log.append(0, bytes("aa\n"));
