@@ -239,8 +239,9 @@ class SlurmRunner:
                 self._latest_arrays[group.name] = number
 
     def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        """The status of each run."""
-        statuses = self._with_silence(self.runs.statuses(runs))
+        """The status of each run, read as one batch."""
+        with self.runs.batched(runs):
+            statuses = self._with_silence(self.runs.statuses(runs))
         self._undelivered.deliver_after(runs, statuses)
         return statuses
 

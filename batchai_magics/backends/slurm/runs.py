@@ -158,9 +158,8 @@ class Runs:
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
-        """The status of each run, read as one batch."""
-        with self.batched(runs):
-            return [self._reconciled(run).status for run in runs]
+        """The status of each run."""
+        return [self._reconciled(run).status for run in runs]
 
     def has_never_started(self, run: Run) -> bool:
         """Whether no attempt of a run has started."""

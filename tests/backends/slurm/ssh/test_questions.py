@@ -113,10 +113,10 @@ def test_a_handful_of_questions_tells_of_many_jobs(
         "show the cluster": (4, lambda: backend.show(calm_place.cluster)),
         "list": (4, lambda: backend.list(calm_place.experiment, Kind.JOB)),
         "names": (3, lambda: backend.names(calm_place.experiment, Kind.JOB)),
-        "nodes of a job": (3, lambda: backend.nodes(jobs[0])),
+        "nodes of a job": (2, lambda: backend.nodes(jobs[0])),
         "nodes of the cluster": (4, lambda: backend.nodes(calm_place.cluster)),
-        "tail": (6, lambda: backend.tail(jobs[0], {})),
-        "read": (5, lambda: backend.read(FileRef(jobs[0], "stdout.txt"))),
+        "tail": (5, lambda: backend.tail(jobs[0], {})),
+        "read": (4, lambda: backend.read(FileRef(jobs[0], "stdout.txt"))),
     }
     questions = {name: fewest(requests, act) for name, (_, act) in acts.items()}
     assert {name: told for name, told in questions.items() if len(told) > acts[name][0]} == {}
