@@ -175,7 +175,9 @@ class MetricPoints:
         self._counts[series] += 1
         step = self._counts[series] if number.step is None else number.step
         last, shift = self._shifts.get(series, (step, 0))
-        if step + shift < last:
+        if step >= last:
+            shift = 0  # the epoch of a counter that went back is known now
+        elif step + shift < last:
             shift = last + 1 - step
         self._shifts[series] = step + shift, shift
         return step + shift

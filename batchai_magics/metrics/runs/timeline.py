@@ -7,6 +7,8 @@ explains why a counter starts again, its steps stay: another fit begins there, a
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -37,7 +39,7 @@ class Timeline:
     """Places numbers as they come. Numbers that were placed may move when more is known.
 
     Once all are known, the places are the same, whether the numbers came at once or in parts: `add` tells
-    whether earlier ones have moved; then all are placed anew.
+    whether earlier ones have moved; then all are placed anew, on another timeline.
     """
 
     def __init__(self) -> None:
@@ -50,15 +52,11 @@ class Timeline:
 
     def add(self, numbers: Sequence[Measurement]) -> bool:
         """Learn from more numbers of the run; whether some that were placed before stand elsewhere now."""
+        ranks = {}
         for number in numbers:
-            self._ranks[number.rank].learn(number)
-        moved = [rank for rank in {number.rank for number in numbers} if self._ranks[rank].has_moved()]
-        return bool(moved)
-
-    def restart(self) -> None:
-        """Place all numbers anew, from the first one on."""
-        for rank in self._ranks.values():
-            rank.restart()
+            rank = ranks[number.rank] = self._ranks[number.rank]
+            rank.learn(number)
+        return sum(rank.has_moved() for rank in ranks.values()) > 0
 
     def step(self, number: Measurement) -> int | None:
         """The step of the next number, which was added; None before the first step of its rank."""
@@ -83,17 +81,80 @@ class _Counter:
 
     last: int = -1
     first: int = 0
+    ended: int = 0  # the last step of the rounds that have ended
     ends: list[int] = field(default_factory=list)  # the last step of each round
 
-    def add(self, step: int) -> None:
-        """Count a step."""
-        if not self.ends:
-            self.first = step
+    def add(self, step: int) -> bool:
+        """Count a step; whether a round begins with it."""
+        begins = not self.ends or step < self.last
+        if begins:
+            self.ended = max([self.ended, *self.ends[-1:]])
+            self.first = min(self.first, step) if self.ends else step
             self.ends.append(step)
-        elif step < self.last:
-            self.ends.append(step)
-        self.first, self.last = min(self.first, step), step
-        self.ends[-1] = max(self.ends[-1], step)
+        elif step > self.ends[-1]:
+            self.ends[-1] = step
+        self.last = step
+        return begins
+
+
+class _Epochs:
+    """The steps of training within each epoch."""
+
+    def __init__(self) -> None:
+        self.lasts: dict[float, int] = {}
+        self._firsts: dict[float, int] = {}
+        self._order: list[float] = []
+        self._open: float | None = None
+        self._least = self._most = 0
+        self._ended = 0  # the last step of the epochs that have ended
+        self._has_gone_back = False
+
+    def __bool__(self) -> bool:
+        return bool(self._order)
+
+    @property
+    def first(self) -> float:
+        """The first epoch."""
+        return self._order[0]
+
+    def add(self, epoch: float, step: int) -> bool:
+        """Count a step; whether it may tell something about the length of epochs."""
+        if epoch == self._open and step >= self.lasts[epoch] and self._order[-1] == epoch:
+            self.lasts[epoch] = step
+            if step > self._most:
+                self._most, had_one = step, self._least == self._most
+                return had_one
+            return False
+        if epoch != self._open and self._open is not None:
+            self._ended = max(self._ended, self.lasts[self._open])
+        if epoch not in self.lasts:
+            self.lasts[epoch] = self._firsts[epoch] = step
+            insort(self._order, epoch)
+        self._open = epoch
+        self.lasts[epoch], self._firsts[epoch] = max(self.lasts[epoch], step), min(self._firsts[epoch], step)
+        is_first = len(self._order) == 1
+        self._least = min(self._firsts[epoch], step if is_first else self._least)
+        self._most = max(self.lasts[epoch], step if is_first else self._most)
+        at = bisect_left(self._order, epoch)
+        pairs = pairwise(self._order[max(0, at - 1) : at + 2])
+        self._has_gone_back |= any(self._firsts[later] < self.lasts[earlier] for earlier, later in pairs)
+        return True
+
+    @property
+    def restart_steps(self) -> bool:
+        """Whether steps are counted within epochs."""
+        return self._has_gone_back or (len(self._order) > 1 and self._least == self._most)
+
+    @property
+    def length(self) -> int:
+        """The steps of an epoch."""
+        return self._ended + (self._least == 0)
+
+    def count_before(self, epoch: float) -> int:
+        """The epochs before another one."""
+        if float(epoch).is_integer() and float(self.first).is_integer():
+            return int(epoch - self.first)
+        return bisect_left(self._order, epoch)
 
 
 @dataclass(slots=True)
@@ -111,18 +172,18 @@ class _RankTimeline:
     """The places of one rank's numbers."""
 
     def __init__(self) -> None:
-        self._epochs: dict[float, tuple[int, int]] = {}  # their least and last steps in training
-        self._open_epoch: float | None = None
+        self._epochs = _Epochs()
         self._counters: defaultdict[str, _Counter] = defaultdict(_Counter)  # of training, without epochs
         self._measured: defaultdict[str, _Counter] = defaultdict(_Counter)  # of validation and test
         self._visits: list[float] = []  # whole epochs of lines without a step, in turn
         self._seen: dict[str, int] = {}  # the last visit of a metric
         self._repeated: set[str] = set()  # metrics with several values in one visit
         self._scan = _Scan()
+        self._is_undecided = True
         self._is_by_epoch = False  # steps are counted within epochs
         self._epoch_length = self._round_length = 0
-        self._first = 0.0  # epoch
-        self._returning: frozenset[str] = frozenset()  # metrics of validation whose batches are counted
+        self._first_visit = math.inf
+        self._returning: set[str] = set()  # metrics of validation whose batches are counted
         self._round_epochs: tuple[float | None, ...] = ()
         self._known: tuple[object, ...] = ()
 
@@ -133,64 +194,48 @@ class _RankTimeline:
 
     def learn(self, number: Measurement) -> None:
         """Take what a number tells about the counters."""
-        step, epoch = number.step, number.epoch
+        _, _, _, step, epoch, _, _, _, phase = number
         if step is None:
             if epoch is not None and float(epoch).is_integer():
                 self._visit(number.name, epoch)
-        elif number.phase != TRAIN:
-            self._measured[number.name].add(step)
+        elif phase != TRAIN:
+            if self._measured[number.name].add(step) and len(self._measured[number.name].ends) > 1:
+                self._returning.add(number.name)
+                self._is_undecided = True
         elif epoch is None:
-            self._counters[number.name].add(step)
+            self._is_undecided |= self._counters[number.name].add(step)
         else:
-            least, last = self._epochs.get(epoch, (step, step))
-            self._epochs[epoch], self._open_epoch = (min(least, step), max(last, step)), epoch
+            self._is_undecided |= self._epochs.add(epoch, step)
 
     def _visit(self, name: str, epoch: float) -> None:
         if not self._visits or self._visits[-1] != epoch:
             self._visits.append(epoch)
+            self._first_visit = min(self._first_visit, epoch)
+            self._is_undecided = True
         elif self._seen.get(name) == len(self._visits):
             self._repeated.add(name)
+            self._is_undecided = True
         self._seen[name] = len(self._visits)
 
     def has_moved(self) -> bool:
         """Whether numbers that were placed stand elsewhere, since this was last asked."""
-        before, rounds = self._known, self._round_epochs
-        self._decide()
-        is_other = bool(before) and before != self._known
+        is_other = self._is_undecided and self._decide()
         ends = ((self._end_of(visit), placed) for visit, placed in self._scan.ends.items())
-        return (
-            is_other
-            or rounds != self._round_epochs[: len(rounds)]
-            or any(end not in (None, placed) for end, placed in ends)
-        )
+        return is_other or any(end not in (None, placed) for end, placed in ends)
 
-    def _decide(self) -> None:
-        """Derive from what was learned where numbers stand."""
-        self._is_by_epoch = self._restarts()
-        self._epoch_length = self._length_of_epochs() if self._is_by_epoch else 0
-        self._round_length = self._length_of_rounds()
-        self._first = min(self._epochs if self._is_by_epoch else self._visits, default=0.0)
-        self._round_epochs = self._epochs_of_rounds()
-        self._returning = frozenset(name for name, each in self._measured.items() if len(each.ends) > 1)
-        lengths = self._epoch_length, self._round_length
-        self._known = (self._is_by_epoch, *lengths, self._first, self._returning, len(self._repeated))
-
-    def _restarts(self) -> bool:
-        """Whether steps are counted within epochs."""
-        spans = [self._epochs[epoch] for epoch in sorted(self._epochs)]
-        return any(
-            later[0] < earlier[1] or (later == earlier and later[0] == later[1])
-            for earlier, later in pairwise(spans)
-        )
-
-    def _length_of_epochs(self) -> int:
-        ended = [span for epoch, span in self._epochs.items() if epoch != self._open_epoch]
-        return _length(min(least for least, _ in self._epochs.values()), [last for _, last in ended])
-
-    def _length_of_rounds(self) -> int:
-        """The length of the rounds that have ended, of the counters that begin again."""
+    def _decide(self) -> bool:
+        """Derive from what was learned where numbers stand; whether some that were placed have moved."""
+        before, rounds = self._known, self._round_epochs
+        self._is_undecided = False
+        self._is_by_epoch = self._epochs.restart_steps
+        self._epoch_length = self._epochs.length if self._is_by_epoch else 0
         again = [counter for counter in self._counters.values() if len(counter.ends) > 1]
-        return max((_length(counter.first, counter.ends[:-1]) for counter in again), default=0)
+        self._round_length = max((counter.ended + (counter.first == 0) for counter in again), default=0)
+        self._round_epochs = self._epochs_of_rounds()
+        first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
+        lengths = self._epoch_length, self._round_length, first
+        self._known = (self._is_by_epoch, *lengths, len(self._returning), len(self._repeated))
+        return bool(before) and (before != self._known or rounds != self._round_epochs[: len(rounds)])
 
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:
         """The epoch of each round of the counters: that of the line which ends it; None if it is unknown."""
@@ -199,10 +244,6 @@ class _RankTimeline:
         if count < 2 or len(visits) < count - 1:  # lines end only some of them
             return (None,) * count
         return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
-
-    def restart(self) -> None:
-        """Place all numbers anew."""
-        self._scan = _Scan()
 
     def step(self, number: Measurement) -> int | None:
         """The step of the next number."""
@@ -223,9 +264,7 @@ class _RankTimeline:
 
     def _begin_of(self, epoch: float) -> int:
         """The steps before an epoch."""
-        if float(epoch).is_integer() and float(self._first).is_integer():
-            return int(epoch - self._first) * self._epoch_length
-        return sum(known < epoch for known in self._epochs) * self._epoch_length
+        return self._epochs.count_before(epoch) * self._epoch_length
 
     def _step_in_round(self, name: str, step: int) -> int:
         number, last = self._scan.rounds.get(name, (0, -1))
@@ -235,7 +274,7 @@ class _RankTimeline:
 
     def _begin_of_round(self, number: int) -> int:
         epoch = self._round_epochs[number] if number < len(self._round_epochs) else None
-        return 0 if epoch is None else int(epoch - self._first) * self._round_length
+        return 0 if epoch is None else int(epoch - self._first_visit) * self._round_length
 
     def _step_of_measure(self, number: Measurement, step: int) -> int | None:
         """The step of a validation: where training was, if its batches are counted."""
@@ -261,18 +300,13 @@ class _RankTimeline:
 
     def _end_of(self, visit: int) -> int | None:
         """The last step of the epoch that lines without a step visit."""
-        epoch = self._visits[visit]
-        if self._is_by_epoch:
-            return self._begin_of(epoch) + self._epochs[epoch][1] if epoch in self._epochs else None
+        if self._is_by_epoch and visit < len(self._visits):
+            last = self._epochs.lasts.get(self._visits[visit])
+            return None if last is None else self._begin_of(self._visits[visit]) + last
         if visit >= len(self._round_epochs) or self._round_epochs[visit] is None:
             return None
         again = [counter.ends for counter in self._counters.values() if len(counter.ends) > max(1, visit)]
         return max((self._begin_of_round(visit) + ends[visit] for ends in again), default=None)
-
-
-def _length(first: int, ends: Sequence[int]) -> int:
-    """The number of steps of an epoch, given its first step and the last ones of those that ended."""
-    return max(ends, default=0) + (1 if first == 0 else 0)
 
 
 @dataclass(slots=True)

@@ -112,8 +112,9 @@ class StepPoints:
         self.generation += 1
         self.others, self._epochs, self.has_moved = {}, EpochCounter(), False
         self._segments.clear()
-        self._timeline.restart()
-        self._place(records)
+        every, self._timeline = list(records), Timeline()
+        self._timeline.add([record for record in every if isinstance(record, Measurement)])
+        self._place(every)
 
     def _add_other_values(self, records: Iterable[Record]) -> None:
         every = list(records)
@@ -135,21 +136,24 @@ class StepPoints:
                 place = step
                 if step is None and epoch is not None:
                     place = self._epochs.number(record.rank, epoch, name)
-                phase = record.phase if isinstance(record, Measurement) else ""
-                values = self._line(traits_of(name, phase, unit), unit, record.rank, place)
+                values = self._line(name, record.rank, place)
+                if values is None:
+                    phase = record.phase if isinstance(record, Measurement) else ""
+                    values = self._new_line(traits_of(name, phase, unit), unit, record.rank)
                 values.add(place, record.rank, value, epoch=epoch, seconds=seconds)
 
-    def _line(self, traits: MetricTraits, unit: str, rank: int | None, place: int | None) -> NamedValues:
+    def _line(self, name: str, rank: int | None, place: int | None) -> NamedValues | None:
         """The line of a metric that a value belongs to: where places go back, another one begins."""
-        key = traits.name, rank
-        segment, last = self._segments.get(key, (1, -1))
+        segment, last = self._segments.get((name, rank), (1, -1))
         if place is not None:
             segment += place < last and segment < MAX_SEGMENTS
-            self._segments[key] = segment, place
-        name = traits.name if segment == 1 else f"{traits.name} ({segment})"
-        values = self.others.get(name)
-        if values is None:
-            values = self.others[name] = NamedValues(replace(traits, name=name), unit)
+            self._segments[name, rank] = segment, place
+        return self.others.get(_line_name(name, segment))
+
+    def _new_line(self, traits: MetricTraits, unit: str, rank: int | None) -> NamedValues:
+        segment, _ = self._segments.get((traits.name, rank), (1, -1))
+        name = _line_name(traits.name, segment)
+        values = self.others[name] = NamedValues(replace(traits, name=name), unit)
         return values
 
     def _step(self, record: Record) -> int | None:
@@ -216,6 +220,10 @@ def _with_default(values: Sequence[float | None], default: float) -> Sequence[fl
 def _extend(column: array[Any], numbers: Sequence[float]) -> None:
     """Equivalent to `column.extend`, in a third of the time."""
     column.frombytes(struct.pack(f"{len(numbers)}{column.typecode}", *numbers))
+
+
+def _line_name(name: str, segment: int) -> str:
+    return name if segment == 1 else f"{name} ({segment})"
 
 
 class NamedValues:
