@@ -1,9 +1,9 @@
-"""Why a job failed, read from its state and the ends of its logs, and how places in its code are shown."""
+"""Why a job failed, from its state and the ends of its logs; what may help; its code as the user knows it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.base.failure_logs import FailedRun, find_error
@@ -11,7 +11,6 @@ from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT
 from batchai_magics.cell.remedies import missing_in
 from batchai_magics.cell.working_copy import is_of_folder
 from batchai_magics.errors import BatchAIError
-from batchai_magics.follow.failure_hints import hints_of
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
@@ -21,6 +20,25 @@ from batchai_magics.records.submission import Submission
 
 _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
 _RUN = re.compile(r"-\d+$")
+_MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
+_TOO_FEW_GPUS = re.compile(r"Duplicate GPU detected|CUDA error: invalid device ordinal")
+_PACKAGES = {  # of modules that are named otherwise
+    "Bio": "biopython",
+    "PIL": "pillow",
+    "attr": "attrs",
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "faiss": "faiss-cpu",
+    "git": "GitPython",
+    "hydra": "hydra-core",
+    "ignite": "pytorch-ignite",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "umap": "umap-learn",
+    "yaml": "pyyaml",
+}
 
 
 def error_of(backend: Backend, job: JobResource) -> JobError | None:
@@ -89,3 +107,39 @@ def script_name(spec: JobSpec, job: str) -> str:
     found = _SCRIPT_PATH.findall(spec.settings.model_dump_json())
     own = {f"{name}{ending}.py" for name in (job, _RUN.sub("", job)) for ending in ("", OF_CELL)}
     return next((name for name in found if name in own), "")
+
+
+def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """What may help after this failure.
+
+    Args:
+        job: The job.
+        error: Its failure.
+        remedies: What the submission recorded for names and modules that the script may lack.
+    """
+    own = (remedies or {}).get(missing_in(error.exception))
+    if own:  # a module of the user is not to be installed
+        return (own,)
+    return tuple(filter(None, (hint(job, error) for hint in _HINTS)))
+
+
+def _missing_module(job: JobResource, error: JobError) -> str:
+    """Which Python lacks a module, and how the job gets it."""
+    found = _MISSING_MODULE.match(error.exception)
+    if found is None:
+        return ""
+    python = getattr(job.spec.settings, "python_interpreter_path", None)
+    where = python or "the Python of the nodes (`python` on their PATH)"
+    module = found["name"].partition(".")[0]
+    package = _PACKAGES.get(module, module)
+    return f"{where} has no module {found['name']}: add --with {package}, or install it with --prep"
+
+
+def _too_few_gpus(job: JobResource, error: JobError) -> str:
+    """That there are more processes than GPUs."""
+    if not _TOO_FEW_GPUS.search(error.exception):
+        return ""
+    return "start one process per GPU (--processes N); gloo lets processes share a GPU, NCCL does not"
+
+
+_HINTS: tuple[Callable[[JobResource, JobError], str], ...] = (_missing_module, _too_few_gpus)

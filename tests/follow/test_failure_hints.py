@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.cell.remedies import variables_of_submitter
-from batchai_magics.follow.failure_hints import hints_of
+from batchai_magics.follow.job_errors import hints_of
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import JobError
 from tests.widgets.scripted_job import FAILURE, resource

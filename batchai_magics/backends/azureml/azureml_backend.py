@@ -13,13 +13,11 @@ from batchai_magics.backends.azureml.datastores import Datastores
 from batchai_magics.backends.azureml.job_creation import JobCreation
 from batchai_magics.backends.azureml.job_logs import JobLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
-from batchai_magics.backends.azureml.job_records import JobRecords
 from batchai_magics.backends.azureml.jobs import Jobs
-from batchai_magics.backends.azureml.log_files import list_log_files
-from batchai_magics.backends.azureml.output_files import OutputFiles
+from batchai_magics.backends.azureml.output_files import OutputFiles, list_log_files
 from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.backends.azureml.recent_resources import RecentResources
-from batchai_magics.backends.azureml.run_records import RunRecords
+from batchai_magics.backends.azureml.run_records import JobRecords, RunRecords
 from batchai_magics.backends.azureml.run_telemetry import RunTelemetry
 from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings
 from batchai_magics.backends.base import (

@@ -1,29 +1,39 @@
-"""What is known of runs beside their jobs: details, exits of ranks, attempts; read once for ended jobs."""
+"""What is known of runs beside their jobs: details, exits of ranks, attempts; read once for ended jobs.
+
+Their records are variables of the job (what was submitted), files (machines) and tags (labels).
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any
 
+from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.job_logs import JobLogs, WatchedLogs
+from batchai_magics.backends.azureml.job_names import labels_of, tags_of
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
+from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
 from batchai_magics.backends.azureml.run_details import RunDetails, RunEnd, RunFacts
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.launch.plan import Plan
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import Attempt, RankExit
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
+from batchai_magics.records.record_files import LABELS, MAX_BYTES, PART
 
 _EXIT = re.compile(r"logs/batchai/exits/(\d+)\.json")
 _RESTARTED = "the service started it again: its nodes were preempted or failed"
 _END = "logs/batchai/end.json"
 _MAX_EXIT_BYTES = 1 << 18
 _MAX_JOBS = 4096  # ended ones that are remembered
+_FOLDER = "logs/batchai/records/"
 
 
 class RunRecords:
@@ -153,3 +163,82 @@ def _last_line_time(watched: WatchedLogs, details: RunDetails, attempt: int) -> 
     logs = [log for log in rank_logs(details.log_files) if log.attempt == attempt]
     blob = watched.blob(logs[0].name) if logs else None
     return blob.modified if blob else None
+
+
+class JobRecords:
+    """The records of a workspace's runs."""
+
+    def __init__(self, jobs: Jobs, logs: JobLogs) -> None:
+        self._jobs, self._logs = jobs, logs
+
+    def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
+        """The record files with these names, and those in these folders (`machines/`), if they exist."""
+        for name in names:
+            check_inside(name)
+        found = self._jobs.find(job)
+        submitted = {**_submitted(found), LABELS: labels_of(found.tags).to_text()}
+        records = {name: submitted[name].encode() for name in names if name in submitted}
+        for name, data in self._written(job, [name for name in names if name not in records]):
+            records[name] = data
+        return records
+
+    def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
+        """The tags, notes and parameters of those jobs that exist and have any: key → labels."""
+        wanted = {job.key for job in jobs}
+        workspaces = {job.workspace_id.key: job.workspace_id for job in jobs}
+        listed = (job for workspace in workspaces.values() for job in self._jobs.all(workspace))
+        found = {job.id.key: labels_of(job.tags) for job in listed if job.id.key in wanted}
+        return {key: labels for key, labels in found.items() if any(labels)}
+
+    def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
+        """Changes the labels of a job, and returns them."""
+        found = self._jobs.find(job)
+        try:
+            check_tags((*change.add, *change.remove))
+            labels = change.applied(labels_of(found.tags))
+        except ValueError as error:
+            raise UsageError(str(error), hint="Nothing was changed.") from None
+        self._jobs.update(found, tags=tags_of(labels))
+        if BASELINE in change.add:
+            self._remove_baselines(found)
+        return labels
+
+    def baseline(self, experiment: ResourceId) -> str:
+        """The name of the run that others of the experiment are compared with; empty without one."""
+        return next((job.id.name for job in self._baselines(experiment)), "")
+
+    def _remove_baselines(self, new: ServiceJob) -> None:
+        """Takes the tag from all other runs of an experiment that the same user has created."""
+        for job in self._baselines(new.id.parent):
+            if job.run != new.run and job.creator == new.creator:
+                tags = {name: text for name, text in job.tags.items() if name != BASELINE}
+                self._jobs.update(job, tags=tags)
+
+    def _baselines(self, experiment: ResourceId) -> Iterator[ServiceJob]:
+        for job in self._jobs.all(experiment.workspace_id):
+            if job.id.parent.key == experiment.key and BASELINE in labels_of(job.tags).tags:
+                yield job
+
+    def _written(self, job: ResourceId, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
+        """The records that nodes have written, by name."""
+        if not names:
+            return
+        watched = self._logs.watched(job)
+        try:
+            files = watched.details().log_files
+        except NotFoundError:  # run history knows nothing of it yet
+            return
+        for file in sorted(files):
+            name = file.removeprefix(_FOLDER)
+            is_asked = name in names or any(each.endswith("/") and name.startswith(each) for each in names)
+            if not file.startswith(_FOLDER) or not is_asked:
+                continue
+            if name.endswith(PART):
+                yield name, b""
+            elif blob := watched.blob(file, MAX_BYTES):
+                yield name, blob.data
+
+
+def _submitted(job: ServiceJob) -> Mapping[str, str]:
+    """The record files that came with a job of ours."""
+    return job.bundle.get("records") or {}

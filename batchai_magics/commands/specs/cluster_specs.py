@@ -147,7 +147,7 @@ CLUSTER_COMMANDS = (
     CommandSpec(
         "cluster check",
         "Measure the nodes of a cluster and the network between them; name those that are bad or slow.",
-        "handlers.cluster_check:check",
+        "handlers.cluster_commands:check",
         (*_SHOWN, Option(("--nodes",), "Number of nodes; by default all.", value_kind=ValueKind.NUMBER)),
     ),
     CommandSpec(

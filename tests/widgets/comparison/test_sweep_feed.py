@@ -11,8 +11,7 @@ from batchai_magics.jobs.job_costs import JobCosts, job_costs
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.comparison.sweep_feed import SweepFeed
-from batchai_magics.widgets.comparison.sweep_output import ROWS_PER_MESSAGE, SweepView
+from batchai_magics.widgets.comparison.sweep_output import ROWS_PER_MESSAGE, SweepFeed, SweepView
 from batchai_magics.widgets.comparison.sweep_source import (
     CURVE_POINTS,
     RUNNING_INTERVAL_S,
