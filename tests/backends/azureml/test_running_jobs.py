@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -26,6 +24,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.azureml.blobs import ACCOUNT
 from tests.azureml.conftest import running_azure
 from tests.backends.azureml.job_specs import job_spec
+from tests.notebooks.quickstart import short_quickstart
 from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.world import until
 
@@ -234,15 +233,11 @@ def test_output_directories_are_found_behind_whatever_prefix(settings):
             backend.files(id, "C")
 
 
-NOTEBOOKS = Path(__file__).parents[3] / "notebooks"
-
-
-def test_the_quickstart_runs_unchanged(running_azure, tmp_path):
+def test_the_quickstart_runs(running_azure, tmp_path):
     keys = ("subscription_id", "resource_group", "workspace_name")
     names = dict(zip(keys, running_azure.place, strict=True))
     (tmp_path / "config.json").write_text(json.dumps(names))
-    shutil.copy(NOTEBOOKS / "cnn_benchmark.py", tmp_path)
-    notebook = nbformat.read(NOTEBOOKS / "01_quickstart.ipynb", as_version=4)
+    notebook = nbformat.read(short_quickstart(tmp_path), as_version=4)
     client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}})
     client.extra_arguments = ["--log-level=ERROR"]
     own = {"BATCHAI_BACKEND": "azureml", "BATCHAI_CONFIG": str(tmp_path / "none.yaml")}
