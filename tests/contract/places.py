@@ -53,7 +53,7 @@ NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as sho
 _AZURES = {"workspaces", "accounts", "ownership", "own_nodes", "node_images", "own_quota", "storage"}
 _AZURES |= {"experiments", "empty_clusters", "node_commands", "setup_logs", "requeue", "node_deallocation"}
 # A log has what a process writes to both streams, without times, and with its secrets; it lies in the run.
-_AZURES |= {"separate_stderr", "write_times", "links_to_logs", "hidden_secrets", "sealed_logs"}
+_AZURES |= {"separate_stderr", "write_times", "hidden_secrets", "sealed_logs"}
 _AZURES |= {"execution_log", "log_prefix", "worker_logs"}
 # Outputs are blobs: no links, pipes or empty folders. What a job leaves in its working directory is lost.
 _AZURES |= {"file_system", "workdir"}

@@ -34,7 +34,7 @@ def test_an_mpi_job_runs_on_two_nodes_under_one_communicator(place: Place) -> No
 
 
 @pytest.mark.needs("mpi")
-def test_lines_of_ranks_never_glue(place: Place) -> None:
+def test_lines_of_ranks_never_glue_and_are_known_by_their_rank(place: Place) -> None:
     code = RANK + "for i in range(500): print(f'{rank}:{i}:', 'x' * (i % 97), sep='', flush=i % 3 == 0)"
     job = place.run_cell("j --nodes 2 --processes 4", code)
     lines = job.log().splitlines()
@@ -42,15 +42,11 @@ def test_lines_of_ranks_never_glue(place: Place) -> None:
     for rank in range(4):
         own = [line for line in lines if line.startswith(f"{rank}:")]
         assert own == [f"{rank}:{i}:{'x' * (i % 97)}" for i in range(500)]
-
-
-@pytest.mark.needs("mpi")
-def test_every_byte_is_known_by_its_rank(place: Place) -> None:
-    job = place.run_cell("j --nodes 2 --processes 4", RANK + "for i in range(50): print(rank, flush=True)")
     chunk = job.backend.read(FileRef(job.id, "stdout.txt"))
     assert [chunk.spans[0].start, chunk.spans[-1].end] == [0, chunk.size]
     for span in chunk.spans:
-        assert set(chunk.data[span.start : span.end].split()) == {str(span.rank).encode()}
+        lines_of_rank = chunk.data[span.start : span.end].splitlines()
+        assert all(line.startswith(b"%d:" % span.rank) for line in lines_of_rank)
 
 
 @pytest.mark.needs("mpi")
@@ -58,16 +54,6 @@ def test_spans_fit_the_piece_that_is_read(place: Place) -> None:
     job = place.run_cell("j --processes 2", RANK + "print(str(rank) * 9, flush=True)")
     chunk = job.backend.read(FileRef(job.id, "stdout.txt"), 5, 10)
     assert [(s.start, s.end) for s in chunk.spans] == [(5, 10), (10, 15)]
-
-
-@pytest.mark.needs("write_times")
-@pytest.mark.needs("mpi")
-def test_what_is_read_tells_when_it_was_written(place: Place) -> None:
-    begun = time.time()
-    job = place.run_cell("j --processes 2", RANK + "print(rank, flush=True)")
-    chunk = job.backend.read(FileRef(job.id, "stdout.txt"))
-    assert chunk.times[0].start == 0
-    assert all(begun <= written.time <= time.time() for written in chunk.times)
 
 
 @pytest.mark.needs("write_times")

@@ -21,13 +21,14 @@ COUNTED = "printf 0123456789; printf abc >&2"
 
 
 @pytest.mark.needs("current_status")
-def test_a_look_is_what_show_gives(place: Place) -> None:
+def test_a_look_is_what_show_gives_one_by_one(place: Place) -> None:
     first = place.run(name="first")
     second = place.run("exit 3", name="second")
     place.has(place.cluster, idle=2)
     look = place.backend.status([first.id, place.cluster, second.id])
     ids = (first.id, second.id, place.cluster)
     assert dict(look.states) == {id.key: place.backend.show(id) for id in ids}
+    assert default_status(place.backend, [*ids, place.job("nope")]) == look
 
 
 def test_a_look_leaves_out_what_is_not_there(place: Place) -> None:
@@ -54,48 +55,24 @@ def test_a_look_notices_by_itself_that_a_job_has_ended(place: Place) -> None:
     until(lambda: place.backend.status([id]).of(id).state is ExecutionState.SUCCEEDED)
 
 
-@pytest.mark.needs("current_status")
-def test_the_plain_look_agrees_with_the_backends_own(place: Place) -> None:
-    ids = [place.run(name=name).id for name in ("a", "b")]
-    place.has(place.cluster, idle=2)
-    ids += [place.cluster, place.job("nope")]
-    assert default_status(place.backend, ids) == place.backend.status(ids)
-
-
 # 13: tails
 
 
 @pytest.mark.needs("separate_stderr")
-def test_a_tail_gives_all_logs_as_read_does(place: Place) -> None:
+def test_a_tail_gives_all_logs_as_read_does_from_where_it_is_told(place: Place) -> None:
     job = place.run(COUNTED)
     chunks = place.backend.tail(job.id, {})
     assert chunks["stdout.txt"].data == b"0123456789"
     assert chunks["stderr.txt"].data == b"abc"
     assert all(chunk == place.backend.read(FileRef(job.id, path)) for path, chunk in chunks.items())
-
-
-@pytest.mark.needs("separate_stderr")
-def test_a_tail_is_repeatable_and_goes_on_where_it_is_told(place: Place) -> None:
-    job = place.run(COUNTED)
     first = place.backend.tail(job.id, {"stdout.txt": 4}, 3)
     assert place.backend.tail(job.id, {"stdout.txt": 4}, 3) == first
     chunk = first["stdout.txt"]
     assert (chunk.data, chunk.offset, chunk.end, chunk.size) == (b"456", 4, 7, 10)
     rest = place.backend.tail(job.id, {"stdout.txt": chunk.end, "stderr.txt": 3})["stdout.txt"]
     assert rest.data == b"789"
-
-
-def test_a_tail_leaves_out_what_is_known(place: Place) -> None:
-    job = place.run(COUNTED)
-    known = {path: chunk.end for path, chunk in place.backend.tail(job.id, {}).items()}
-    assert place.backend.tail(job.id, known, wait_s=0.05) == {}
-
-
-@pytest.mark.needs("separate_stderr")
-def test_a_tail_begins_again_for_a_log_that_was_cut(place: Place) -> None:
-    job = place.run(COUNTED)
-    chunk = place.backend.tail(job.id, {"stdout.txt": 99})["stdout.txt"]
-    assert (chunk.offset, chunk.data) == (0, b"0123456789")
+    anew = place.backend.tail(job.id, {"stdout.txt": 99})["stdout.txt"]  # for a log that was cut
+    assert (anew.offset, anew.data) == (0, b"0123456789")
 
 
 @pytest.mark.needs("storage")
@@ -158,8 +135,10 @@ def test_a_tail_says_when_logs_cannot_grow_any_more(place: Place) -> None:
     assert place.backend.tail(id, {})["stdout.txt"].is_complete
 
 
-def test_the_plain_tail_agrees_with_the_backends_own(place: Place) -> None:
+def test_a_tail_agrees_with_the_plain_one_and_leaves_out_what_is_known(place: Place) -> None:
     job = place.run(COUNTED)
+    known = {path: chunk.end for path, chunk in place.backend.tail(job.id, {}).items()}
+    assert place.backend.tail(job.id, known, wait_s=0.05) == {}
     for positions in ({}, {"stdout.txt": 4}, {"stdout.txt": 10, "stderr.txt": 99}):
         assert default_tail(place.backend, job.id, positions, 5) == place.backend.tail(job.id, positions, 5)
 

@@ -42,7 +42,8 @@ def test_a_file_server_is_shown_alike_at_both_ends(place: Place) -> None:
 def test_how_every_rank_ended_arrives_the_first_failure_first(place: Place) -> None:
     mpi = {"commandLine": SECOND_FAILS, "processCount": 2}
     job = place.run(customToolkitSettings=None, customMpiSettings=mpi)
-    assert (job.ranks[0].rank, job.ranks[0].exit_code) == (1, 3)
+    assert (job.ranks[0].rank, job.ranks[0].exit_code, sent(job).execution.exit_code) == (1, 3, 3)
+    assert None not in job.to_wire()["properties"].values()
     assert sorted(exit.rank for exit in job.ranks) == [0, 1]
     assert [(exit.rank, exit.node, exit.exit_code) for exit in sent(job).ranks] == [
         (exit.rank, exit.node, exit.exit_code) for exit in job.ranks
