@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -19,6 +20,7 @@ from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError
 from batchai_magics.follow.hang_signs import is_idle
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.job_events import Standstill
+from batchai_magics.models.job_execution import node_name
 from batchai_magics.models.resources import JobResource, Node
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.rank_stacks import RankStacks, standstill_finding
@@ -40,7 +42,9 @@ def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
     nodes = backend.nodes(job.id)
     with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
         lines = chain.from_iterable(threads.map(partial(_of_node, backend, job), nodes))
-        return RankStacks.of_lines(job.id.name, lines, paths_of(job))
+        stacks = RankStacks.of_lines(job.id.name, lines, paths_of(job))
+    named = (replace(rank, node=node_name(rank.node)) for rank in stacks.ranks)
+    return replace(stacks, ranks=tuple(named))
 
 
 def _of_node(backend: Backend, job: JobResource, node: Node) -> list[bytes]:

@@ -6,6 +6,7 @@ import pytest
 
 from batchai_magics.errors import ConflictError
 from batchai_magics.follow import Follower, Standstill
+from batchai_magics.models.job_execution import node_name
 from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
@@ -41,6 +42,8 @@ def test_the_rank_that_hangs_elsewhere_is_named_and_the_job_goes_on(place: Place
         assert stacks.different == (2,)
         assert stacks.sentence.startswith("Rank 2 differs from the others: rank 2 is in read_a_batch (")
         assert "wait_for_the_others" in stacks.terminal_text
+        nodes = {node_name(node.id) for node in place.backend.nodes(job.id)}
+        assert {rank.node for rank in stacks.ranks} == nodes
     assert not job.is_done
     if place.backend.records:
         kept = place.backend.records.read(job.id, ["stacks/"])
