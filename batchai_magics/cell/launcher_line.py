@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -27,6 +28,7 @@ from batchai_magics.cell.launchers import (
 from batchai_magics.errors import UsageError
 
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_LIKELY_SCRIPTS = ("train.py", "main.py", "run.py")  # of a folder that is given in place of a script
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 # Switches of Python as the variables that mean the same.
 _PYTHON_SWITCHES: Mapping[str, Mapping[str, str]] = {
@@ -77,8 +79,21 @@ def is_launcher(words: Sequence[str]) -> bool:
 
 def unknown_launcher(word: str) -> UsageError:
     """The error for a line that starts with another word; it lists the launchers."""
+    if Path(word).is_dir():
+        return _folder_error(Path(word))
     hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
     return UsageError(f"{word}: no such file, and no launcher that is translated", hint=hint)
+
+
+def _folder_error(folder: Path) -> UsageError:
+    """The error for a folder in place of a script; it says what to write for one of its scripts."""
+    if (folder / "__main__.py").is_file() and not folder.is_absolute():
+        start = f"-m {'.'.join(folder.parts)}"
+    else:
+        scripts = sorted(each.name for each in folder.glob("*.py") if each.name != "__init__.py")
+        likely = [name for name in _LIKELY_SCRIPTS if name in scripts]
+        start = shlex.quote(str(folder / next(iter([*likely, *scripts]), "train.py")))
+    return UsageError(f"{folder} is a folder; a job runs a script", hint=f"Write: batchai run {start}")
 
 
 def translate(

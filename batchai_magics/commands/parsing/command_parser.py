@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -112,6 +113,8 @@ _FLAG_SYNONYMS = {
     "logs": {"-n": "--tail", "--lines": "--tail", "--stderr": "--err"},
 }
 """The same for options, by the words of a command."""
+_OF_ONE_JOB = {"watch": "batchai logs {} -f", "ps": "batchai show {}"}
+"""What to write for one job, by commands that show all."""
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
 _PROGRAMS = (_AZ, PROGRAM)
@@ -241,6 +244,8 @@ def _unknown_option(command: str, word: str, options: Sequence[Option]) -> Usage
     elif word.startswith("-"):
         flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
         guess = did_you_mean(word.split("=")[0], flags)
+    elif one := _OF_ONE_JOB.get(command):
+        guess = f"It shows all jobs; for one: {one.format(shlex.quote(word))}"
     else:
         named = next((each for each in options if each.name in _NAMING and not each.is_positional), None)
         guess = _meant(f"{named.flags[-1]} {word}" if named else None)

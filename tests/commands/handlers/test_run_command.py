@@ -10,7 +10,7 @@ from batchai_magics.backends.local.machine_devices import Machine
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.handlers import run_command
-from batchai_magics.commands.handlers.run_command import read_line, run_options
+from batchai_magics.commands.handlers.run_command import prepare, read_line, run_options
 from batchai_magics.errors import UsageError
 from batchai_magics.options.option import DisplayText
 
@@ -71,6 +71,25 @@ def test_a_shell_in_place_of_a_script_gets_the_list_of_launchers():
     with pytest.raises(UsageError, match="bash: no such file, and no launcher") as caught:
         read_line(["bash", "train.sh"], run_options())
     assert "torchrun" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("files", "hint"),
+    [
+        ((), "batchai run proj/train.py"),
+        (("a.py", "main.py"), "batchai run proj/main.py"),
+        (("__init__.py", "fit.py"), "batchai run proj/fit.py"),
+        (("__main__.py", "main.py"), "batchai run -m proj"),
+    ],
+)
+def test_a_folder_in_place_of_a_script_is_answered_with_its_script(tmp_path, monkeypatch, files, hint):
+    (tmp_path / "proj").mkdir()
+    for name in files:
+        (tmp_path / "proj" / name).touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="proj is a folder") as caught:
+        prepare(["proj"])
+    assert caught.value.hint == f"Write: {hint}"
 
 
 def test_a_launcher_comes_after_two_dashes():

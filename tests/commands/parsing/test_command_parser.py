@@ -72,6 +72,11 @@ def test_a_wrong_option_is_answered_with_a_guess():
     )
 
 
+def test_a_name_for_a_command_that_shows_all_jobs_is_answered_with_that_for_one():
+    assert "batchai logs train -f" in complaint("watch train")
+    assert "batchai show train" in complaint("ps train")
+
+
 def test_the_beginning_of_an_option_that_no_other_has_is_enough():
     assert parsed("job file list --j x").job == "x"
     assert parsed("job file list --job x --expi 5").expiry == 5
