@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from argparse import Namespace
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,13 @@ from batchai_magics.commands.output.command_progress import (
     StreamParts,
     json_lines,
 )
-from batchai_magics.commands.output.command_result import LiveResult, Result, ValueWithNotes, check_query
+from batchai_magics.commands.output.command_result import (
+    LiveResult,
+    Result,
+    SelectedJobs,
+    ValueWithNotes,
+    check_query,
+)
 from batchai_magics.errors import BatchAIError, SpecError, translate_file_errors
 
 if TYPE_CHECKING:
@@ -103,10 +110,19 @@ def with_live_source(invocation: Invocation, result: Result, context: Context) -
 
     if result.query or getattr(invocation.arguments, "top", None):
         return result
+    selected = None
     if invocation.command.words in _JOB_LISTS:
-        id = context.experiment(invocation.arguments)
+        id, selected = context.experiment(invocation.arguments), _selected_jobs(invocation.arguments, result)
     elif invocation.command.words in _CLUSTER_COMMANDS and isinstance(result.value, Cluster):
         id = result.value.id
     else:
         return result
-    return LiveResult(result.value, is_summary=result.is_summary, backend=context.backend, id=id)
+    live = LiveResult(result.value, is_summary=result.is_summary, backend=context.backend, id=id)
+    return replace(live, selected=selected)
+
+
+def _selected_jobs(arguments: Namespace, result: Result) -> SelectedJobs | None:
+    """The jobs of a list with `--tag` or `--where`; None for another one."""
+    given = {"--tag": getattr(arguments, "tag", None), "--where": getattr(arguments, "where", None)}
+    words = [word for flag, texts in given.items() for text in texts or () for word in (flag, text)]
+    return SelectedJobs(frozenset(job.id.name for job in result.value), shlex.join(words)) if words else None

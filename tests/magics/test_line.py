@@ -5,7 +5,7 @@ import urllib.request
 import pytest
 
 import batchai_magics
-from batchai_magics.commands.output.command_result import LiveResult
+from batchai_magics.commands.output.command_result import LiveResult, SelectedJobs
 from tests.world import processes_of
 
 
@@ -35,6 +35,14 @@ def test_a_line_that_changes_a_cluster_shows_it_live(run, line):
     shown = run(f"%batchai cluster {line}")
     assert isinstance(shown, LiveResult)
     assert shown.id == shown.value.id
+
+
+def test_a_list_of_selected_jobs_is_live_and_has_only_these(run):
+    run("%batchai experiment create -n default")
+    assert run("%batchai job list").selected is None
+    shown = run("%batchai job list --tag best --where 'loss < 1'")
+    assert isinstance(shown, LiveResult)
+    assert shown.selected == SelectedJobs(frozenset(), "--tag best --where 'loss < 1'")
 
 
 def test_output_and_query_are_for_programs(run):

@@ -27,8 +27,8 @@ def now(seconds_ago=0.0):
 class Subject:
     """What a command's result tells the views."""
 
-    def __init__(self, backend, id):
-        self.backend, self.id = backend, id
+    def __init__(self, backend, id, selected=None):
+        self.backend, self.id, self.selected = backend, id, selected
 
 
 class ScriptedLabels:

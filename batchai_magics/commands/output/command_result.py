@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from batchai_magics.commands.output.text_table import Table, Tabular, table_of_data
 from batchai_magics.errors import UsageError
@@ -216,9 +216,20 @@ class ValueWithNotes:
     notes: tuple[str, ...]
 
 
+class SelectedJobs(NamedTuple):
+    """The names of the jobs that a line has selected, and the options that did."""
+
+    names: frozenset[str]
+    options: str
+
+
 @dataclass(frozen=True, repr=False)
 class LiveResult(Result):
-    """A result with the backend and the id of the cluster or experiment that a live view polls."""
+    """A result with the backend and the id of the cluster or experiment that a live view polls.
+
+    Of an experiment, `selected` are the jobs that the view has; None for all.
+    """
 
     backend: Backend = field(kw_only=True)
     id: ResourceId = field(kw_only=True)
+    selected: SelectedJobs | None = field(default=None, kw_only=True)

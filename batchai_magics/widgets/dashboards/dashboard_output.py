@@ -22,6 +22,7 @@ from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_POLL_S as JOBS_
 from batchai_magics.widgets.dashboards.jobs_dashboard import JobsFeed, JobsSource, JobsView
 
 if TYPE_CHECKING:
+    from batchai_magics.commands.output.command_result import SelectedJobs
     from batchai_magics.widgets.core.publisher import Publisher
 
 IDLE_S = 600.0  # without a change, after which a dashboard is frozen
@@ -139,6 +140,10 @@ class Subject(Protocol):
     def id(self) -> ResourceId:
         """The id of the cluster or the experiment."""
 
+    @property
+    def selected(self) -> SelectedJobs | None:
+        """The jobs of the experiment that are shown; None for all."""
+
 
 class Opener(Protocol):
     """Embeds a job's live view, or a comparison of several jobs, in another view."""
@@ -149,7 +154,7 @@ class Opener(Protocol):
 
 def show(subject: Subject, publisher: Publisher, open_jobs: Opener, *, ui: str) -> None:
     """Shows a cluster or a list of jobs beneath the cell; `ui` as in `widgets.show`, without `text`."""
-    key, feed = subject.id.key, _shared_feed(subject, publisher)
+    key, feed = _key(subject), _shared_feed(subject, publisher)
     for older in publisher.outputs(key):
         if not isinstance(older, LiveDashboard):
             older.close()  # only the newest HTML output of a resource is refreshed
@@ -182,14 +187,22 @@ def _shared_feed(subject: Subject, publisher: Publisher) -> ClusterFeed | JobsFe
         return source, feed
 
     is_cluster = subject.id.kind is Kind.CLUSTER
-    return publisher.feed(subject.id.key, make, max_interval_s=CLUSTER_POLL_S if is_cluster else JOBS_POLL_S)
+    return publisher.feed(_key(subject), make, max_interval_s=CLUSTER_POLL_S if is_cluster else JOBS_POLL_S)
+
+
+def _key(subject: Subject) -> str:
+    """What identifies the feed that views share: the resource, and which of its jobs they show."""
+    selected = subject.selected
+    return f"{subject.id.key} {' '.join(sorted(selected.names))}" if selected else subject.id.key
 
 
 def _source_and_feed(subject: Subject) -> tuple[ClusterSource, ClusterFeed] | tuple[JobsSource, JobsFeed]:
     if subject.id.kind is Kind.CLUSTER:
         return ClusterSource(subject.backend, subject.id), ClusterFeed(subject.id)
-    preferences = metric_preferences()
-    return JobsSource(subject.backend, subject.id, preferences=preferences), JobsFeed(subject.id)
+    selected = subject.selected
+    names, options = (selected.names, f" {selected.options}") if selected else (None, "")
+    source = JobsSource(subject.backend, subject.id, preferences=metric_preferences(), names=names)
+    return source, JobsFeed(subject.id, options)
 
 
 def _view(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 
@@ -59,7 +59,10 @@ JobsEvent = JobsSnapshot | RatesUpdate | LabelsUpdate
 
 
 class JobsSource:
-    """Polls an experiment's jobs; never ends. An experiment that does not exist (yet) has no jobs."""
+    """Polls an experiment's jobs; never ends. An experiment that does not exist (yet) has no jobs.
+
+    With `names`, it polls the jobs of these names only.
+    """
 
     is_over = False
 
@@ -69,8 +72,10 @@ class JobsSource:
         experiment: ResourceId,
         *,
         preferences: MetricPreferences = NO_PREFERENCES,
+        names: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._names = names
         self._preferences = preferences
         self._backend = backend
         self._experiment = experiment
@@ -102,7 +107,8 @@ class JobsSource:
             listed = self._backend.list(self._experiment, Kind.JOB)
         except NotFoundError:
             return ()
-        return tuple(job for job in reversed(listed) if isinstance(job, JobResource))
+        jobs = (job for job in reversed(listed) if isinstance(job, JobResource))
+        return tuple(job for job in jobs if self._names is None or job.id.name in self._names)
 
     def _read_labels(self, jobs: tuple[JobResource, ...]) -> list[LabelsUpdate]:
         """Reads the labels of all jobs with one request: of new jobs immediately, else at intervals."""
@@ -154,9 +160,10 @@ class JobsFeed(DashboardFeed[JobsEvent]):
 
     noun = "experiment"
 
-    def __init__(self, experiment: ResourceId) -> None:
+    def __init__(self, experiment: ResourceId, options: str = "") -> None:
         super().__init__()
         self.id = experiment
+        self._options = options  # of the line that lists these jobs
         self.jobs: tuple[JobResource, ...] = ()
         self.rates: dict[str, list[float]] = {}
         self.labels: dict[str, str] = {}
@@ -198,7 +205,7 @@ class JobsFeed(DashboardFeed[JobsEvent]):
     @property
     def way_back(self) -> str:
         """The command that lists the jobs again."""
-        return f"%batchai job list -e {self.id.name} -w {self.id.workspace}"
+        return f"%batchai job list -e {self.id.name} -w {self.id.workspace}{self._options}"
 
     def facts(self) -> PageData:
         """What the view's header shows (`JobsFacts` in frontend/core/messages.d.ts)."""

@@ -93,6 +93,16 @@ def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_a
     assert "failed at 4/10, 40 %" in feed.bundle()["text/plain"]
 
 
+def test_selected_jobs_are_the_only_ones_and_are_listed_again_with_the_same_options(place, clock):
+    place.run("old", ExecutionState.SUCCEEDED)
+    source = JobsSource(place, EXPERIMENT, names={"old", "gone"}, clock=clock)
+    feed = JobsFeed(EXPERIMENT, " --tag best")
+    for event in source.poll():
+        feed.take(event)
+    assert [row["name"] for row in feed.rows()] == ["old"]
+    assert feed.way_back.endswith(" --tag best")
+
+
 def test_jobs_have_their_tags_and_the_parameters_that_differ(place, clock):
     place.records = ScriptedLabels()
     place.records.tag("resnet", "best", lr=0.1, batch=32)
