@@ -22,6 +22,8 @@ from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed
 from batchai_magics.models.job_execution import (
     ARTIFACTS,
     CHECKPOINTS,
+    ERR,
+    OUT,
     STDOUTERR,
     WORKDIR,
     OutputFile,
@@ -83,6 +85,18 @@ def directories_of(spec: JobSpec) -> list[str]:
     names = (ARTIFACTS, *own, WORKDIR, CHECKPOINTS, STDOUTERR)
     taken = {name.lower() for name in own}
     return [name for name in names if name in own or name not in taken]
+
+
+def check_log_exists(backend: Backend, job: ResourceId, path: str) -> None:
+    """Raises NotFoundError, whose hint lists the others, unless a job has this file among its logs."""
+    found: list[OutputFile] = []
+    with contextlib.suppress(NotFoundError):  # it has not started
+        found = one_level(backend, job, STDOUTERR, path.rpartition("/")[0])
+    names = [file.path for file in found if file.is_file]
+    if path in (*names, OUT, ERR):
+        return
+    hint = f"Its files: {', '.join(map(visible, names))}." if names else "It has not written any files yet."
+    raise NotFoundError(f"job {job.name} has no file {visible(path)}", code="FileNotFound", hint=hint)
 
 
 def one_level(

@@ -16,7 +16,7 @@ from batchai_magics.follow import Event, endings, events
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs import argument_checks, job_files
 from batchai_magics.jobs.job_costs import job_costs
-from batchai_magics.jobs.job_files import all_files, one_level
+from batchai_magics.jobs.job_files import all_files, check_log_exists, one_level
 from batchai_magics.jobs.job_logs import log_metrics, progress_of, retry_if_changed, tail_of
 from batchai_magics.jobs.job_pages import JobPages
 from batchai_magics.jobs.job_result import read_result
@@ -177,12 +177,16 @@ class Job(JobPages):
 
         Raises:
             UsageError: An argument has the wrong type.
+            NotFoundError: The job has no such file; the hint lists those that it has.
             FileChangedError: The file was replaced each time while it was read.
         """
         hint = f"For that file: job.log(file={tail!r})." if isinstance(tail, str) else ""
         argument_checks.check_count("job.log", "tail", tail, hint=hint)
         argument_checks.check_text("job.log", "file", file)
-        return tail_of(self.backend, FileRef(self.id, file), tail)
+        text = tail_of(self.backend, FileRef(self.id, file), tail)
+        if not text:
+            check_log_exists(self.backend, self.id, file)
+        return text
 
     def records(self) -> list[Record]:
         """All records in the job's stdout and stderr so far, in the order of writing.

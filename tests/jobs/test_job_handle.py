@@ -174,6 +174,14 @@ def test_a_script_finds_the_notebooks_variables_and_its_arguments(world: World) 
         assert job.log() == f"0.5 ['-v'] {job.name}.py __main__\n", job.log(file="stderr.txt")
 
 
+def test_a_log_that_is_missing_is_an_error_that_lists_the_files(world: World) -> None:
+    job = world.run("j", "print(1)")
+    assert job.log(file="stderr.txt") == ""
+    with pytest.raises(NotFoundError, match=r"job j has no file missing\.txt") as caught:
+        job.log(file="missing.txt")
+    assert "stderr.txt, stdout.txt" in caught.value.hint
+
+
 def test_a_failure_in_a_script_with_variables_names_its_line(world: World) -> None:
     request = cell.parse(
         "j --use lr", "\nprint(1 / lr)", settings=world.settings, notebook=cell.Notebook(names={"lr": 0})

@@ -22,7 +22,7 @@ from batchai_magics.commands.output.command_progress import (
     StreamParts,
     job_stream,
 )
-from batchai_magics.errors import NotFoundError, UsageError, visible
+from batchai_magics.errors import UsageError, visible
 from batchai_magics.follow import (
     ConnectionLost,
     ConnectionRestored,
@@ -33,6 +33,7 @@ from batchai_magics.follow import (
     event_batches,
 )
 from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.jobs.job_files import check_log_exists
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import CHUNK_BYTES, read_redacted
 from batchai_magics.jobs.merged_log import FILES, MergedLog, unmarked
@@ -67,7 +68,7 @@ def logs(context: Context, arguments: Namespace) -> Stream:
         again = f"{resume_command(job.id, 'logs')} -f" + (f" --file {path}" if path else "")
         return job_stream(_with_own_paths(_followed(job, path, selection), shown), again)
     if path:
-        _check_exists(job, path)
+        check_log_exists(job.backend, job.id, path)
     parts = _with_own_paths(_content(job, _files(shown, job, path), selection), shown)
     return Stream(_tail(parts, arguments.tail) if arguments.tail else parts, _STOPPED)
 
@@ -132,14 +133,6 @@ def _since(text: str | None) -> float | None:
     """The time that lies so far back, in seconds since 1970."""
     span = short_duration("--since", text)
     return time.time() - duration(span).total_seconds() if span else None
-
-
-def _check_exists(job: Job, path: str) -> None:
-    names = [file.path for file in job.files("stdouterr") if file.is_file]
-    if path in names or path in (OUT, ERR):
-        return
-    hint = f"Its files: {', '.join(map(visible, names))}." if names else "It has not written any files yet."
-    raise NotFoundError(f"job {job.name} has no file {visible(path)}", code="FileNotFound", hint=hint)
 
 
 def _content(job: Job, files: Sequence[str], selection: LogSelection) -> StreamParts:
