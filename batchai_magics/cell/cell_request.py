@@ -193,8 +193,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     notebook = notebook or Notebook()
     declared = declared_by(settings.sections.values())
     options = read_options(split_line(line, notebook.names), notebook.env, declared)
-    expanded = NamesRead(notebook.names)
-    values = ArgumentNames(expanded) if options.is_described else expanded
+    values = (ArgumentNames if options.is_described else NamesRead)(notebook.names)
     body = expand(body, values, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
     if not options.is_described:
@@ -208,7 +207,7 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     lacks = {} if options.is_described else names_of_notebook(body, notebook.names, options.uses)
     notes = (*source.description.notes, *source.notes, *variable_notes(body, options.uses), *lacks.values())
     uses = {name: notebook.names[name] for name in options.uses}
-    read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=expanded.read)
+    read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=values.read)
     read = replace(read, remedies=lacks)
     if not options.is_described:
         read = replace(read, name=options.script, script=body, arguments=asked or "")

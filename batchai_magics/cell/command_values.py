@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from batchai_magics.cell.notebook_variables import NamesRead
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobSpec
 
@@ -88,32 +89,23 @@ def _path_part(value: str) -> str:
     return value
 
 
-class ArgumentNames(Mapping[str, object]):
+class ArgumentNames(NamesRead):
     """Variables for a description: values that mean more than themselves are filled in later.
 
     Until then, markers stand for them.
     """
 
     def __init__(self, names: Mapping[str, object]) -> None:
-        self._names, self._later = names, dict[str, str]()
+        super().__init__(names)
+        self._later: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> object:
         """The value of a variable, or its marker."""
-        value = self._names[name]
+        value = super().__getitem__(name)
         if not isinstance(value, str) or is_plain(value):
             return value
         self._later[name] = value
         return f"__value_{name}__"
-
-    def __contains__(self, name: object) -> bool:
-        """Whether there is a variable of that name."""
-        return name in self._names
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
-
-    def __len__(self) -> int:
-        return len(self._names)
 
     def filled(self, spec: JobSpec) -> JobSpec:
         """The description with the values in place of their markers."""
