@@ -42,7 +42,7 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import seal_record
 from batchai_magics.backends.node.restarts import ExecutionLog
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.context import Context, HomeParts
+from batchai_magics.backends.service.context import HomeContext, HomeParts
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterRef,
@@ -106,7 +106,7 @@ def open_backend(settings: Settings) -> Service:
     layout = Layout(own.home.expanduser())
     groups, rows = HomeGroups(FileRows(layout.home / "groups")), FileRows(layout.home / "accounts")
     parts = HomeParts(HomeDirectory(layout, here, setting="processes.home"), groups)
-    context = Context(FileRepository(layout, here), ProcessRunner(layout), lambda: parts, own.core_quota)
+    context = HomeContext(FileRepository(layout, here), ProcessRunner(layout), lambda: parts, own.core_quota)
     return Service(context, CAPABILITIES, lambda: home_storage(layout, context, groups, rows))
 
 

@@ -148,7 +148,7 @@ class _Target:
 
 
 @dataclass(frozen=True)
-class _Source:
+class _JobSource:
     """The source of the job.
 
     Attributes:
@@ -168,7 +168,7 @@ class _Source:
         """The command that makes the copies; empty without any."""
         return copy_command(self.files.keys() - set(self.copied)) if self.copied else ""
 
-    def with_files(self, more: Mapping[str, bytes]) -> _Source:
+    def with_files(self, more: Mapping[str, bytes]) -> _JobSource:
         """Adds files beside the script."""
         twice = next((name for name, data in more.items() if self.files.get(name, data) != data), "")
         if twice:
@@ -264,7 +264,7 @@ def parse_script(
     options = replace(options, script=script.started, args=script.command_line_args(args) or None)
     account = _account_key(options, notebook.env, settings)
     wire = {"properties": script_fields(options, target.share_path)}
-    source = _Source(Description("the command line", wire), script.files)
+    source = _JobSource(Description("the command line", wire), script.files)
     uploads = read_uploads(options.uploads, notebook.folder)
     source = source.with_files(uploads.files).with_files({**program, **script.program})
     source = replace(source, copied=source.files)
@@ -277,7 +277,7 @@ def parse_script(
 
 
 def _spec(
-    options: CellOptions, source: _Source, target: _Target, settings: Settings, *, account: AccountKey
+    options: CellOptions, source: _JobSource, target: _Target, settings: Settings, *, account: AccountKey
 ) -> tuple[JobSpec, Bundle]:
     """The validated description, and the files to upload for it."""
     sent = bundle(target.experiment, target.job, source.files)
@@ -340,7 +340,7 @@ def _account_key(options: CellOptions, env: Mapping[str, str], settings: Setting
 
 def _source(
     options: CellOptions, body: str, target: _Target, notebook: Notebook, *, account: AccountKey
-) -> _Source:
+) -> _JobSource:
     """The description, and the files beside the script: uploads, variables and what reads them."""
     with translate_file_errors():
         read = _described_source(options, body, target, notebook.folder, account=account)
@@ -350,10 +350,10 @@ def _source(
 
 def _described_source(
     options: CellOptions, body: str, target: _Target, folder: Path, *, account: AccountKey
-) -> _Source:
+) -> _JobSource:
     uploads = read_uploads(options.uploads, folder)
     if options.is_described:
-        return _Source(
+        return _JobSource(
             _load_description(options, body, folder, account),
             uploads.files,
             uploads.files.keys(),
@@ -365,7 +365,7 @@ def _described_source(
         )
     wire = {"properties": script_fields(options, target.share_path)}
     files = {options.script: check_script(body), **uploads.files}
-    return _Source(Description("the cell", wire), files, uploads.files.keys(), uploads.notes)
+    return _JobSource(Description("the cell", wire), files, uploads.files.keys(), uploads.notes)
 
 
 def _load_description(options: CellOptions, body: str, folder: Path, account: AccountKey) -> Description:

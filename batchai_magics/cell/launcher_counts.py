@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from batchai_magics.cell.launchers import Launcher
+from batchai_magics.cell.launchers import LauncherSyntax
 from batchai_magics.errors import UsageError
 
 
@@ -37,7 +37,7 @@ class LauncherCounts:
     hosts: Mapping[str, int] = field(default_factory=dict)
     chosen: Mapping[str, int] = field(default_factory=dict)
 
-    def for_job(self, launcher: Launcher, asked: JobCounts) -> JobCounts:
+    def for_job(self, launcher: LauncherSyntax, asked: JobCounts) -> JobCounts:
         """The job's numbers; those that it asks for itself replace the launcher's.
 
         Raises:

@@ -23,7 +23,7 @@ from batchai_magics.cell.launchers import (
     NAMES,
     TORCH_LAUNCH,
     TORCHRUN,
-    Launcher,
+    LauncherSyntax,
 )
 from batchai_magics.errors import UsageError
 
@@ -203,7 +203,7 @@ class _LineReader:
             raise UsageError(f"{program}: {words[0]} cannot be translated", hint=hint)
 
     def _read_options(
-        self, name: str, launcher: Launcher, words: list[str]
+        self, name: str, launcher: LauncherSyntax, words: list[str]
     ) -> tuple[OptionReader, list[str]]:
         """The options of the launcher, with those that it reads from elsewhere, and the words behind them."""
         if launcher in (TORCHRUN, TORCH_LAUNCH):

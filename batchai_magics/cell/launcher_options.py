@@ -9,7 +9,7 @@ from pathlib import Path
 
 from batchai_magics.cell.launcher_counts import JobCounts, LauncherCounts
 from batchai_magics.cell.launcher_files import chosen_slots, hosts_in_file, listed_hosts
-from batchai_magics.cell.launchers import ACCELERATE, DEEPSPEED, MPIRUN, Launcher
+from batchai_magics.cell.launchers import ACCELERATE, DEEPSPEED, MPIRUN, LauncherSyntax
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
@@ -36,7 +36,7 @@ class OptionReader:
         rank_option: The option with which each process is told its local rank.
     """
 
-    def __init__(self, name: str, launcher: Launcher, counts: JobCounts, folder: Path) -> None:
+    def __init__(self, name: str, launcher: LauncherSyntax, counts: JobCounts, folder: Path) -> None:
         self._name, self._launcher, self._asked, self._folder = name, launcher, counts, folder
         self._counts = LauncherCounts()
         self.env: dict[str, str] = {}

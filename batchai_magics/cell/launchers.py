@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Launcher:
+class LauncherSyntax:
     """A launcher's options, without their dashes and with `-` for `_`.
 
     Attributes:
@@ -55,7 +55,7 @@ _ELASTIC = {
     "numa-binding": "leave it out",
     "logs-specs": "leave it out: the log of each rank is kept",
 }
-TORCHRUN = Launcher(
+TORCHRUN = LauncherSyntax(
     "pytorch",
     processes=("nproc-per-node",),
     nodes=("nnodes",),
@@ -71,12 +71,12 @@ TORCHRUN = Launcher(
     default_processes=1,
 )
 # The old module passes the local rank as an option, unless `--use-env` is given.
-TORCH_LAUNCH = Launcher(
+TORCH_LAUNCH = LauncherSyntax(
     **{name: value for name, value in vars(TORCHRUN).items() if name != "rank_option"},
     rank_option="--local-rank",
 )
 _DEEPSPEED_BY_OWN_LAUNCHER = "write the line of `deepspeed`, which is translated too"
-ACCELERATE = Launcher(
+ACCELERATE = LauncherSyntax(
     "pytorch",
     processes=("num-processes",),
     nodes=("num-machines",),
@@ -141,7 +141,7 @@ ACCELERATE = Launcher(
     },
     is_total=True,
 )
-DEEPSPEED = Launcher(
+DEEPSPEED = LauncherSyntax(
     "pytorch",
     processes=("num-gpus", "num-accelerators"),
     nodes=("num-nodes",),
@@ -162,7 +162,7 @@ DEEPSPEED = Launcher(
     },
     rank_option="--local_rank",
 )
-MPIRUN = Launcher(
+MPIRUN = LauncherSyntax(
     "horovod",
     processes=("np", "n", "c"),
     hosts=("host", "H", "hosts"),

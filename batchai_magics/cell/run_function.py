@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 _PLACE = re.compile(r'#line (\d+) (".*")$')
 
 
-class _Block(NamedTuple):
+class _SourceBlock(NamedTuple):
     """Lines of a script and where they are from."""
 
     lines: range
@@ -49,14 +49,14 @@ def compile_placed(source: bytes, *args: Any, **options: Any) -> CodeType:
     return code.replace(co_consts=tuple(parts))
 
 
-def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
+def _blocks(lines: Sequence[str]) -> Iterator[_SourceBlock]:
     found = [(at, match) for at, line in enumerate(lines) if (match := _PLACE.match(line))]
     ends = [*(at for at, _ in found[1:]), len(lines)]
     for number, (at, match) in enumerate(found):
-        yield _Block(range(at + 2, ends[number] + 1), json.loads(match[2]), int(match[1]))
+        yield _SourceBlock(range(at + 2, ends[number] + 1), json.loads(match[2]), int(match[1]))
 
 
-def _remember(block: _Block, lines: Sequence[str]) -> None:
+def _remember(block: _SourceBlock, lines: Sequence[str]) -> None:
     """Puts the lines of a block where tracebacks and `inspect` look for those of its file."""
     known = linecache.cache.get(block.file)
     texts = list(known[2]) if known and len(known) == 4 else []
@@ -65,7 +65,7 @@ def _remember(block: _Block, lines: Sequence[str]) -> None:
     linecache.cache[block.file] = (len(texts), None, texts, block.file)  # without a time, it is never checked
 
 
-def _placed(code: CodeType, blocks: Sequence[_Block]) -> CodeType:
+def _placed(code: CodeType, blocks: Sequence[_SourceBlock]) -> CodeType:
     """The code, and all code in it, with the file and the line of the block that it is in."""
     block = next((block for block in blocks if code.co_firstlineno in block.lines), None)
     parts = [_placed(part, blocks) if isinstance(part, CodeType) else part for part in code.co_consts]

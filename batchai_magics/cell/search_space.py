@@ -22,7 +22,7 @@ _CALL = re.compile(r"(?P<kind>\w+)\((?P<bounds>.*)\)")
 _DRAWS_PER_TRIAL = 100  # of a random search, before all distinct trials are taken to be found
 
 
-class Scale(str, enum.Enum):
+class Distribution(str, enum.Enum):
     """How the values of a range are drawn; the value is its word in `--sweep`."""
 
     UNIFORM = "uniform"  # each number is equally likely
@@ -50,20 +50,20 @@ class Choices:
 class Range:
     """A parameter that takes a number between two bounds."""
 
-    scale: Scale
+    scale: Distribution
     low: float
     high: float
 
     @property
     def lowest(self) -> Parameter:
         """The lower bound."""
-        return int(self.low) if self.scale is Scale.INTEGER else self.low
+        return int(self.low) if self.scale is Distribution.INTEGER else self.low
 
     def draw(self, generator: random.Random) -> Parameter:
         """A random value."""
-        if self.scale is Scale.INTEGER:
+        if self.scale is Distribution.INTEGER:
             return generator.randint(int(self.low), int(self.high))
-        if self.scale is Scale.LOG:
+        if self.scale is Distribution.LOG:
             drawn = math.exp(generator.uniform(math.log(self.low), math.log(self.high)))
         else:
             drawn = generator.uniform(self.low, self.high)
@@ -182,17 +182,17 @@ def _value(text: str) -> Parameter:
 
 def _range(name: str, kind: str, bounds: str) -> Range:
     where = f"{OPTION}: {name}={kind}({bounds})"
-    if kind not in [scale.value for scale in Scale]:
+    if kind not in [scale.value for scale in Distribution]:
         raise UsageError(f"{where}: there is no {kind}(…)", hint="Use uniform(LOW,HIGH), log(…) or int(…).")
-    scale, numbers = Scale(kind), [value_of(text.strip()) for text in bounds.split(",")]
+    scale, numbers = Distribution(kind), [value_of(text.strip()) for text in bounds.split(",")]
     if len(numbers) != 2 or any(isinstance(each, (bool, str)) for each in numbers):
         raise UsageError(f"{where}: expected two numbers, as in {kind}(1,10)")
     low, high = (float(each) for each in numbers)
     if not low < high:
         raise UsageError(f"{where}: the first bound must be less than the second")
-    if scale is Scale.LOG and low <= 0:
+    if scale is Distribution.LOG and low <= 0:
         raise UsageError(f"{where}: the bounds of log(…) must be positive")
-    if scale is Scale.INTEGER and not (low.is_integer() and high.is_integer()):
+    if scale is Distribution.INTEGER and not (low.is_integer() and high.is_integer()):
         raise UsageError(f"{where}: the bounds of int(…) must be whole numbers")
     return Range(scale, low, high)
 

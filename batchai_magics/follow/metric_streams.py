@@ -38,7 +38,7 @@ class _DelayedNumbers(NamedTuple):
     records: list[Measurement]
 
 
-class _Stream:
+class _FileParser:
     """The parser of a file, and what its bars have shown."""
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
@@ -86,7 +86,7 @@ class MetricStreams:
 
     def __init__(self, patterns: Mapping[str, str]) -> None:
         self._patterns = patterns
-        self._streams = {file: _Stream(patterns) for file in METRICS_FILES}
+        self._streams = {file: _FileParser(patterns) for file in METRICS_FILES}
         self._numbers = PrintedNumbers()
         self.has_trainer_files = False  # printed numbers are compared with those of files
         self._late: list[_DelayedNumbers] = []
@@ -115,7 +115,7 @@ class MetricStreams:
 
     def restart(self, file: str) -> None:
         """Forget a file, which was replaced."""
-        self._streams[file] = _Stream(self._patterns)
+        self._streams[file] = _FileParser(self._patterns)
 
     def flush(self, *, is_last: bool = False) -> tuple[Record, ...]:
         """The records that waited for the other file; what both have at the moment was parsed.
@@ -158,7 +158,7 @@ class MetricStreams:
             new.append(record)
         return self._numbers.new_printed(new)
 
-    def _other_streams(self, file: str) -> list[_Stream]:
+    def _other_streams(self, file: str) -> list[_FileParser]:
         return [stream for name, stream in self._streams.items() if name != file]
 
     def _placed(self, records: Sequence[Record], unplaced: Sequence[UnplacedDict]) -> tuple[Record, ...]:

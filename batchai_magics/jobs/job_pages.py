@@ -12,7 +12,7 @@ from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_record import JobRecord
 
 
-class Page(Protocol):
+class ServedPage(Protocol):
     """A page that is served on this machine."""
 
     @property
@@ -29,7 +29,7 @@ HTML_SUFFIXES = (".html", ".htm")
 class JobPages(JobRecord):
     """The part of a job's handle that shows it in a page of its own."""
 
-    def open(self, *, browser: bool = True) -> Page:
+    def open(self, *, browser: bool = True) -> ServedPage:
         """Opens the live view as a page of its own, served by this process on 127.0.0.1.
 
         Args:
@@ -42,7 +42,7 @@ class JobPages(JobRecord):
             NotFoundError: The job was deleted.
         """
         argument_checks.check_flag("job.open", "browser", browser)
-        page: Page = _views().open_job(self)
+        page: ServedPage = _views().open_job(self)
         if browser:
             webbrowser.open(page.url)
         return page
@@ -79,9 +79,9 @@ def record_job(job: JobPages, target: Path, *, is_report: bool = False) -> Path:
         return exported
 
 
-def open_recording(path: Path) -> Page:
+def open_recording(path: Path) -> ServedPage:
     """Serves the replay of a recording on 127.0.0.1."""
-    page: Page = _views().open_recording(path)
+    page: ServedPage = _views().open_recording(path)
     return page
 
 

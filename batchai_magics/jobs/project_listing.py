@@ -20,14 +20,14 @@ _TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
-class Listing:
+class ProjectListing:
     """The paths of files and links, with `/`; `problem` says why git did not list those of a repository."""
 
     names: frozenset[str]
     problem: str = ""
 
 
-def list_files(root: Path) -> Listing:
+def list_files(root: Path) -> ProjectListing:
     """Lists the files below a folder, without what git ignores if it is in a repository.
 
     Where git refuses the repository or fails, its ignore files are applied without it: nothing of what they
@@ -35,21 +35,21 @@ def list_files(root: Path) -> Listing:
     """
     top = work_tree_of(root)
     if top is None:
-        return Listing(frozenset(_walk(root, "", None)))
+        return ProjectListing(frozenset(_walk(root, "", None)))
     found = GitProcess(root, _LIST).output(_TIMEOUT_S)
     if found.problem:
-        return Listing(frozenset(_walk(root, "", tuple(_rules_above(root, top)))), found.problem)
+        return ProjectListing(frozenset(_walk(root, "", tuple(_rules_above(root, top)))), found.problem)
     names: set[str] = set()
     problem = ""
     for name in filter(None, os.fsdecode(found.data).split("\0")):
         inner = root / name
         if inner.is_dir() and not inner.is_symlink():  # a submodule, or another repository
-            listing = list_files(inner) if os.path.lexists(inner / ".git") else Listing(frozenset())
+            listing = list_files(inner) if os.path.lexists(inner / ".git") else ProjectListing(frozenset())
             names |= {f"{name.rstrip('/')}/{each}" for each in listing.names}
             problem = problem or listing.problem
         else:
             names.add(name)
-    return Listing(frozenset(names), problem)
+    return ProjectListing(frozenset(names), problem)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from batchai_magics.untrusted_files import parse_json
 VERSION = 1
 
 
-class Machine(NamedTuple):
+class MachineRecord(NamedTuple):
     """A machine of a run: `python` and `packages` are those of the job's interpreter."""
 
     name: str
@@ -36,14 +36,14 @@ class Machine(NamedTuple):
         return json.dumps({"version": VERSION, **self._asdict()}, ensure_ascii=False)
 
     @classmethod
-    def from_text(cls, text: str | bytes) -> Machine:
+    def from_text(cls, text: str | bytes) -> MachineRecord:
         """Reads the text of `to_text`; unknown fields of a newer version are ignored.
 
         Raises:
             ValueError: It is something else.
         """
         try:
-            machine: Machine = made(cls, parse_json(text))
+            machine: MachineRecord = made(cls, parse_json(text))
         except (TypeError, AttributeError) as error:
             raise ValueError(f"not the record of a machine: {error}") from None
         return machine
@@ -64,14 +64,19 @@ class Provenance:
 
     run: str
     submission: Submission | None = None
-    machines: tuple[Machine, ...] = ()
+    machines: tuple[MachineRecord, ...] = ()
     problems: tuple[str, ...] = field(default=())
     deliveries: tuple[Delivery, ...] = ()
 
     @classmethod
     def of_files(cls, run: str, files: Mapping[str, bytes]) -> Provenance:
         """The provenance of a run from its record files; unreadable ones are among the problems."""
-        submission, machines, problems, deliveries = None, list[Machine](), list[str](), list[Delivery]()
+        submission, machines, problems, deliveries = (
+            None,
+            list[MachineRecord](),
+            list[str](),
+            list[Delivery](),
+        )
         for name, data in files.items():
             if name.endswith(PART):
                 continue
@@ -83,7 +88,7 @@ class Provenance:
                 elif name.startswith(DELIVERIES):
                     deliveries.append(Delivery.from_text(data))
                 else:
-                    machines.append(Machine.from_text(data))
+                    machines.append(MachineRecord.from_text(data))
             except ValueError as error:
                 problems.append(f"{name}: {error}")
         told = sorted(deliveries, key=attrgetter("time"))
@@ -175,7 +180,7 @@ def _changed_files(diff: str) -> int:
     return sum(line.startswith("diff --git ") for line in diff.splitlines())
 
 
-def _machine(machine: Machine) -> Iterator[tuple[str, str]]:
+def _machine(machine: MachineRecord) -> Iterator[tuple[str, str]]:
     memory = f"{machine.memory_bytes / (1 << 30):.0f} GiB" if machine.memory_bytes else ""
     cores = f"{machine.cores} cores" if machine.cores else ""
     parts = [machine.processor, cores, memory, *machine.gpus, machine.system]

@@ -28,7 +28,7 @@ CREATE, TERMINATE, DELETE, DELETE_GROUP = "create", "terminate", "delete", "dele
 
 
 @dataclass(frozen=True)
-class Operation:
+class AsyncOperation:
     """An operation started for a client; `target` is a resource id, or the name of a resource group."""
 
     name: str
@@ -66,23 +66,23 @@ class Operations:
         self._lock = threading.Lock()
         self._deleting: set[str] = set()
 
-    def record_completed(self, target: ResourceId) -> Operation:
+    def record_completed(self, target: ResourceId) -> AsyncOperation:
         """Stores an operation that is already complete: the resource was created."""
         now = self._clock()
-        return self._save(Operation(str(uuid.uuid4()), CREATE, str(target), now, now))
+        return self._save(AsyncOperation(str(uuid.uuid4()), CREATE, str(target), now, now))
 
-    def start(self, kind: str, target: str, after: Callable[[], None] | None = None) -> Operation:
+    def start(self, kind: str, target: str, after: Callable[[], None] | None = None) -> AsyncOperation:
         """Starts a deletion, or tracks a job that was asked to terminate."""
-        operation = self._save(Operation(str(uuid.uuid4()), kind, target, self._clock()))
+        operation = self._save(AsyncOperation(str(uuid.uuid4()), kind, target, self._clock()))
         if kind != TERMINATE:
             self._submit(operation, after)
         return operation
 
-    def find(self, name: str) -> Operation | None:
+    def find(self, name: str) -> AsyncOperation | None:
         """The operation of that name, None if unknown."""
         try:
             file = self._folder / f"{uuid.UUID(name)}.json"
-            operation = Operation(**json.loads(file.read_text(encoding="utf-8")))
+            operation = AsyncOperation(**json.loads(file.read_text(encoding="utf-8")))
         except (ValueError, OSError, TypeError):
             return None
         if operation.kind == TERMINATE and operation.ended is None and self._has_ended(operation):
@@ -108,12 +108,12 @@ class Operations:
         """Returns without waiting: the next server resumes what is unfinished."""
         self._workers.shutdown(wait=False, cancel_futures=True)
 
-    def _submit(self, operation: Operation, after: Callable[[], None] | None) -> None:
+    def _submit(self, operation: AsyncOperation, after: Callable[[], None] | None) -> None:
         with self._lock:
             self._deleting.add(operation.target.lower())
         self._workers.submit(self._run, operation, after)
 
-    def _run(self, operation: Operation, after: Callable[[], None] | None) -> None:
+    def _run(self, operation: AsyncOperation, after: Callable[[], None] | None) -> None:
         error = None
         try:
             self._delete(operation)
@@ -127,7 +127,7 @@ class Operations:
             self._deleting.discard(operation.target.lower())
         self._save(replace(operation, ended=self._clock(), error=error))
 
-    def _delete(self, operation: Operation) -> None:
+    def _delete(self, operation: AsyncOperation) -> None:
         with contextlib.suppress(NotFoundError):  # deleted concurrently
             if operation.kind == DELETE_GROUP:
                 groups: Groups = GROUPS.of(self._backend)
@@ -135,14 +135,14 @@ class Operations:
             else:
                 self._backend.delete(ResourceId.parse(operation.target))
 
-    def _has_ended(self, operation: Operation) -> bool:
+    def _has_ended(self, operation: AsyncOperation) -> bool:
         try:
             job = self._backend.show(ResourceId.parse(operation.target))
         except NotFoundError:
             return True
         return isinstance(job, JobResource) and job.state.is_final
 
-    def _save(self, operation: Operation) -> Operation:
+    def _save(self, operation: AsyncOperation) -> AsyncOperation:
         write(self._folder / f"{operation.name}.json", json.dumps(asdict(operation)))
         return operation
 

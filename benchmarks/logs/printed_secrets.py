@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from batchai_magics.backends.node.ranks.output_streams import LogWriter, Stream, search_patterns
+from batchai_magics.backends.node.ranks.output_streams import LogWriter, ProcessStream, search_patterns
 from batchai_magics.backends.node.ranks.rank import READ_SIZE
 from batchai_magics.launch.plan import LogFile
 from benchmarks.row import Row, table
@@ -31,7 +31,7 @@ def rows() -> Iterator[Row]:
 
 def _megabytes_per_s(folder: Path, sought: tuple[bytes, ...]) -> float:
     log = LogFile(str(folder / "out"), str(folder / "spans"), hidden=str(folder / "hidden"))
-    out = Stream(LogWriter(log, sought), 0)
+    out = ProcessStream(LogWriter(log, sought), 0)
     piece = (LINE * (READ_SIZE // len(LINE) + 1))[:READ_SIZE]
     began = time.perf_counter()
     for _ in range(SIZE_BYTES // READ_SIZE):

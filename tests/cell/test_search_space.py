@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pandas as pd
 import pytest
 
-from batchai_magics.cell.search_space import Choices, Range, Scale, listed_trials, search_space
+from batchai_magics.cell.search_space import Choices, Distribution, Range, listed_trials, search_space
 from batchai_magics.errors import UsageError
 
 
@@ -23,9 +23,9 @@ def test_a_grid_has_every_combination_and_the_last_parameter_varies_fastest():
 def test_ranges_are_read_with_spaces_inside():
     space = search_space("lr=log(1e-5, 1e-1) dropout=uniform(0,.5)  layers=int(2,8)")
     assert space.domains == {
-        "lr": Range(Scale.LOG, 1e-5, 1e-1),
-        "dropout": Range(Scale.UNIFORM, 0, 0.5),
-        "layers": Range(Scale.INTEGER, 2, 8),
+        "lr": Range(Distribution.LOG, 1e-5, 1e-1),
+        "dropout": Range(Distribution.UNIFORM, 0, 0.5),
+        "layers": Range(Distribution.INTEGER, 2, 8),
     }
 
 

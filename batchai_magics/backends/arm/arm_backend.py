@@ -12,14 +12,14 @@ from batchai_magics.backends.arm.arm_messages import (
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.connection import EndpointConnection
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.extended_storage import extended_storage
 from batchai_magics.backends.arm.published_api import PublishedApi, output_listing
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.arm.share_clients import ShareClients
-from batchai_magics.backends.arm.subscription_facets import Accounts, Groups, Usages
+from batchai_magics.backends.arm.subscription_facets import ServerAccounts, ServerGroups, ServerUsages
 from batchai_magics.backends.azure.arm_client import list_items, list_pages
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
 from batchai_magics.backends.base import (
@@ -51,16 +51,16 @@ _LONGEST_PAGE = 1000
 class ArmBackend(BackendBase):
     """Jobs at an endpoint. It keeps no state: all processes and machines see the same."""
 
-    accounts: Accounts
-    groups: Groups
-    usages: Usages
+    accounts: ServerAccounts
+    groups: ServerGroups
+    usages: ServerUsages
 
     def __init__(self, endpoint: Endpoint, settings: Settings) -> None:
-        self._connection = Connection(endpoint, settings.subscription)
+        self._connection = EndpointConnection(endpoint, settings.subscription)
         self._resource_group = settings.resource_group
-        self.groups = Groups(self._connection)
-        self.accounts = Accounts(self._connection, self.groups)
-        self.usages = Usages(self._connection)
+        self.groups = ServerGroups(self._connection)
+        self.accounts = ServerAccounts(self._connection, self.groups)
+        self.usages = ServerUsages(self._connection)
         published = PublishedStorage(ShareClients(self._connection, self.accounts))
         self._discovery = ServerDiscovery(
             self._connection, PublishedApi(self, self._connection, published), self._extended_api

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _OPERATION_WAIT_S = 10.0
 
 
-class Connection(ArmClient):
+class EndpointConnection(ArmClient):
     """Sends requests to the endpoint; see `ArmClient`."""
 
     def __init__(self, endpoint: Endpoint, subscription: str) -> None:

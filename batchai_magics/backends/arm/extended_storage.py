@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from batchai_magics.backends.arm.arm_messages import provider_path
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.connection import EndpointConnection
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.share_clients import (
     ResponseHeaders,
@@ -15,7 +15,7 @@ from batchai_magics.backends.arm.share_clients import (
     file_of,
     share_errors,
 )
-from batchai_magics.backends.arm.subscription_facets import Accounts
+from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure.arm_protocol import ArmRequest
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.backends.base.default_transfers import BLOCK_BYTES
@@ -35,7 +35,9 @@ from batchai_magics.models.response_object import ResponseObject, unreadable
 from batchai_magics.models.wire_times import parse_time
 
 
-def extended_storage(connection: Connection, accounts: Accounts, group: str, service: str) -> ExtendedStorage:
+def extended_storage(
+    connection: EndpointConnection, accounts: ServerAccounts, group: str, service: str
+) -> ExtendedStorage:
     """The shares of a server, or with the service `blob` its containers; `group` has its default account."""
     clients = ServerShareClients(connection, accounts, group, service)
     noun = "container" if service == "blob" else "share"
@@ -105,7 +107,9 @@ class ExtendedStorage(PublishedStorage):
 class ServerShareClients(ShareClients):
     """Clients for the accounts of our own server, whose default account is in none of its lists."""
 
-    def __init__(self, connection: Connection, accounts: Accounts, group: str, service: str) -> None:
+    def __init__(
+        self, connection: EndpointConnection, accounts: ServerAccounts, group: str, service: str
+    ) -> None:
         super().__init__(connection, accounts)
         self._group = group
         self.headers = {OWN_CLIENT: "1", **({SERVICE: "blob"} if service == "blob" else {})}
@@ -126,7 +130,7 @@ class ServerShareClients(ShareClients):
 class ServerPacks:
     """Transfers of many small files in one request."""
 
-    def __init__(self, connection: Connection, service: str) -> None:
+    def __init__(self, connection: EndpointConnection, service: str) -> None:
         self._connection, self._service = connection, service
 
     def store(self, share: str, files: Mapping[str, bytes]) -> Sequence[ShareFile]:

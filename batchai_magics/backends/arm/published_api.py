@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from batchai_magics.backends.arm.arm_messages import resource_path
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.connection import EndpointConnection
 from batchai_magics.backends.arm.endpoint import is_loopback
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.settings import NAME
@@ -43,7 +43,7 @@ class PublishedApi:
     telemetry: Telemetry | None = None
     records: Records | None = None
 
-    def __init__(self, backend: Backend, connection: Connection, storage: PublishedStorage) -> None:
+    def __init__(self, backend: Backend, connection: EndpointConnection, storage: PublishedStorage) -> None:
         self._backend, self._connection = backend, connection
         self.storage: PublishedStorage | None = storage
 
@@ -113,7 +113,7 @@ def output_listing(
     return ArmRequest("POST", resource_path(job, "listOutputFiles"), query)
 
 
-def _range(connection: Connection, file: OutputFile, offset: int, limit: int) -> tuple[bytes, int]:
+def _range(connection: EndpointConnection, file: OutputFile, offset: int, limit: int) -> tuple[bytes, int]:
     """The bytes, and the file's current size by the response: the listed size may be out of date."""
     from azure.core.exceptions import HttpResponseError
 

@@ -13,7 +13,7 @@ from batchai_magics.backends.arm.arm_messages import (
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.connection import EndpointConnection
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_api import PublishedApi
 from batchai_magics.backends.arm.settings import NAME
@@ -70,7 +70,9 @@ class ServerDiscovery(Generic[Api]):
     used and each use queries again. Thread-safe.
     """
 
-    def __init__(self, connection: Connection, published: Api, extended: Callable[[ServerInfo], Api]) -> None:
+    def __init__(
+        self, connection: EndpointConnection, published: Api, extended: Callable[[ServerInfo], Api]
+    ) -> None:
         self._connection, self._extended = connection, extended
         self._lock = threading.Lock()
         self._api = published
@@ -109,7 +111,7 @@ class ServerExtensions(PublishedApi):
     def __init__(
         self,
         backend: Backend,
-        connection: Connection,
+        connection: EndpointConnection,
         info: ServerInfo,
         *,
         storage: ExtendedStorage,
@@ -120,11 +122,13 @@ class ServerExtensions(PublishedApi):
         self.storage = storage if STORAGE.attribute in info.facets else None
         self._logs = LogReader(connection)
         self.containers = containers if CONTAINERS.attribute in info.facets else None
-        self.node_commands = NodeCommands(connection) if NODE_COMMANDS.attribute in info.facets else None
-        self.preemption = Preemption(connection) if PREEMPTION.attribute in info.facets else None
-        self.setup_logs = SetupLogs(connection) if SETUP_LOGS.attribute in info.facets else None
-        self.telemetry = Telemetry(connection) if TELEMETRY.attribute in info.facets else None
-        self.records = Records(connection) if RECORDS.attribute in info.facets else None
+        self.node_commands = (
+            ServerNodeCommands(connection) if NODE_COMMANDS.attribute in info.facets else None
+        )
+        self.preemption = ServerPreemption(connection) if PREEMPTION.attribute in info.facets else None
+        self.setup_logs = ServerSetupLogs(connection) if SETUP_LOGS.attribute in info.facets else None
+        self.telemetry = ServerTelemetry(connection) if TELEMETRY.attribute in info.facets else None
+        self.records = ServerRecords(connection) if RECORDS.attribute in info.facets else None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -198,7 +202,7 @@ class ServerExtensions(PublishedApi):
 class LogReader:
     """Reads and tails logs; remembers each job's state and logs as of its last tail."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
         self._states: dict[str, tuple[str, Collection[str]]] = {}
 
@@ -243,10 +247,10 @@ class LogReader:
         self._states[job.key] = state, logs
 
 
-class NodeCommands:
+class ServerNodeCommands:
     """Shell commands on nodes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
@@ -265,10 +269,10 @@ class NodeCommands:
             response.close()
 
 
-class Preemption:
+class ServerPreemption:
     """Preemption of nodes of low-priority clusters."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
@@ -278,10 +282,10 @@ class Preemption:
         )
 
 
-class SetupLogs:
+class ServerSetupLogs:
     """The output of setup tasks."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
@@ -295,10 +299,10 @@ class SetupLogs:
         return [OutputFile.from_wire(item, folder=path) for item in list_items(self._connection, request)]
 
 
-class Telemetry:
+class ServerTelemetry:
     """The resource usage of the processes of jobs."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
@@ -307,10 +311,10 @@ class Telemetry:
         return TelemetryRecord.from_wire(self._connection.request_json(request))
 
 
-class Records:
+class ServerRecords:
     """The records of runs."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
 
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:

@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote
 
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.connection import EndpointConnection
 from batchai_magics.backends.arm.endpoint import Endpoint
-from batchai_magics.backends.arm.subscription_facets import Accounts
+from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import USER_AGENT
 from batchai_magics.backends.azure.bounded_transport import bounded_transport
@@ -43,7 +43,7 @@ class ShareClients:
 
     headers: Mapping[str, str] = {}  # of every request
 
-    def __init__(self, connection: Connection, accounts: Accounts) -> None:
+    def __init__(self, connection: EndpointConnection, accounts: ServerAccounts) -> None:
         self._connection, self._accounts = connection, accounts
         self._lock = threading.Lock()
         self._made: dict[str, ShareServiceClient] = {}

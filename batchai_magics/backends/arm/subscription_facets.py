@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from batchai_magics.backends.arm.arm_messages import provider_path
-from batchai_magics.backends.arm.connection import Connection
+from batchai_magics.backends.arm.connection import EndpointConnection
 from batchai_magics.backends.azure.arm_client import list_items
 from batchai_magics.backends.azure.arm_protocol import STORAGE_VERSION, ArmRequest
 from batchai_magics.backends.service import api_errors
@@ -17,10 +17,10 @@ from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Us
 GROUP_NOT_FOUND = "ResourceGroupNotFound"
 
 
-class Groups:
+class ServerGroups:
     """Resource groups."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
@@ -50,10 +50,10 @@ class Groups:
             self._connection.client.resource_groups.begin_delete(check_group_name(name)).result()
 
 
-class Accounts:
+class ServerAccounts:
     """Storage accounts."""
 
-    def __init__(self, connection: Connection, groups: Groups) -> None:
+    def __init__(self, connection: EndpointConnection, groups: ServerGroups) -> None:
         self._connection, self._groups = connection, groups
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
@@ -118,10 +118,10 @@ class Accounts:
         return f"{scope}/providers/Microsoft.Storage/storageAccounts/{name}"
 
 
-class Usages:
+class ServerUsages:
     """The quotas of a subscription."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: EndpointConnection) -> None:
         self._connection = connection
 
     def list(self, location: str) -> Sequence[Usage]:

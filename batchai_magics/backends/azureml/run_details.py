@@ -125,7 +125,7 @@ NO_DETAILS = RunDetails("NotStarted")
 
 
 @dataclass(frozen=True)
-class RunEnd:
+class ProgramEnd:
     """Why our program on a node ended a run; the exit code is that of a failed preparation."""
 
     error: ErrorDetail
@@ -147,7 +147,7 @@ class RunFacts:
     details: RunDetails = NO_DETAILS
     ranks: tuple[RankExit, ...] = ()
     attempts: tuple[Attempt, ...] = ()
-    end: RunEnd | None = None
+    end: ProgramEnd | None = None
     unchecked: tuple[ErrorDetail, ...] = ()
 
     @property

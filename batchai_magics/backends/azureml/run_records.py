@@ -18,7 +18,7 @@ from batchai_magics.backends.azureml.job_names import labels_of, tags_of
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
-from batchai_magics.backends.azureml.run_details import RunDetails, RunEnd, RunFacts
+from batchai_magics.backends.azureml.run_details import ProgramEnd, RunDetails, RunFacts
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.launch.plan import Plan
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
@@ -114,18 +114,18 @@ def _with_missing(job: ServiceJob, found: Sequence[RankExit], ended: datetime | 
                 yield RankExit(rank, "", None, ended)
 
 
-def _end(watched: WatchedLogs, details: RunDetails) -> RunEnd | None:
+def _end(watched: WatchedLogs, details: RunDetails) -> ProgramEnd | None:
     """Why our program on a node ended the job, if it did."""
     blob = watched.blob(_END, _MAX_EXIT_BYTES) if _END in details.log_files else None
     return parse_end(blob.data) if blob else None
 
 
-def parse_end(data: bytes) -> RunEnd | None:
+def parse_end(data: bytes) -> ProgramEnd | None:
     """The end that a program on a node recorded; None if its node was lost while it was written."""
     try:
         record = json.loads(data)
         error = ErrorDetail(code=str(record["code"]), message=str(record["message"]))
-        return RunEnd(error, record.get("exit_code"))
+        return ProgramEnd(error, record.get("exit_code"))
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -54,7 +54,7 @@ class RunTelemetry:
 
 
 @dataclass
-class _SampleFile:
+class _RankSamples:
     """The samples of one rank, which its node appends to a file."""
 
     offset: int = 0
@@ -100,7 +100,7 @@ class _RunSamples:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # of its readers: other runs do not wait for its files
-        self._files: dict[str, _SampleFile] = {}
+        self._files: dict[str, _RankSamples] = {}
         self._due_at = float("-inf")
 
     def advance(self, watched: WatchedLogs, now_s: float) -> None:
@@ -113,7 +113,7 @@ class _RunSamples:
         except NotFoundError:  # run history knows nothing of it yet
             return
         for name in names:
-            self._files.setdefault(name, _SampleFile())
+            self._files.setdefault(name, _RankSamples())
         while open_files := [name for name, file in self._files.items() if not file.is_complete]:
             self._read_on(watched, open_files[0])
             if not watched.has_ended:

@@ -131,7 +131,7 @@ DEFAULT_MODE = 0o666  # restricted by the process's umask
 
 
 @dataclass(frozen=True)
-class Route:
+class CopyPaths:
     """The paths of one copy: its source, its temporary file, and its target.
 
     Paths are strings here: for thousands of small files, `pathlib` would take longer than the system calls.
@@ -176,9 +176,9 @@ def groups(copies: Iterable[Copy]) -> Iterator[list[Copy]]:
         yield group
 
 
-def upload_group(routes: Sequence[Route]) -> Generator[int, None, list[ShareFile]]:
+def upload_group(routes: Sequence[CopyPaths]) -> Generator[int, None, list[ShareFile]]:
     """Copies a group of files to a share. Completed ones are published even if another one fails."""
-    complete: list[tuple[Route, os.stat_result]] = []
+    complete: list[tuple[CopyPaths, os.stat_result]] = []
     files: list[ShareFile] = []
     try:
         for route in routes:
@@ -220,7 +220,7 @@ def download_all(folder: Path, share: str, copies: Sequence[Copy]) -> Iterator[i
             try:
                 target = str(copy.local_path)
                 part = PartialDownloads.path(target, _identity(share, copy, source, download_id))
-                yield from _copied(Route(copy, source, part, target), DEFAULT_MODE)
+                yield from _copied(CopyPaths(copy, source, part, target), DEFAULT_MODE)
             except FileNotFoundError:
                 if Path(source).exists():
                     raise
@@ -237,7 +237,7 @@ def _identity(share: str, copy: Copy, source: str, download_id: str) -> str:
     return f"{share}/{copy.path} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
 
 
-def _copied(route: Route, mode: int) -> Generator[int, None, os.stat_result]:
+def _copied(route: CopyPaths, mode: int) -> Generator[int, None, os.stat_result]:
     try:
         return (yield from copy_file(route.source, route.part, mode=mode))
     except ChangedError:

@@ -14,7 +14,7 @@ from batchai_magics.backends.folders.file_repository import locked
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.service import api_errors, private_files, resource_views, stored_descriptions
-from batchai_magics.backends.service.context import Context, HomeStorage
+from batchai_magics.backends.service.context import HomeContext, HomeStorage
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
@@ -184,7 +184,7 @@ def _group(row: Mapping[str, Any]) -> ResourceGroup:
 class ShareUsers:
     """Finds which open jobs use which folders of a home."""
 
-    def __init__(self, layout: Layout, context: Context) -> None:
+    def __init__(self, layout: Layout, context: HomeContext) -> None:
         self.layout, self._context = layout, context
 
     def of(self, folders: Sequence[Path]) -> list[str]:
@@ -230,7 +230,7 @@ class GuardedAccounts(HomeAccounts):
         super().delete(name)
 
 
-def home_storage(layout: Layout, context: Context, groups: HomeGroups, rows: Rows) -> HomeStorage:
+def home_storage(layout: Layout, context: HomeContext, groups: HomeGroups, rows: Rows) -> HomeStorage:
     """The shares, containers and accounts of a home, guarded against deletion while jobs use them.
 
     `rows` are those of the accounts.

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.backends.base.default_transfers import STALE_S, DefaultTransfers
 from batchai_magics.backends.folders import copying, entries, share_files
-from batchai_magics.backends.folders.copying import Route
+from batchai_magics.backends.folders.copying import CopyPaths
 from batchai_magics.backends.folders.entries import Entry, resolve_inside
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.remote_path import is_remote
@@ -253,8 +253,8 @@ class FolderStorage:
         return folder
 
 
-def _upload_route(parts: str, copy: Copy, target: str) -> Route:
-    return Route(copy, str(copy.local_path), f"{parts}/{_part_name(target)}", target)
+def _upload_route(parts: str, copy: Copy, target: str) -> CopyPaths:
+    return CopyPaths(copy, str(copy.local_path), f"{parts}/{_part_name(target)}", target)
 
 
 def _part_name(target: str) -> str:

@@ -16,7 +16,7 @@ from batchai_magics.backends.local.state.run_status import LOOPBACK
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.table_rows import MAX_KEYS
 from batchai_magics.backends.local.watch.detached_process import SharedStore
-from batchai_magics.backends.service.context import Context, HomeParts, HomeStorage, cluster_of
+from batchai_magics.backends.service.context import HomeContext, HomeParts, HomeStorage, cluster_of
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.lazy_facets import make_lazy
 from batchai_magics.backends.service.service import Service
@@ -27,7 +27,7 @@ from batchai_magics.models.resource_ids import Kind
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk, FileRef, Patch, Spec
     from batchai_magics.backends.folders.home_accounts import HomeGroups
-    from batchai_magics.backends.local.local_folders import Cleaning
+    from batchai_magics.backends.local.local_folders import HomeCleaning
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import JobResource, Node, Resource
@@ -51,7 +51,7 @@ class LocalBackend(Service):
     """Jobs on this machine. State, shares and logs are below its home; several processes may share one."""
 
     preemption: LocalPreemption
-    cleaning: Cleaning
+    cleaning: HomeCleaning
 
     def __init__(
         self, settings: LocalSettings, bounds: JobBounds | None = None, *, pass_env: str = ""
@@ -61,7 +61,7 @@ class LocalBackend(Service):
         self.store = SharedStore(self.layout.database)
         self.runner = LocalRunner(self.store, self.layout, settings, pass_env=pass_env)
         self.reconciler = self.runner.reconciler
-        context = Context(
+        context = HomeContext(
             repository=SqliteRepository(self.store),
             runner=self.runner,
             open_parts=self._open_parts,
@@ -206,10 +206,10 @@ class LocalPreemption:
         self._runner.apply_changes()
 
 
-def _cleaning(backend: LocalBackend) -> Cleaning:
-    from batchai_magics.backends.local.local_folders import Cleaning
+def _cleaning(backend: LocalBackend) -> HomeCleaning:
+    from batchai_magics.backends.local.local_folders import HomeCleaning
 
-    return Cleaning(backend.context, backend.reconciler)
+    return HomeCleaning(backend.context, backend.reconciler)
 
 
 make_lazy(LocalBackend, {"preemption": LocalPreemption, "cleaning": _cleaning})

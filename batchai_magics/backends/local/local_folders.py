@@ -18,7 +18,7 @@ from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.backends.service import private_files, resource_changes, run_labels, stored_descriptions
-from batchai_magics.backends.service.context import Context, run_of
+from batchai_magics.backends.service.context import HomeContext, run_of
 from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, StorageError
@@ -59,10 +59,10 @@ class LocalFolders(HomeDirectory):
 MAX_NAMES = 5  # of jobs in a message
 
 
-class Cleaning:
+class HomeCleaning:
     """Lists and removes what is in the backend's home."""
 
-    def __init__(self, context: Context, reconciler: Reconciler) -> None:
+    def __init__(self, context: HomeContext, reconciler: Reconciler) -> None:
         self._context, self._reconciler = context, reconciler
 
     def stored_items(self) -> Sequence[StoredItem]:

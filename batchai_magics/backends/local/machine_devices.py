@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineDevices:
     """The cores that this process may use, and its NVIDIA GPUs as `CUDA_VISIBLE_DEVICES` names them."""
 
     core_count: int
@@ -40,14 +40,14 @@ class Machine:
         return max((size for size in SIZES.values() if size.gpus <= count), key=lambda size: size.gpus).name
 
 
-def machine() -> Machine:
+def machine() -> MachineDevices:
     """This machine."""
     try:
         core_count = len(os.sched_getaffinity(0))
     except AttributeError:  # macOS has no CPU affinity
         core_count = os.cpu_count() or 1
     count = sum(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
-    return Machine(core_count, visible(count, os.environ.get(VISIBLE)))
+    return MachineDevices(core_count, visible(count, os.environ.get(VISIBLE)))
 
 
 def visible(count: int, said: str | None) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
     return tuple(name for name in device_names(said) if name in everything or not name.isdecimal())
 
 
-def hardware_notes(spec: ClusterSpec, here: Machine) -> tuple[str, ...]:
+def hardware_notes(spec: ClusterSpec, here: MachineDevices) -> tuple[str, ...]:
     """A sentence about a node's actual hardware if it differs from its VM size."""
     auto = spec.scale_settings.auto_scale if spec.scale_settings else None
     count = auto.maximum_node_count if auto else spec.target_node_count
@@ -75,7 +75,7 @@ def hardware_notes(spec: ClusterSpec, here: Machine) -> tuple[str, ...]:
     return (f"{has}: {who} of {spec.vm_size} gets {_share(here, count)}.",)
 
 
-def _share(here: Machine, count: int) -> str:
+def _share(here: MachineDevices, count: int) -> str:
     cores = _count(here.core_count // count, "core") if here.core_count >= count else "a share of a core"
     if not here.gpus:
         return cores

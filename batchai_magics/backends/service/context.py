@@ -48,7 +48,7 @@ class HomeParts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Context:
+class HomeContext:
     """A home, and the engine that runs its jobs; `open_parts` is called when the first of them is used."""
 
     repository: Repository
@@ -133,7 +133,7 @@ class BusyNodes(Mapping[str, str]):
     An engine that knows its nodes does without: a cluster may have thousands of queued runs.
     """
 
-    def __init__(self, context: Context, cluster_guid: str) -> None:
+    def __init__(self, context: HomeContext, cluster_guid: str) -> None:
         self._context, self._cluster_guid = context, cluster_guid
 
     def __getitem__(self, name: str) -> str:

@@ -10,7 +10,7 @@ from batchai_magics.backends.base import BackendBase
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, NodeCommands, Storage
-    from batchai_magics.backends.service.context import Context, HomeStorage
+    from batchai_magics.backends.service.context import HomeContext, HomeStorage
     from batchai_magics.backends.service.home_subscription import OwnGroups
     from batchai_magics.backends.service.service_facets import (
         ServiceOwnership,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class LazyFacets(BackendBase):
     """Facets that are made on first access; `open_storage` opens the shares, containers and accounts."""
 
-    context: Context
+    context: HomeContext
     open_storage: Callable[[], HomeStorage]
     storage: Storage | None
     containers: Storage | None

@@ -39,7 +39,7 @@ class _WriteTime(Protocol):
     def time(self) -> float: ...
 
 
-class _Block(Protocol):
+class _LogBlock(Protocol):
     """A block of a log from `offset` on, with its writers and write times."""
 
     @property
@@ -52,7 +52,7 @@ class _Block(Protocol):
     def times(self) -> Sequence[_WriteTime]: ...
 
 
-def records_in(block: _Block, parser: Parser) -> Iterator[Record]:
+def records_in(block: _LogBlock, parser: Parser) -> Iterator[Record]:
     """Parses a block, given which rank wrote what when; yields the records.
 
     Each rank's output is parsed together, which is much faster than switching ranks line by line.
@@ -117,7 +117,7 @@ class RankPart(NamedTuple):
         return self.offset + len(self.data)
 
 
-def parts_of(block: _Block) -> Iterator[RankPart]:
+def parts_of(block: _LogBlock) -> Iterator[RankPart]:
     """The parts of a block, in order."""
     at, end = block.offset, block.offset + len(block.data)
     for span in block.spans:
@@ -129,7 +129,7 @@ def parts_of(block: _Block) -> Iterator[RankPart]:
         yield _part(block, at, end, None)
 
 
-def clock_of(block: _Block) -> WriteTimes | None:
+def clock_of(block: _LogBlock) -> WriteTimes | None:
     """The write times of a block, if they are known."""
     times = block.times
     return (
@@ -139,7 +139,7 @@ def clock_of(block: _Block) -> WriteTimes | None:
     )
 
 
-def _part(block: _Block, start: int, end: int, rank: int | None) -> RankPart:
+def _part(block: _LogBlock, start: int, end: int, rank: int | None) -> RankPart:
     return RankPart(block.data[start - block.offset : end - block.offset], start, rank)
 
 

@@ -17,7 +17,7 @@ from batchai_magics.backends.service import (
     run_labels,
     stored_descriptions,
 )
-from batchai_magics.backends.service.context import BusyNodes, Context, cluster_of, run_of, scale_of
+from batchai_magics.backends.service.context import BusyNodes, HomeContext, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
 from batchai_magics.backends.service.host_runs import host_note, without_preparation
 from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
@@ -52,7 +52,7 @@ _PASSWORD_FIELD = "properties.containerSettings.imageSourceRegistry.credentials.
 
 
 def create(
-    context: Context,
+    context: HomeContext,
     id: ResourceId,
     spec: Spec,
     owner: str = "",
@@ -76,7 +76,7 @@ def create(
     return inserted
 
 
-def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
+def resize(context: HomeContext, id: ResourceId, patch: ClusterPatch) -> None:
     """Resizes a cluster; runs on leaving nodes are handled by the deallocation option."""
     manual = patch.scale_settings.manual
     old = context.repository.get(id)
@@ -98,7 +98,7 @@ def resize(context: Context, id: ResourceId, patch: ClusterPatch) -> None:
         context.runner.resized(cluster_of(cluster), runs, option)
 
 
-def change_tags(context: Context, id: ResourceId, tags: dict[str, str]) -> None:
+def change_tags(context: HomeContext, id: ResourceId, tags: dict[str, str]) -> None:
     """Replaces a workspace's tags."""
 
     def with_tags(record: Record) -> Record:
@@ -108,7 +108,7 @@ def change_tags(context: Context, id: ResourceId, tags: dict[str, str]) -> None:
     context.repository.change(id, with_tags)
 
 
-def _create_cluster(context: Context, record: Record, spec: ClusterSpec) -> Record:
+def _create_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Record:
     lookup(spec.vm_size)
     if existing := _existing(context, record):
         return existing
@@ -124,7 +124,7 @@ def _create_cluster(context: Context, record: Record, spec: ClusterSpec) -> Reco
         return _made_cluster(context, record.changed({**state, CHANGED: context.repository.now()}), spec)
 
 
-def _made_cluster(context: Context, record: Record, spec: ClusterSpec) -> Record:
+def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Record:
     """Records a cluster with its nodes; cleans up if that fails or another process was faster."""
     cluster, made = cluster_of(record), None
 
@@ -160,7 +160,7 @@ class PlannedJob(NamedTuple):
     folder: RunFolder
 
 
-def create_jobs(context: Context, jobs: Sequence[NewJob]) -> list[Record]:
+def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     """Creates jobs, together where the engine can; existing identical ones are found."""
     made: dict[str, Record] = {}
     planned: dict[str, list[PlannedJob]] = {}  # by cluster
@@ -178,14 +178,14 @@ def create_jobs(context: Context, jobs: Sequence[NewJob]) -> list[Record]:
 
 
 def _create_job(
-    context: Context, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
+    context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
 ) -> Record:
     planned = _planned(context, record, spec, engine, records)
     return _create_planned(context, [planned])[0] if isinstance(planned, PlannedJob) else planned
 
 
 def _planned(
-    context: Context, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
+    context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
 ) -> PlannedJob | Record:
     """The plan of a new job, checked; the record of an existing one."""
     if existing := _existing(context, record):
@@ -216,7 +216,7 @@ def _planned(
     return PlannedJob(record, cluster, replace(folder, notes=tuple(notes), records=records))
 
 
-def check_bounds(context: Context, spec: JobSpec, cluster: Record | None = None) -> None:
+def check_bounds(context: HomeContext, spec: JobSpec, cluster: Record | None = None) -> None:
     """Raises SpecError for a job that is too large; without its cluster, its nodes may have no GPUs."""
     cluster = cluster or context.repository.find(ResourceId.parse(spec.cluster.id))
     size = resource_views.cluster_spec(cluster.spec).vm_size if cluster else ""
@@ -224,7 +224,7 @@ def check_bounds(context: Context, spec: JobSpec, cluster: Record | None = None)
     context.bounds.check(spec, gpus_per_node=gpus)
 
 
-def _create_planned(context: Context, planned: Sequence[PlannedJob]) -> list[Record]:
+def _create_planned(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
     """Creates planned jobs of one cluster together; returns the records that exist then."""
     cluster = planned[0].cluster
     made = _submitted(context, planned)
@@ -246,7 +246,7 @@ def _group(record: Record, records: Mapping[str, str]) -> dict[str, object]:
     return {GROUP: (f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel)}
 
 
-def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
+def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
     """The command that runs the job's containers; empty for a job without containers."""
     if not spec.container_settings:
         return ()
@@ -261,7 +261,7 @@ def _container_engine(context: Context, spec: JobSpec) -> tuple[str, ...]:
     return engine
 
 
-def note_before_submission(context: Context, spec: JobSpec) -> str:
+def note_before_submission(context: HomeContext, spec: JobSpec) -> str:
     """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
     if not spec.container_settings or _container_engine(context, spec):
         return ""
@@ -284,7 +284,7 @@ def _request(spec: JobSpec) -> RunRequest:
 
 
 def _run_folder(
-    context: Context, record: Record, spec: JobSpec, cluster: Record, engine: tuple[str, ...]
+    context: HomeContext, record: Record, spec: JobSpec, cluster: Record, engine: tuple[str, ...]
 ) -> RunFolder:
     return RunFolder(
         guid=record.guid,
@@ -298,7 +298,7 @@ def _run_folder(
     )
 
 
-def _submitted(context: Context, planned: Sequence[PlannedJob]) -> list[Record]:
+def _submitted(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
     """Records jobs and submits them; cleans up what fails, or what another process was faster with."""
     made: list[Record] = []
     try:
@@ -317,7 +317,7 @@ def _submitted(context: Context, planned: Sequence[PlannedJob]) -> list[Record]:
             context.folders.remove_runs([record.guid])
 
 
-def _submit(context: Context, cluster: Record, new: Sequence[Record]) -> None:
+def _submit(context: HomeContext, cluster: Record, new: Sequence[Record]) -> None:
     """Submits new runs: together where the engine can, else one after the other."""
     runs, runner = list(map(run_of, new)), context.runner
     if len(runs) > 1 and isinstance(runner, SubmitsTogether):
@@ -327,25 +327,25 @@ def _submit(context: Context, cluster: Record, new: Sequence[Record]) -> None:
         runner.submit(run, cluster_of(cluster))
 
 
-def _check_file_servers(context: Context, volumes: MountVolumes | None) -> None:
+def _check_file_servers(context: HomeContext, volumes: MountVolumes | None) -> None:
     """Raises NotFoundError for a mounted file server that does not exist."""
     for mount in (volumes.file_servers if volumes else None) or ():
         context.repository.get(ResourceId.parse(mount.file_server.id))
 
 
-def _new_record(context: Context, id: ResourceId, spec: Spec, owner: str) -> Record:
+def _new_record(context: HomeContext, id: ResourceId, spec: Spec, owner: str) -> Record:
     text, digest = stored_descriptions.stored_text(spec), stored_descriptions.fingerprint(spec)
     more = {OWNER: owner} if owner else {}
     return Record(str(id), str(uuid.uuid4()), text, digest, context.repository.now(), more)
 
 
-def _existing(context: Context, record: Record) -> Record | None:
+def _existing(context: HomeContext, record: Record) -> Record | None:
     """The same resource, if it exists; ConflictError if a different one does."""
     return _same(context.repository.find(record.resource_id), record)
 
 
 def _recorded(
-    context: Context, records: Sequence[Record], then: Callable[[Sequence[Record]], None]
+    context: HomeContext, records: Sequence[Record], then: Callable[[Sequence[Record]], None]
 ) -> list[Record]:
     """Inserts records and calls `then` with the new ones, all or nothing; identical ones are returned."""
     made: list[Record] = []
@@ -362,7 +362,7 @@ def _recorded(
         raise
 
 
-def _inserted(context: Context, record: Record) -> Record:
+def _inserted(context: HomeContext, record: Record) -> Record:
     """Inserts a record; returns the existing one if it is the same, ConflictError if it is different."""
     return _same(context.repository.insert(record.resource_id, record), record) or record
 
@@ -373,7 +373,7 @@ def _same(existing: Record | None, record: Record) -> Record | None:
     return existing
 
 
-def _within_quota(context: Context, request: ClusterRequest, guid: str) -> list[EngineState]:
+def _within_quota(context: HomeContext, request: ClusterRequest, guid: str) -> list[EngineState]:
     """Raises ConflictError if a cluster exceeds the quota; returns the states of the other clusters."""
     others = [record for record in context.repository.clusters() if record.guid != guid]
     requested = home_subscription.Nodes(request.vm_size, request.scale.maximum)
@@ -385,7 +385,7 @@ END_TIMEOUT_S = GRACE_S + 40.0  # an engine ends a run within half of this, once
 _POLL_S = 0.05
 
 
-def delete(context: Context, id: ResourceId) -> None:
+def delete(context: HomeContext, id: ResourceId) -> None:
     """Deletes a resource and everything in it; what jobs wrote to shares is kept."""
     inner = context.repository.subtree(id)
     jobs = [record for record in inner if record.kind is Kind.JOB]
@@ -405,14 +405,14 @@ def delete(context: Context, id: ResourceId) -> None:
             context.folders.remove_cluster(cluster.guid)
 
 
-def _end_cluster(context: Context, cluster: Record) -> None:
+def _end_cluster(context: HomeContext, cluster: Record) -> None:
     text = f"The cluster {cluster.name} was deleted"
     for _, run, _ in context.open_runs(cluster.guid):
         context.runner.cluster_deleted(run, text)
     context.runner.remove_cluster(cluster.guid)
 
 
-def _wait_for_end(context: Context, jobs: Sequence[Record]) -> None:
+def _wait_for_end(context: HomeContext, jobs: Sequence[Record]) -> None:
     """Waits until the jobs have ended, for a limited time; kills those that save for longer than usual."""
     started_s, is_killed = time.monotonic(), False
     while jobs := context.still_open(jobs):

@@ -16,7 +16,7 @@ from batchai_magics.records.record_files import LABELS
 from batchai_magics.untrusted_files import parse_json
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.service.context import Context
+    from batchai_magics.backends.service.context import HomeContext
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.models.resource_ids import ResourceId
 
@@ -36,13 +36,13 @@ def initial(records: Mapping[str, str]) -> dict[str, object]:
     return {}
 
 
-def pin_if_tagged(context: Context, job: Record) -> None:
+def pin_if_tagged(context: HomeContext, job: Record) -> None:
     """Makes a new job the baseline of its experiment if it was created with that tag."""
     if BASELINE in _stored(job).tags:
         _pin(context, job.resource_id)
 
 
-def read(context: Context, jobs: Collection[ResourceId]) -> dict[str, Labels]:
+def read(context: HomeContext, jobs: Collection[ResourceId]) -> dict[str, Labels]:
     """The labels of those jobs that exist and have any, by key."""
     records = context.repository.find_all(jobs)
     parents = {record.resource_id.parent.key: record.resource_id.parent for record in records}
@@ -58,7 +58,7 @@ def read(context: Context, jobs: Collection[ResourceId]) -> dict[str, Labels]:
     return {key: labels for key, labels in found.items() if any(labels)}
 
 
-def change(context: Context, job: ResourceId, wanted: LabelChange) -> Labels:
+def change(context: HomeContext, job: ResourceId, wanted: LabelChange) -> Labels:
     """Changes the labels of a job; concurrent changes are all made.
 
     Raises:
@@ -72,7 +72,7 @@ def change(context: Context, job: ResourceId, wanted: LabelChange) -> Labels:
     return read(context, [job]).get(job.key, Labels())
 
 
-def baseline(context: Context, experiment: ResourceId) -> str:
+def baseline(context: HomeContext, experiment: ResourceId) -> str:
     """The name of the baseline that was tagged last in an experiment; empty without one."""
     pinned = _pinned(context.repository.get(experiment))
     for name, guid in reversed(list(pinned.values())):
@@ -81,7 +81,7 @@ def baseline(context: Context, experiment: ResourceId) -> str:
     return ""
 
 
-def _pin(context: Context, job: ResourceId) -> None:
+def _pin(context: HomeContext, job: ResourceId) -> None:
     """Makes a run its owner's baseline; the previous one loses the tag: files tell which run has it."""
     guid, owner = context.repository.get(job).guid, context.repository.owners(job.key).get(job.key, "")
     previous: dict[str, str] = {}
@@ -99,13 +99,13 @@ def _pin(context: Context, job: ResourceId) -> None:
                 _change_stored(context, old, LabelChange(remove=(BASELINE,)))
 
 
-def _find(context: Context, job: ResourceId, guid: str) -> Record | None:
+def _find(context: HomeContext, job: ResourceId, guid: str) -> Record | None:
     """A job, unless it is another one of the same name that came later."""
     found = context.repository.find(job)
     return found if found and found.guid == guid else None
 
 
-def _change_stored(context: Context, job: ResourceId, wanted: LabelChange) -> Record:
+def _change_stored(context: HomeContext, job: ResourceId, wanted: LabelChange) -> Record:
     def changed(record: Record) -> Record:
         labels = _checked(wanted, _stored(record))
         context.folders.back_up_labels(record.guid, labels.to_text())
@@ -114,7 +114,7 @@ def _change_stored(context: Context, job: ResourceId, wanted: LabelChange) -> Re
     return context.repository.change(job, changed)
 
 
-def _unpin(context: Context, job: Record) -> None:
+def _unpin(context: HomeContext, job: Record) -> None:
     def without(experiment: Record) -> Record:
         others = {owner: each for owner, each in _pinned(experiment).items() if each[1] != job.guid}
         return experiment.changed({BASELINES: others})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot, check_supported
-from batchai_magics.backends.service.context import BusyNodes, Context, busy_nodes, cluster_of, run_of
+from batchai_magics.backends.service.context import BusyNodes, HomeContext, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.lazy_facets import LazyFacets
 from batchai_magics.backends.service.stored_descriptions import job_resource
 from batchai_magics.models.job_execution import STDOUTERR
@@ -38,7 +38,7 @@ class Service(LazyFacets):
 
     def __init__(
         self,
-        context: Context,
+        context: HomeContext,
         capabilities: Capabilities,
         home_storage: Callable[[], HomeStorage],
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.service import api_errors, home_subscription, resource_views, run_labels
-from batchai_magics.backends.service.context import Context, busy_nodes, cluster_of
+from batchai_magics.backends.service.context import HomeContext, busy_nodes, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Scale
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ServiceNodeCommands:
     """Commands on the nodes of clusters and jobs."""
 
-    def __init__(self, context: Context, shell: NodeShell) -> None:
+    def __init__(self, context: HomeContext, shell: NodeShell) -> None:
         self._context, self._shell = context, shell
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
@@ -47,7 +47,7 @@ class ServiceNodeCommands:
 class ServiceSetupLogs:
     """The output of clusters' setup tasks on mounted shares."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: HomeContext) -> None:
         self._context = context
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
@@ -61,7 +61,7 @@ class ServiceSetupLogs:
 class ServiceTelemetry:
     """Telemetry of jobs' processes."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: HomeContext) -> None:
         self._context = context
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
@@ -73,7 +73,7 @@ class ServiceTelemetry:
 class ServiceRecords:
     """The record files in the folders of runs."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: HomeContext) -> None:
         self._context = context
 
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
@@ -107,7 +107,7 @@ class ServiceOwnership:
 class ServiceUsages:
     """The quotas of a home."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: HomeContext) -> None:
         self._context = context
 
     def list(self, location: str) -> Sequence[Usage]:

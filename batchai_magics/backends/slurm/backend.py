@@ -10,7 +10,7 @@ from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, 
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.context import Context, HomeParts
+from batchai_magics.backends.service.context import HomeContext, HomeParts
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.slurm.bundle_writer import host_runs
 from batchai_magics.backends.slurm.runner import SlurmRunner
@@ -54,7 +54,7 @@ class SlurmBackend(Service):
         self.runner = SlurmRunner(self.layout, machine, settings, repository.clock, pass_env=pass_env)
         rows = FileRows(self.layout.home / "accounts")
         groups = HomeGroups(FileRows(self.layout.home / "groups"))
-        context = Context(
+        context = HomeContext(
             repository=repository,
             runner=self.runner,
             open_parts=lambda: HomeParts(HomeDirectory(self.layout, machine, setting="slurm.home"), groups),

@@ -31,7 +31,7 @@ from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.states import NodeState
 
 
-class Clusters:
+class SlurmClusters:
     """The nodes of clusters, derived from Slurm's partitions."""
 
     def __init__(self, layout: Layout, queries: QueryCache, settings: SlurmSettings) -> None:

@@ -20,7 +20,7 @@ from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.cli_args import SEPARATOR, job_name
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
-from batchai_magics.backends.slurm.node.run_files import Submission
+from batchai_magics.backends.slurm.node.run_files import SlurmSubmission
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import BatchAIError, ServiceError
 from batchai_magics.untrusted_files import read_json
@@ -351,7 +351,7 @@ class AccountingCache:
         self._jobs: Sequence[PastJob] = ()
 
     def of(
-        self, run: Run, submission: Submission, others: Callable[[], Collection[str]]
+        self, run: Run, submission: SlurmSubmission, others: Callable[[], Collection[str]]
     ) -> AccountedEnd | None:
         """How an attempt of a run ended; `others` are job numbers to query at the same time.
 

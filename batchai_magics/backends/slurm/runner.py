@@ -33,7 +33,7 @@ from batchai_magics.backends.service.runner import (
 )
 from batchai_magics.backends.slurm import bundle_writer, cli_args, client, programs
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.clusters import Clusters
+from batchai_magics.backends.slurm.clusters import SlurmClusters
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
@@ -94,7 +94,7 @@ class SlurmRunner:
         slurm = SlurmClient(machine, settings.conf, pass_env=pass_env)
         self._queries = QueryCache(slurm, layout.home / "asked", settings.look_s, clock)
         self.runs = Runs(layout, slurm, self._queries, settings)
-        self._clusters = Clusters(layout, self._queries, settings)
+        self._clusters = SlurmClusters(layout, self._queries, settings)
         self._undelivered = Undelivered(layout)
         self._latest_arrays: dict[str, str] = {}  # the number of the last array by the name of its group
 

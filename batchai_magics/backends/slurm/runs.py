@@ -25,8 +25,8 @@ from batchai_magics.backends.slurm.node.run_files import (
     ArrayTask,
     EngineReport,
     RunFiles,
+    SlurmSubmission,
     Stop,
-    Submission,
     array_logs,
     written_at,
 )
@@ -93,7 +93,7 @@ class Runs:
         with private_files.pipelined(files.root):
             number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
             try:
-                is_first = files.note_submission(attempt, Submission(number, self._clock.now(), is_held))
+                is_first = files.note_submission(attempt, SlurmSubmission(number, self._clock.now(), is_held))
             except OSError:
                 self._slurm.cancel(number)
                 raise
@@ -147,7 +147,7 @@ class Runs:
         )
         now = self._clock.now()
         for index, each in enumerate(files):
-            each.note_submission(1, Submission(f"{number}_{index}", now, options.is_held))
+            each.note_submission(1, SlurmSubmission(f"{number}_{index}", now, options.is_held))
         return number
 
     @contextlib.contextmanager
@@ -274,7 +274,7 @@ class Runs:
             return state
         return replace(state, waiting=parse.pending_reason(observation.line, observation.asked))
 
-    def _observe(self, files: RunFiles, attempt: int, submission: Submission) -> Observation | None:
+    def _observe(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> Observation | None:
         """Slurm's report on an attempt; queried more often for a young one about to start."""
         since = files.written_at("submission", attempt)
         age_s = max(0.0, self._clock.now() - since)  # not exact, but close enough
@@ -291,7 +291,7 @@ class Runs:
         if files.attempt or overdue_s <= 0:
             return
         if number := self._find_slurm_job(run, since=since):
-            files.note_submission(1, Submission(number, self._clock.now()))
+            files.note_submission(1, SlurmSubmission(number, self._clock.now()))
         elif overdue_s > TIMEOUT_S:  # before that, sbatch may still be running
             text = "The process that submitted it disappeared before it was done: submit it again"
             self.conclude(run, failed_with("JobLaunchFailed", text))
@@ -308,7 +308,7 @@ class Runs:
         return ""
 
     def _reconcile_submitted(
-        self, run: Run, attempt: int, submission: Submission, line: JobLine | None
+        self, run: Run, attempt: int, submission: SlurmSubmission, line: JobLine | None
     ) -> None:
         files = self.files(run.guid)
         self._end_overdue(run, attempt, submission)
@@ -330,7 +330,7 @@ class Runs:
             outcome = with_sentence(with_last_log_line(outcome, files), words)
             self.conclude(run, outcome, ended=ended or over.time)
 
-    def _is_cancelled_task(self, files: RunFiles, submission: Submission) -> bool:
+    def _is_cancelled_task(self, files: RunFiles, submission: SlurmSubmission) -> bool:
         """Whether a task of an array was cancelled before it started: Slurm forgets it, not the others."""
         array, is_task, _ = submission.slurm_job.partition("_")
         if not is_task or files.attempt_start(1) or files.batch_log.exists():
@@ -347,7 +347,7 @@ class Runs:
             return {line.name: f"{line.state}: {line.reason}" for line in lines if not line.is_usable}
         return {}
 
-    def _end_overdue(self, run: Run, attempt: int, submission: Submission) -> None:
+    def _end_overdue(self, run: Run, attempt: int, submission: SlurmSubmission) -> None:
         """Cancels a run that was asked to stop and has not ended in time."""
         files = self.files(run.guid)
         limit_s = STOP_TIMEOUT_S + run.state.get("grace_s", GRACE_S)
@@ -355,7 +355,7 @@ class Runs:
         if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > limit_s:
             self._slurm.cancel(submission.slurm_job)
 
-    def _accounted_end(self, run: Run, submission: Submission, ending: EndState) -> AccountedEnd:
+    def _accounted_end(self, run: Run, submission: SlurmSubmission, ending: EndState) -> AccountedEnd:
         """How a run ended; if the controller has forgotten it, according to accounting."""
         known = run._replace(guid=self.files(run.guid).comment)
         accounted = (

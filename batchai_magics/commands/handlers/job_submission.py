@@ -43,7 +43,7 @@ from batchai_magics.models.stop_conditions import conditions_of, with_conditions
 
 
 @dataclass(frozen=True)
-class Submission:
+class CheckedJob:
     """A validated job to create, with messages about its file."""
 
     id: ResourceId
@@ -57,7 +57,7 @@ class Submission:
     records: Mapping[str, str] = field(default_factory=dict)  # of the run that is submitted again
 
 
-def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:
+def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CheckedJob:
     """Reads a job file; raises a command error if the job exists or its cluster does not."""
     read = read_job_file(context, arguments, id, file)
     if resource_commands.exists(context, id):
@@ -70,7 +70,7 @@ def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: P
     return replace(read, notes=(*read.notes, f"Warning: {note}.")) if note else read
 
 
-def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> Submission:
+def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CheckedJob:
     """Reads a job file without looking at existing resources."""
     account = machine_options.account_of(context, arguments)
     description = load_file(JobSpec, file.expanduser(), account=account)
@@ -80,7 +80,7 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     spec = description.checked(JobSpec, body)
     check_texts(spec.backend_options, declared, what=spec.what)
     path = file.expanduser().absolute()
-    return Submission(
+    return CheckedJob(
         id,
         spec,
         description.notes,
@@ -92,7 +92,7 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     )
 
 
-def to_cell_request(submission: Submission) -> CellRequest:
+def to_cell_request(submission: CheckedJob) -> CellRequest:
     """The equivalent request of a cell."""
     id = submission.id
     cluster = ResourceId.parse(submission.spec.cluster.id)
@@ -110,7 +110,7 @@ def to_cell_request(submission: Submission) -> CellRequest:
     )
 
 
-def submit(context: Context, submission: Submission) -> Job:
+def submit(context: Context, submission: CheckedJob) -> Job:
     """Creates the job."""
     request = checked(context.backend, to_cell_request(submission), context.settings)
     with SubmissionRecorder(request, context.settings) as recorder:
@@ -202,7 +202,7 @@ def check_selection(arguments: Namespace) -> None:
         )
 
 
-def _create_all(context: Context, submissions: Sequence[Submission]) -> Generator[int, None, ValueWithNotes]:
+def _create_all(context: Context, submissions: Sequence[CheckedJob]) -> Generator[int, None, ValueWithNotes]:
     jobs = []
     for one in submissions:
         try:
@@ -283,11 +283,11 @@ def _resubmit_all(
     return [job.show() for job in made]
 
 
-def _resubmission(context: Context, job: JobResource, secrets: Mapping[str, str]) -> Submission:
+def _resubmission(context: Context, job: JobResource, secrets: Mapping[str, str]) -> CheckedJob:
     name = next_run(context.backend, job.id.parent, job.id.name)
     id, spec = job.id.parent.child(Kind.JOB, name), _spec(context.backend, job, secrets)
     records = records_of_another(context.backend, job.id)
-    return Submission(id, spec, has_provenance=False, records=records)
+    return CheckedJob(id, spec, has_provenance=False, records=records)
 
 
 def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:

@@ -76,7 +76,7 @@ class _Server(socketserver.ThreadingTCPServer):
 
 
 def _listen(forward: PortForward) -> _Server:
-    class Handler(socketserver.BaseRequestHandler):
+    class RelayHandler(socketserver.BaseRequestHandler):
         """Relays one connection in both directions."""
 
         def handle(self) -> None:
@@ -92,7 +92,7 @@ def _listen(forward: PortForward) -> _Server:
                 back.join()
 
     try:
-        return _Server((_LOOPBACK, forward.port), Handler)
+        return _Server((_LOOPBACK, forward.port), RelayHandler)
     except OSError as error:
         message = (
             f"Connection to remote host failed. Please check provided credentials. Error: {error.strerror}"

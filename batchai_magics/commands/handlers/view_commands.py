@@ -15,7 +15,7 @@ from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_pages import Page, export_recording, open_recording, record_job
+from batchai_magics.jobs.job_pages import ServedPage, export_recording, open_recording, record_job
 from batchai_magics.models.resource_ids import Kind
 
 SUFFIX = ".batchai"
@@ -66,11 +66,11 @@ def _message(text: str, **data: str) -> StreamParts:
 class OpenedPage:
     """A page that this process serves until it ends, or until `close()`."""
 
-    page: Page
+    page: ServedPage
     is_open: bool
 
     @classmethod
-    def open(cls, page: Page, *, is_shown: bool) -> OpenedPage:
+    def open(cls, page: ServedPage, *, is_shown: bool) -> OpenedPage:
         """Opens the page in the default browser, if there is one and it is to be shown."""
         return cls(page, is_shown and webbrowser.open(page.url))
 
@@ -92,7 +92,7 @@ class OpenedPage:
         return f'{what} <a href="{address}" target="_blank" rel="noopener">{address}</a>'
 
 
-def _served(page: Page, *, is_shown: bool) -> StreamParts:
+def _served(page: ServedPage, *, is_shown: bool) -> StreamParts:
     try:
         opened = OpenedPage.open(page, is_shown=is_shown)
         yield Message(f"{opened}\nCtrl-C closes the page.", {"url": page.url})

@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 _COLORS = {"name": 34, "text": 32, "value": 35}  # blue, green, magenta
 
 
-class Result(Protocol):
+class RenderedResult(Protocol):
     """What can be rendered."""
 
     @property
@@ -42,7 +42,7 @@ class Result(Protocol):
         """The same for people."""
 
 
-def _json(result: Result) -> str:
+def _json(result: RenderedResult) -> str:
     if result.value is None:
         return ""
     return escaped_json(json.dumps(result.data, indent=2, ensure_ascii=False))
@@ -55,12 +55,12 @@ def escaped_json(text: str) -> str:
     return _HIDDEN_IN_JSON.sub(lambda sign: f"\\u{ord(sign[0]):04x}", text)
 
 
-def _table(result: Result) -> str:
+def _table(result: RenderedResult) -> str:
     table = result.table.with_capitals() if result.query else result.table
     return "" if result.value is None else table.to_text()
 
 
-def _tsv(result: Result) -> str:
+def _tsv(result: RenderedResult) -> str:
     items = result.data if isinstance(result.data, list) else [result.data]
     return "" if result.value is None else "\n".join(_tsv_line(item) for item in items)
 
@@ -80,7 +80,7 @@ def _tsv_cell(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else visible(str(value))
 
 
-def _yaml(result: Result) -> str:
+def _yaml(result: RenderedResult) -> str:
     import yaml
 
     if result.value is None:
@@ -90,7 +90,7 @@ def _yaml(result: Result) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def _csv(result: Result) -> str:
+def _csv(result: RenderedResult) -> str:
     import csv
     import io
 
@@ -103,7 +103,7 @@ def _csv(result: Result) -> str:
     return text.getvalue().removesuffix("\n")
 
 
-RENDERERS: dict[str, Callable[[Result], str]] = {
+RENDERERS: dict[str, Callable[[RenderedResult], str]] = {
     "json": _json,
     "jsonc": _json,
     "none": lambda result: "",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from batchai_magics.cell.search_space import Choices, Range, Scale, SearchSpace
+from batchai_magics.cell.search_space import Choices, Distribution, Range, SearchSpace
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.runs.parameters import Parameter
 
@@ -124,9 +124,9 @@ def _distribution(optuna: ModuleType, domain: Choices | Range) -> Any:
     made = optuna.distributions
     if isinstance(domain, Choices):
         return made.CategoricalDistribution(domain.values)
-    if domain.scale is Scale.INTEGER:
+    if domain.scale is Distribution.INTEGER:
         return made.IntDistribution(int(domain.low), int(domain.high))
-    return made.FloatDistribution(domain.low, domain.high, log=domain.scale is Scale.LOG)
+    return made.FloatDistribution(domain.low, domain.high, log=domain.scale is Distribution.LOG)
 
 
 def _is_inside(value: Parameter | None, domain: Choices | Range) -> bool:

@@ -16,7 +16,7 @@ from batchai_magics.models.resources import NOTES, Cluster, Resource, Workspace
 from batchai_magics.models.response_object import ProvisioningState
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.handler_context import HandlerContext
-from batchai_magics.server.operations import Operation
+from batchai_magics.server.operations import AsyncOperation
 
 _STATE_PROPERTIES = (  # properties that are not part of the description
     "allocationState",
@@ -98,7 +98,7 @@ API_VERSION = "2018-05-01"
 RETRY_S = "1"
 
 
-def accepted_response(context: HandlerContext, call: ApiCall, operation: Operation) -> ApiResponse:
+def accepted_response(context: HandlerContext, call: ApiCall, operation: AsyncOperation) -> ApiResponse:
     """202 with both polling headers. Their names are swapped compared to Azure's usual ones, as recorded."""
     query, location = f"api-version={API_VERSION}", _workspace_location(context, call)
     headers = {
@@ -123,7 +123,7 @@ def operation_status(context: HandlerContext, call: ApiCall) -> ApiResponse:
     return _operation_response(context, call, operation, 202 if operation.ended is None else 200)
 
 
-def _find_operation(context: HandlerContext, call: ApiCall) -> Operation:
+def _find_operation(context: HandlerContext, call: ApiCall) -> AsyncOperation:
     context.check_subscription(call)
     name = call.parts["operation"]
     operation = context.operations.find(name)
@@ -133,7 +133,7 @@ def _find_operation(context: HandlerContext, call: ApiCall) -> Operation:
 
 
 def _operation_response(
-    context: HandlerContext, call: ApiCall, operation: Operation, status: int
+    context: HandlerContext, call: ApiCall, operation: AsyncOperation, status: int
 ) -> ApiResponse:
     url = f"{call.origin}{_operation_path(context, call.parts['location'], 'operationresults', operation)}"
     response = ApiResponse(status, operation.to_wire(url))
@@ -149,6 +149,6 @@ def _workspace_location(context: HandlerContext, call: ApiCall) -> str:
     return quote(named.replace(" ", "").lower()) or context.location
 
 
-def _operation_path(context: HandlerContext, location: str, word: str, operation: Operation) -> str:
+def _operation_path(context: HandlerContext, location: str, word: str, operation: AsyncOperation) -> str:
     scope = f"/subscriptions/{context.subscription}/providers/Microsoft.BatchAI"
     return f"{scope}/locations/{location}/{word}/{operation.name}"

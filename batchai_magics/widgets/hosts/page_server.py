@@ -51,7 +51,7 @@ widget().render({{ model, el: document.getElementById("view") }});
 """
 
 
-class Connection(Protocol):
+class PageConnection(Protocol):
     """An open page."""
 
     def frames(self) -> Iterator[bytes]:
@@ -73,14 +73,14 @@ class PageServer:
     def __init__(
         self,
         *,
-        connect: Callable[[], Connection] | None = None,
+        connect: Callable[[], PageConnection] | None = None,
         recording: bytes = b"",
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._connect = connect
         self._on_close = on_close
         self._token = secrets.token_urlsafe(32)
-        self._connections: dict[str, Connection] = {}
+        self._connections: dict[str, PageConnection] = {}
         self._http = ThreadingHTTPServer((LOOPBACK, 0), _handler_class(self))
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, name="batchai-page", daemon=True)
@@ -133,7 +133,7 @@ class PageServer:
         """The type and content of a file of the page."""
         return self._files.get(path)
 
-    def open(self, page: str) -> Connection | None:
+    def open(self, page: str) -> PageConnection | None:
         """A new connection of a page, in place of an earlier one; None for a recording."""
         if self._connect is None:
             return None
@@ -142,7 +142,7 @@ class PageServer:
         connection = self._connections[page] = self._connect()
         return connection
 
-    def leave(self, page: str, connection: Connection) -> None:
+    def leave(self, page: str, connection: PageConnection) -> None:
         """Ends a connection."""
         connection.finish()
         if self._connections.get(page) is connection:
@@ -159,10 +159,10 @@ class PageServer:
 def _handler_class(server: PageServer) -> type[BaseHTTPRequestHandler]:
     """The class of request handlers of a server."""
 
-    class Handler(_Handler):
+    class PageRequestHandler(_Handler):
         page_server = server
 
-    return Handler
+    return PageRequestHandler
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -16,7 +16,7 @@ import pytest
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.extended_storage import ServerPacks
-from batchai_magics.backends.arm.server_extensions import NodeCommands
+from batchai_magics.backends.arm.server_extensions import ServerNodeCommands
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors
 from batchai_magics.backends.azure import bounded_transport
@@ -125,7 +125,9 @@ REQUESTS: dict[str, Callable[[ArmBackend, EndlessServer], object]] = {
     "list": lambda backend, _: list(backend.list(ID, Kind.EXPERIMENT)),
     "delete": lambda backend, _: backend.delete(ID),
     "pack of files": lambda backend, _: ServerPacks(backend._connection, "file").fetch("share", ["a", "b"]),
-    "command on a node": lambda backend, _: list(NodeCommands(backend._connection).execute(ID, "0", "ls")),
+    "command on a node": lambda backend, _: list(
+        ServerNodeCommands(backend._connection).execute(ID, "0", "ls")
+    ),
     "file": lambda _, server: _signed(server),
 }
 

@@ -20,7 +20,7 @@ from batchai_magics.backends.local.watch import detached_process, node_preparati
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import resource_changes
-from batchai_magics.backends.service.context import Context
+from batchai_magics.backends.service.context import HomeContext
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -55,7 +55,7 @@ class Still:
         resource_changes.create(self.context(limits), id, spec, owner)
         return id
 
-    def context(self, limits: LocalSettings | None = None) -> Context:
+    def context(self, limits: LocalSettings | None = None) -> HomeContext:
         """The home as the service knows it, with an engine that starts nothing of what others create."""
         settings = replace(limits or LocalSettings(), home=self.home)
         runner = LocalRunner(self.store, self.layout, settings)

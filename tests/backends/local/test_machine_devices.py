@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.local import machine_devices
-from batchai_magics.backends.local.machine_devices import Machine
+from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
@@ -29,45 +29,45 @@ def spec(size: str, count: int, most: int | None = None) -> ClusterSpec:
     [
         (
             spec("STANDARD_NC6", 2),
-            Machine(2),
+            MachineDevices(2),
             "This machine has 2 cores and no GPU: each of 2 nodes of STANDARD_NC6 gets 1 core.",
         ),
         (
             spec("STANDARD_NC24", 2),
-            Machine(16, ("0", "1", "2", "3")),
+            MachineDevices(16, ("0", "1", "2", "3")),
             "This machine has 16 cores and 4 GPUs: each of 2 nodes of STANDARD_NC24 gets 8 cores and 2 GPUs.",
         ),
         (
             spec("Standard_NC6", 4),
-            Machine(2, ("0",)),
+            MachineDevices(2, ("0",)),
             "This machine has 2 cores and 1 GPU: each of 4 nodes of Standard_NC6 gets a share of a core and a"
             " share of a GPU.",
         ),
         (
             spec("Standard_D3", 1),
-            Machine(2),
+            MachineDevices(2),
             "This machine has 2 cores and no GPU: the node of Standard_D3 gets 2 cores.",
         ),
         (
             spec("Standard_D2", 0, 4),
-            Machine(4),
+            MachineDevices(4),
             "This machine has 4 cores and no GPU: each of up to 4 nodes of Standard_D2 gets 1 core.",
         ),
-        (spec("Standard_D2", 2), Machine(4), ""),
-        (spec("Standard_NC6", 2), Machine(12, ("0", "1")), ""),
-        (spec("Standard_NC6", 0), Machine(2), ""),
+        (spec("Standard_D2", 2), MachineDevices(4), ""),
+        (spec("Standard_NC6", 2), MachineDevices(12, ("0", "1")), ""),
+        (spec("Standard_NC6", 0), MachineDevices(2), ""),
     ],
 )
 def test_what_a_node_has_is_said_where_its_size_promises_something_else(
-    asked: ClusterSpec, machine: Machine, told: str
+    asked: ClusterSpec, machine: MachineDevices, told: str
 ) -> None:
     assert "".join(machine_devices.hardware_notes(asked, machine)) == told
 
 
 def test_gpus_are_shared_out_and_shared_when_there_are_too_few() -> None:
-    assert [Machine(8, ("0", "1", "2")).gpu_share(i, 2) for i in range(2)] == [("0", "2"), ("1",)]
-    assert [Machine(8, ("0", "1")).gpu_share(i, 3) for i in range(3)] == [("0",), ("1",), ("0",)]
-    assert Machine(8).gpu_share(0, 1) == ()
+    assert [MachineDevices(8, ("0", "1", "2")).gpu_share(i, 2) for i in range(2)] == [("0", "2"), ("1",)]
+    assert [MachineDevices(8, ("0", "1")).gpu_share(i, 3) for i in range(3)] == [("0",), ("1",), ("0",)]
+    assert MachineDevices(8).gpu_share(0, 1) == ()
 
 
 @pytest.mark.parametrize(
@@ -81,12 +81,12 @@ def test_gpus_are_shared_out_and_shared_when_there_are_too_few() -> None:
     ],
 )
 def test_the_default_cluster_has_the_gpus_of_its_machine(gpus, nodes, size, monkeypatch) -> None:
-    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8, tuple(gpus)))
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, tuple(gpus)))
     settings = Settings(cluster_nodes=nodes)
     assert default_vm_size(settings) == size
     assert default_vm_size(replace(settings, cluster_vm_size="Standard_D3")) == "Standard_D3"
     assert default_vm_size(replace(settings, backend="arm")) == settings.cluster_vm_size
-    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8))
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8))
     assert default_vm_size(settings) == settings.cluster_vm_size
 
 
@@ -108,7 +108,7 @@ def test_a_machine_has_the_gpus_that_its_user_may_use(said: str | None, seen: tu
 
 @pytest.mark.slow
 def test_it_is_said_once_to_who_makes_the_cluster(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(2))
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(2))
     id = world.workspace.child(Kind.CLUSTER, "c")
     made = world.backend.create(id, spec("Standard_NC6", 2))
     assert len(made.notes) == 1
@@ -120,7 +120,7 @@ def test_it_is_said_once_to_who_makes_the_cluster(world: World, monkeypatch) -> 
 @pytest.mark.slow
 def test_threads_are_a_processs_share_of_its_nodes_cores(world: World, monkeypatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(16, ("0", "1")))
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(16, ("0", "1")))
     code = "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['CUDA_VISIBLE_DEVICES'])"
     job = world.run("one", code)  # on one of two nodes
     assert job.log() == "8 0\n"

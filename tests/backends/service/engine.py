@@ -15,7 +15,7 @@ from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
-from batchai_magics.backends.service.context import Context, HomeParts
+from batchai_magics.backends.service.context import HomeContext, HomeParts
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterRef,
@@ -241,7 +241,7 @@ def opened(home: Path, core_quota: int = 100) -> EngineHome:
     layout, machine, engine = Layout(home), LocalMachine(), Engine()
     repository, groups = FileRepository(layout, machine), HomeGroups(FileRows(layout.home / "groups"))
     parts = HomeParts(HomeDirectory(layout, machine, setting="memory.home"), groups)
-    context = Context(repository, engine, lambda: parts, core_quota, shell=engine)
+    context = HomeContext(repository, engine, lambda: parts, core_quota, shell=engine)
     rows = FileRows(layout.home / "accounts")
     service = Service(context, CAPABILITIES, lambda: home_storage(layout, context, groups, rows))
     return EngineHome(service, engine, layout)

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from batchai_magics.backends.local import machine_devices
-from batchai_magics.backends.local.machine_devices import Machine
+from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.handlers import run_command
@@ -140,10 +140,10 @@ def test_a_launcher_is_translated_and_says_so(preview):
 
 @pytest.mark.slow
 def test_launchers_find_the_gpus_of_this_machine(preview, monkeypatch):
-    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8, ("0", "1", "2", "3")))
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, ("0", "1", "2", "3")))
     assert "ACCELERATE_USE_CPU" not in preview("-- accelerate launch --num_processes 2 src/train.py")
     assert "--processes 2\n" in preview("--nodes 1 -- torchrun --nproc_per_node=gpu src/train.py")
-    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8))
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8))
     assert "ACCELERATE_USE_CPU=true" in preview("-- accelerate launch --num_processes 2 src/train.py")
 
 

@@ -34,7 +34,7 @@ class Failure(NamedTuple):
     exit_code: int | None = None
 
 
-class NodeSetup(NamedTuple):
+class SetupBarrier(NamedTuple):
     """What the processes of a node wait for.
 
     Attributes:

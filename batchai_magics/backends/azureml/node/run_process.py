@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
-from batchai_magics.backends.azureml.node.node_setup import Failure, NodeSetup, write_records
+from batchai_magics.backends.azureml.node.node_setup import Failure, SetupBarrier, write_records
 from batchai_magics.backends.azureml.node.process_identity import (
     ProcessIdentity,
     cores,
@@ -53,7 +53,7 @@ def run(folder: str, arguments: Sequence[str]) -> int:
     plan = plan.resolved(bindings)
     paths = dict(argument.split("=", 1) for argument in arguments)
     env |= {f"AZ_BATCHAI_INPUT_{name[3:]}": path for name, path in paths.items() if name.startswith("in:")}
-    setup = NodeSetup(Path(folder), bundle["share"], bundle["mounts"], paths)
+    setup = SetupBarrier(Path(folder), bundle["share"], bundle["mounts"], paths)
     preparation = Plan.from_json(bundle["preparation"]).resolved(bindings) if bundle["preparation"] else None
     temporary = TemporaryFolder()
     if not is_given(plan, plan.node_of(plan.processes[identity.rank])):
@@ -78,7 +78,7 @@ def _process_env(
 
 
 def _prepare(
-    setup: NodeSetup,
+    setup: SetupBarrier,
     plan: Plan,
     preparation: Plan | None,
     env: Mapping[str, str],

@@ -287,20 +287,20 @@ def waiting_clusters(db: sqlite3.Connection) -> list[str]:
     return [cluster for (cluster,) in db.execute(query, values)]
 
 
-class Usage(NamedTuple):
+class NodeUsage(NamedTuple):
     """How many nodes a user's jobs hold, and how many jobs hold some."""
 
     node_count: int = 0
     job_count: int = 0
 
 
-def usage_by_owner(db: sqlite3.Connection) -> dict[str, Usage]:
+def usage_by_owner(db: sqlite3.Connection) -> dict[str, NodeUsage]:
     """The usage of each user whose jobs hold nodes of any cluster."""
     query = (
         "SELECT job.owner, count(*), count(DISTINCT held.job)"
         " FROM node_run AS held JOIN job ON job.guid = held.job GROUP BY job.owner"
     )
-    return {owner: Usage(nodes, jobs) for owner, nodes, jobs in db.execute(query)}
+    return {owner: NodeUsage(nodes, jobs) for owner, nodes, jobs in db.execute(query)}
 
 
 _QUEUED = "cluster = ? AND state = ? AND is_assigned = 0"
@@ -322,7 +322,7 @@ def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
     usage, heads = usage_by_owner(db), list[tuple[int, int, int, JobRow]]()
     for row in map(columns, db.execute(query, values).fetchall()):
         place, job = row.pop("place"), JobRow.of(row)
-        used = usage.get(job.owner, Usage())
+        used = usage.get(job.owner, NodeUsage())
         if not job.max_running or used.job_count < job.max_running:
             heads.append((-job.priority, used.node_count, place, job))
     return min(heads)[3] if heads else None
@@ -378,7 +378,9 @@ def has_room_for(db: sqlite3.Connection, job: JobRow) -> bool:
     (idle,) = db.execute(query, (job.cluster, NodeState.IDLE.value)).fetchone()
     others = "SELECT 1 FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0 AND guid != ? LIMIT 1"
     values = (job.cluster, ExecutionState.QUEUED.value, job.guid)
-    is_limited = job.max_running and usage_by_owner(db).get(job.owner, Usage()).job_count >= job.max_running
+    is_limited = (
+        job.max_running and usage_by_owner(db).get(job.owner, NodeUsage()).job_count >= job.max_running
+    )
     has_nodes = job.node_count <= int(idle) and not is_limited
     return has_nodes and db.execute(others, values).fetchone() is None
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 LOOPBACK = "127.0.0.1"  # the address of all nodes
-NO_USAGE = job_table.Usage()
+NO_USAGE = job_table.NodeUsage()
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=RunResult(0.0, None))
 _VALUES = "state, changed, started, ended, exit_code, errors, ranks, attempts"
 _LIMITS = "is_assigned, max_running, job.owner AS job_owner"

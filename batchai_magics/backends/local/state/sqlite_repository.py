@@ -20,15 +20,15 @@ from batchai_magics.backends.service.repository import Footprint, Record, Record
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 
-class Table(NamedTuple):
+class NamedRows(NamedTuple):
     """A table of named rows; `key` is the column of the name in lower case."""
 
     name: str
     key: str
 
 
-ACCOUNTS = Table("account", "name")
-GROUPS = Table("resource_group", "key")
+ACCOUNTS = NamedRows("account", "name")
+GROUPS = NamedRows("resource_group", "key")
 _COLUMNS = {"group": "group_name"}  # values whose column is called otherwise
 _VALUES = {column: value for value, column in _COLUMNS.items()}
 _JSON = frozenset({"tags"})
@@ -37,7 +37,7 @@ _JSON = frozenset({"tags"})
 class TableRows:
     """The rows of a table; see `backends.folders.home_accounts.Rows`."""
 
-    def __init__(self, store: Store, table: Table) -> None:
+    def __init__(self, store: Store, table: NamedRows) -> None:
         self._store, self._table = store, table
 
     def find(self, name: str) -> dict[str, Any] | None:

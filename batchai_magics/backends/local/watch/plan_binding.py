@@ -93,7 +93,7 @@ def _bindings(submitted: SubmittedRun, nodes: Sequence[JobNode]) -> Bindings:
     )
 
 
-def _core_count(here: machine_devices.Machine, node: JobNode) -> int:
+def _core_count(here: machine_devices.MachineDevices, node: JobNode) -> int:
     """The cores of a node; of one that is shared, the same part as of its GPUs."""
     cores, gpus = here.core_share(node.mates), here.gpu_share(node.position, node.mates)
     return max(1, cores * len(node.gpus.split(",")) // len(gpus)) if node.gpus and gpus else cores

@@ -217,7 +217,7 @@ class LogWriter:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
-class Stream:
+class ProcessStream:
     """An output stream of a process, split into whole lines for its file, and for its `own` file, if any."""
 
     def __init__(self, writer: LogWriter, rank: int, own: LogWriter | None = None) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import IO, NamedTuple
 
 from batchai_magics.backends.node.ranks.leftovers import MARK
-from batchai_magics.backends.node.ranks.output_streams import Stream
+from batchai_magics.backends.node.ranks.output_streams import ProcessStream
 from batchai_magics.launch.plan import Plan, Process, ProcessExit
 
 READ_SIZE = 1 << 16
@@ -27,7 +27,7 @@ LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 class Pipe:
     """The read end of a process's output pipe, and the stream for its data."""
 
-    def __init__(self, file: IO[bytes], stream: Stream) -> None:
+    def __init__(self, file: IO[bytes], stream: ProcessStream) -> None:
         self.file, self.stream = file, stream
         os.set_blocking(file.fileno(), False)
 
@@ -75,7 +75,7 @@ class Rank:
     """A process that runs, or has ended and whose last output is being written."""
 
     def __init__(
-        self, number: int, node: str, child: subprocess.Popen[bytes], streams: Sequence[Stream]
+        self, number: int, node: str, child: subprocess.Popen[bytes], streams: Sequence[ProcessStream]
     ) -> None:
         self.number = number
         self._node = node

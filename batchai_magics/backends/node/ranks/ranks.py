@@ -19,7 +19,7 @@ from batchai_magics.backends.node.ranks.leftovers import Guard
 from batchai_magics.backends.node.ranks.output_streams import (
     LastWriter,
     LogWriter,
-    Stream,
+    ProcessStream,
     logins,
     search_patterns,
 )
@@ -66,7 +66,7 @@ class Ranks:
         self._last_writer = LastWriter()
         self._records: dict[int, SignedRecord] = {}
         self._running: dict[int, Rank] = {}
-        self._stdout: dict[int, Stream] = {}
+        self._stdout: dict[int, ProcessStream] = {}
         self._connections: Connections | None = None
         self._guard: Guard | None = None
         self._external = PmiEnvironment({})
@@ -201,7 +201,7 @@ class Ranks:
         """Starts a process, after reserving disk space for its exit record."""
         self._records[process.rank] = exit_record(self.plan.exits, process.rank)
         streams = [
-            Stream(self._writer(log), process.rank, self._writer(own_log) if own_log else None)
+            ProcessStream(self._writer(log), process.rank, self._writer(own_log) if own_log else None)
             for log, own_log in zip(self.plan.output_of(process), process.own or (None, None), strict=True)
         ]
         self._stdout[process.rank] = streams[0]

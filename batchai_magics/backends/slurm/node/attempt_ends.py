@@ -103,7 +103,7 @@ _MEMORY = re.compile(r"exceeded (?:job |step )?memory limit|oom[-_]kill event", 
 _CANCELLED = re.compile(r"\*\*\* JOB \S+ ON \S+ CANCELLED AT \S+ DUE TO ([A-Z ]+?)(?:, SEE .*)? \*\*\*")
 
 
-class Attempt:
+class RunningAttempt:
     """The attempt that this program runs."""
 
     def __init__(self, files: RunFiles, attempt: int) -> None:

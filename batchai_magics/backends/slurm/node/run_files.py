@@ -71,7 +71,7 @@ Note = Literal["submission", "begun", "left", "stop", "over"]
 ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes reserved for the record of how a run ended
 
 
-class Submission(NamedTuple):
+class SlurmSubmission(NamedTuple):
     """An attempt was submitted to Slurm; `slurm_job` is its Slurm job id."""
 
     slurm_job: str
@@ -189,9 +189,9 @@ class RunFiles:
             number += 1
         return number
 
-    def submission(self, attempt: int) -> Submission | None:
+    def submission(self, attempt: int) -> SlurmSubmission | None:
         """The submission of an attempt, if there was one."""
-        return read_as(Submission, self._file("submission", attempt))
+        return read_as(SlurmSubmission, self._file("submission", attempt))
 
     def attempt_start(self, attempt: int) -> AttemptStart | None:
         """The start of an attempt; None before it."""
@@ -202,7 +202,7 @@ class RunFiles:
         """The stop request for an attempt, if any."""
         return read_as(Stop, self._file("stop", attempt))
 
-    def note_submission(self, attempt: int, submission: Submission) -> bool:
+    def note_submission(self, attempt: int, submission: SlurmSubmission) -> bool:
         """Records a submission; False if another process has done so."""
         return write_once(self._file("submission", attempt), submission._asdict())
 

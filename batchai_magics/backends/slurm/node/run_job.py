@@ -36,8 +36,8 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation, notification_sending
 from batchai_magics.backends.slurm.node.allocation import TimeLimits
 from batchai_magics.backends.slurm.node.attempt_ends import (
-    Attempt,
     EndState,
+    RunningAttempt,
     batch_log_text,
     end_state_of,
     logged_end,
@@ -73,7 +73,7 @@ def main() -> None:
     termination.adopt_orphans()
     if files.end:  # it was already recorded as lost
         return
-    attempt = Attempt(files, int(sys.argv[2]))
+    attempt = RunningAttempt(files, int(sys.argv[2]))
     try:
         outcome = JobRun(files, attempt, signal_pipe).run()
     except ScratchError as error:
@@ -101,7 +101,7 @@ def _requeued(outcome: Outcome) -> Outcome:
 class JobRun:
     """One attempt of a job on its nodes."""
 
-    def __init__(self, files: RunFiles, attempt: Attempt, signal_pipe: SignalPipe) -> None:
+    def __init__(self, files: RunFiles, attempt: RunningAttempt, signal_pipe: SignalPipe) -> None:
         self._files, self._attempt, self._signal_pipe = files, attempt, signal_pipe
         self._bundle = JobBundle.read(files.bundle)
         self._nodes = allocation.nodes()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local import machine_devices
-from batchai_magics.backends.local.machine_devices import Machine
+from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.backends.local.state import job_table, node_table, run_status
 from batchai_magics.backends.local.watch import node_allocation
 from batchai_magics.errors import SpecError
@@ -25,7 +25,7 @@ SEEN = "import os, time\nprint(os.environ['CUDA_VISIBLE_DEVICES'], flush=True)\n
 
 @pytest.fixture(autouse=True)
 def _four_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine_devices, "machine", lambda: Machine(8, ("0", "1", "2", "3")))
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, ("0", "1", "2", "3")))
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from batchai_magics.backends.slurm.node.run_files import (
     AttemptEnd,
     AttemptStart,
     RunFiles,
+    SlurmSubmission,
     Stop,
-    Submission,
     has_next_attempt,
 )
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
@@ -32,9 +32,9 @@ def files(tmp_path: Path) -> RunFiles:
 def test_the_latest_attempt_is_the_one_submitted_last(files: RunFiles) -> None:
     assert files.attempt == 0
     for number in (1, 2):
-        assert files.note_submission(number, Submission(str(number), 1.0))
-    assert (files.attempt, files.submission(2)) == (2, Submission("2", 1.0))
-    assert not files.note_submission(2, Submission("3", 1.0))
+        assert files.note_submission(number, SlurmSubmission(str(number), 1.0))
+    assert (files.attempt, files.submission(2)) == (2, SlurmSubmission("2", 1.0))
+    assert not files.note_submission(2, SlurmSubmission("3", 1.0))
 
 
 def test_the_first_reason_to_stop_stands(files: RunFiles) -> None:
@@ -67,14 +67,14 @@ def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
         AttemptStart("7", ("n2",), 2.0, 1),
         AttemptStart("8", ("n1",), 3.0),
     )
-    files.note_submission(1, Submission("7", 0.0))
+    files.note_submission(1, SlurmSubmission("7", 0.0))
     files.note_attempt_start(1, first)
     files.note_attempt_end(1, 0, AttemptEnd("preempted", 1.5))
     files.note_attempt_end(1, 0, AttemptEnd("another", 1.6))
     assert not files.is_superseded(1, 0)
     files.note_attempt_start(1, second)
     assert (files.is_superseded(1, 0), files.is_superseded(1, 1)) == (True, False)
-    files.note_submission(2, Submission("8", 2.5))
+    files.note_submission(2, SlurmSubmission("8", 2.5))
     files.note_attempt_start(2, third)
     assert files.is_superseded(1, 1)
     assert files.attempts() == [(first, AttemptEnd("preempted", 1.5)), (second, None), (third, None)]

@@ -8,7 +8,13 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with
-from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles, Stop, Submission
+from batchai_magics.backends.slurm.node.run_files import (
+    AttemptEnd,
+    AttemptStart,
+    RunFiles,
+    SlurmSubmission,
+    Stop,
+)
 from batchai_magics.backends.slurm.run_state import state_of, with_last_log_line
 from batchai_magics.models.states import ExecutionState
 
@@ -19,7 +25,7 @@ BEGUN = AttemptStart("7", ("n1",), 2.0)
 @pytest.fixture
 def files(tmp_path: Path) -> RunFiles:
     files = RunFiles(tmp_path)
-    files.note_submission(1, Submission("7", 1.0))
+    files.note_submission(1, SlurmSubmission("7", 1.0))
     return files
 
 
@@ -54,7 +60,7 @@ def test_a_run_that_is_to_end_is_terminating_and_one_that_is_to_begin_again_is_q
 def test_a_run_that_was_begun_again_and_is_to_end_is_terminating(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
     files.ask_to_stop(1, Stop(REQUEUE, 3.0))
-    files.note_submission(2, Submission("8", 4.0))
+    files.note_submission(2, SlurmSubmission("8", 4.0))
     files.note_attempt_start(2, BEGUN._replace(time=5.0))
     files.ask_to_stop(2, Stop(TERMINATE, 6.0))
     assert summary_of(files) == (TERMINATING, 6.0, True, False)
@@ -69,7 +75,7 @@ def test_a_run_that_has_ended_neither_holds_nodes_nor_waits(files: RunFiles) -> 
 def test_all_beginnings_are_told_unless_there_was_but_one(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
     assert state_of(files).attempts == ()
-    files.note_submission(2, Submission("8", 3.0))
+    files.note_submission(2, SlurmSubmission("8", 3.0))
     assert state_of(files).attempts == ((BEGUN, None),)
     files.note_attempt_start(2, reopen := AttemptStart("8", ("n2",), 4.0))
     assert state_of(files).attempts == ((BEGUN, None), (reopen, None))

@@ -18,7 +18,7 @@ from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import TERMINATE
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
-from batchai_magics.backends.slurm.node.run_files import AttemptStart, Stop, Submission
+from batchai_magics.backends.slurm.node.run_files import AttemptStart, SlurmSubmission, Stop
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
 from batchai_magics.backends.slurm.runs import SKEW_S, STOP_TIMEOUT_S, Placement, Runs
@@ -119,7 +119,7 @@ def test_a_job_waits_for_a_cluster_that_is_too_small_for_it(
 
 
 def note_submitted(runs: Runs, *, ago_s: float = 1.0) -> None:
-    runs.files("guid").note_submission(1, Submission("1", time.time()))
+    runs.files("guid").note_submission(1, SlurmSubmission("1", time.time()))
     age(runs, "submission", ago_s)
 
 

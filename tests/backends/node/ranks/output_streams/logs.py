@@ -8,14 +8,14 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from batchai_magics.backends.node.ranks import output_streams
-from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, LogWriter, Stream
+from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, LogWriter, ProcessStream
 from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.launch.plan import LogFile
 
 
-def stream(folder: Path, number: int = 0, *, is_shared: bool = True) -> Stream:
+def stream(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
     log = LogFile(str(folder / "out"), str(folder / "spans") if is_shared else "", str(folder / "times"))
-    return Stream(LogWriter(log), number)
+    return ProcessStream(LogWriter(log), number)
 
 
 def written(folder: Path) -> bytes:

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics.backends.node.ranks import output_streams
-from batchai_magics.backends.node.ranks.output_streams import TIME, LogWriter, Stream
+from batchai_magics.backends.node.ranks.output_streams import TIME, LogWriter, ProcessStream
 from batchai_magics.launch.plan import LogFile
 from tests.backends.node.ranks.output_streams.logs import seal_of, spans, stream, watched, written
 
@@ -62,7 +62,7 @@ def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, monkeypatch
     monkeypatch.setattr(output_streams, "time", clock)
     last_writer = output_streams.LastWriter()
     logs = [LogFile(str(tmp_path / name), "", str(tmp_path / f"{name}.times")) for name in ("out", "err")]
-    out, err = (Stream(LogWriter(log, (), last_writer), 0) for log in logs)
+    out, err = (ProcessStream(LogWriter(log, (), last_writer), 0) for log in logs)
     for each in (out, out, err, out):
         now["s"] += 1 / 64
         each.feed(b"line\n")
@@ -71,7 +71,7 @@ def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, monkeypatch
 
 
 def test_without_a_file_of_times_none_is_noted(tmp_path: Path) -> None:
-    out = Stream(LogWriter(LogFile(str(tmp_path / "out"))), 0)
+    out = ProcessStream(LogWriter(LogFile(str(tmp_path / "out"))), 0)
     out.feed(b"line\n")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -79,7 +79,7 @@ def test_without_a_file_of_times_none_is_noted(tmp_path: Path) -> None:
 def test_what_one_process_writes_is_in_its_own_file_too(tmp_path: Path) -> None:
     shared = LogWriter(LogFile(str(tmp_path / "out"), str(tmp_path / "spans")))
     for number in (0, 1):
-        out = Stream(shared, number, LogWriter(LogFile(str(tmp_path / f"out-{number}"))))
+        out = ProcessStream(shared, number, LogWriter(LogFile(str(tmp_path / f"out-{number}"))))
         out.feed(b"first of %d\nlast" % number)
         out.finish()
     assert written(tmp_path) == b"first of 0\nlast\nfirst of 1\nlast\n"
@@ -108,7 +108,7 @@ def test_a_log_that_others_write_to_is_known_as_it_is_found(tmp_path: Path) -> N
 
 def test_records_begin_anew_with_a_log_that_was_cut(tmp_path: Path) -> None:
     first = stream(tmp_path, 0)
-    second = Stream(first.writer, 1)
+    second = ProcessStream(first.writer, 1)
     first.feed(b"long before it is cut\n")
     os.truncate(tmp_path / "out", 0)
     second.feed(b"anew\n")

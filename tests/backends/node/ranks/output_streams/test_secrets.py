@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from batchai_magics.backends.node.ranks.output_streams import LogWriter, Stream
+from batchai_magics.backends.node.ranks.output_streams import LogWriter, ProcessStream
 from batchai_magics.launch.plan import LogFile
 from tests.backends.node.ranks.output_streams.logs import hidden, stream, watched, written
 
 
-def secretive(folder: Path, number: int = 0, *, is_shared: bool = True) -> Stream:
+def secretive(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
     spans = str(folder / "spans") if is_shared else ""
     log = LogFile(str(folder / "out"), spans, hidden=str(folder / "hidden"))
-    return Stream(LogWriter(log, (b"hunter2",)), number)
+    return ProcessStream(LogWriter(log, (b"hunter2",)), number)
 
 
 def test_where_a_secret_is_printed_is_noted(tmp_path: Path) -> None:
@@ -56,5 +56,5 @@ def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path: Pa
     own = LogFile(str(tmp_path / "own"), hidden=str(tmp_path / "hidden"))
     log = LogFile(str(tmp_path / "out"), str(tmp_path / "spans"))
     stream(tmp_path, 1).feed(b"another's\n")
-    Stream(LogWriter(log), 0, LogWriter(own, (b"hunter2",))).feed(b"hunter2\n")
+    ProcessStream(LogWriter(log), 0, LogWriter(own, (b"hunter2",))).feed(b"hunter2\n")
     assert hidden(tmp_path) == [(0, 7)]

@@ -15,7 +15,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.node.run_files import RunFiles, Submission
+from batchai_magics.backends.slurm.node.run_files import RunFiles, SlurmSubmission
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.run_state import RunState
@@ -80,7 +80,7 @@ class Host:
     def submitted(self) -> Run:
         """The job, created by this host just now and submitted as number 7."""
         job = self.made()
-        self.files.note_submission(1, Submission("7", time.time()))
+        self.files.note_submission(1, SlurmSubmission("7", time.time()))
         return job
 
     def passes(self, seconds: float) -> None:
