@@ -18,7 +18,6 @@ _FILES = (
     "backends/folders/live_export.py",
     "backends/folders/logged_parameters.py",
     "backends/folders/outbox.py",
-    "backends/folders/run_error.py",
     "backends/folders/run_measures.py",
     "backends/folders/run_watch.py",
     "backends/folders/telemetry_files.py",
