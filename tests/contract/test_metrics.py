@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.widgets.job.job_feed import open_feed
 from tests.contract.place import Place
 from tests.world import until
 
@@ -87,3 +90,61 @@ def test_a_stop_condition_that_can_no_longer_be_evaluated_is_reported(place: Pla
     told = [text for text in texts if text.startswith('stop-if "val_acc > 0.4" was not evaluated to the end')]
     assert told, texts
     assert "events.out.tfevents.1: its event at byte" in told[0]
+
+
+BARS = """
+import sys, time
+for epoch in (1, 2, 3):
+    for step in range(1, 6):
+        loss = 1 / epoch - step / 100
+        sys.stderr.write(f"\\r{20 * step:3}%|##  | {step}/5 [00:01<00:01, 9.0it/s, loss={loss:.4f}]")
+        sys.stderr.flush()
+        time.sleep(0.1)
+    sys.stderr.write("\\n")
+    print(f"Epoch {epoch}: val_acc={epoch / 10}", flush=True)
+    time.sleep(0.3)
+"""
+
+
+def test_live_and_reopened_views_tables_figures_and_exports_show_the_same_points(
+    place: Place, tmp_path: Path
+) -> None:
+    job = place.submit("r", BARS)
+    live = _viewed(job)
+    expected = {
+        "loss": {5 * (e - 1) + s: round(1 / e - s / 100, 4) for e in (1, 2, 3) for s in (1, 2, 3, 4, 5)},
+        "val_acc": {5.0: 0.1, 10.0: 0.2, 15.0: 0.3},
+    }
+    assert live == _viewed(job) == expected
+    table = job.metrics(tidy=True)
+    exported = read_metrics(job.export("tensorboard", tmp_path / "tb")).frame(tidy=True)
+    for name, points in expected.items():
+        for rows in (table[table["metric"] == name], exported[exported["metric"] == name]):
+            assert dict(zip(rows["step"], rows["value"].round(4), strict=True)) == points
+        (line,) = job.plot(metrics=name).lines
+        assert dict(line.get_xydata().tolist()) == points
+        found = job.summary().metric(name)
+        assert found is not None
+        assert (found.last_step, found.last) == list(points.items())[-1]
+
+
+def _viewed(job: Job) -> dict[str, dict[float, float]]:
+    """The points that a view of a job shows which is open until the job has ended, by metric."""
+    source, feed = open_feed(job)
+
+    def has_ended() -> bool:
+        for event in source.poll():
+            feed.take(event)
+        feed.poll_ended()
+        return source.is_over
+
+    until(has_ended)
+    feed.end()
+    found: dict[str, dict[float, float]] = {}
+    for name, values in feed.points.others.items():
+        steps, _, column, *_ = (
+            np.frombuffer(data, kind)
+            for data, kind in zip(values.columns(0, len(values)), ("f8", "i4", "f4", "f4", "f4"), strict=True)
+        )
+        found[name] = {float(s): round(float(v), 4) for s, v in zip(steps, column, strict=True)}
+    return found

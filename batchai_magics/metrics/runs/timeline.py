@@ -178,6 +178,7 @@ class _RankTimeline:
         self._visits: list[float] = []  # whole epochs of lines without a step, in turn
         self._seen: dict[str, int] = {}  # the last visit of a metric
         self._repeated: set[str] = set()  # metrics with several values in one visit
+        self._ended: set[float] = set()  # epochs that bars have from the line which ended the bar before
         self._scan = _Scan()
         self._is_undecided = True
         self._is_by_epoch = False  # steps are counted within epochs
@@ -202,10 +203,20 @@ class _RankTimeline:
             if self._measured[number.name].add(step) and len(self._measured[number.name].ends) > 1:
                 self._returning.add(number.name)
                 self._is_undecided = True
-        elif epoch is None:
+        elif epoch is None or self._learns_late(number.name, epoch):
             self._is_undecided |= self._counters[number.name].add(step)
         else:
             self._is_undecided |= self._epochs.add(epoch, step)
+
+    def _learns_late(self, name: str, epoch: float) -> bool:
+        """Whether the epoch of a bar is only that of the line above, which ended the round before."""
+        is_ended = self._visits[-1:] == [epoch] and epoch not in self._epochs.lasts
+        if is_ended and name in self._counters:
+            self._ended.add(epoch)
+        return self._is_late(name, epoch)
+
+    def _is_late(self, name: str, epoch: float) -> bool:
+        return epoch in self._ended and name in self._counters
 
     def _visit(self, name: str, epoch: float) -> None:
         if not self._visits or self._visits[-1] != epoch:
@@ -252,7 +263,7 @@ class _RankTimeline:
             return self._step_of_line(number)
         if number.phase != TRAIN and (self._epochs or self._counters):
             return self._step_of_measure(number, step)
-        if number.epoch is None:
+        if number.epoch is None or self._is_late(number.name, number.epoch):
             place = self._step_in_round(number.name, step)
         else:
             place = self._step_in_epoch(number.epoch, step)

@@ -52,6 +52,13 @@ def test_a_line_without_a_step_stands_at_the_end_of_its_epoch():
     assert steps(*late) == [1, 2, 3, 2, 4, 5, 6, 4, 6]
 
 
+def test_a_bar_below_the_line_that_ended_an_epoch_is_of_the_next_one():
+    """In one stream, what has no epoch has that of the line above."""
+    run = [number(step, late) for late in (None, 1, 2) for step in (1, 2)]
+    ends = [number(epoch=epoch, name="acc") for epoch in (1, 2, 3)]
+    assert steps(*run[:2], ends[0], *run[2:4], ends[1], *run[4:], ends[2]) == [1, 2, 2, 3, 4, 4, 5, 6, 6]
+
+
 def test_several_lines_of_an_epoch_stand_where_they_were_printed():
     run = [number(1, 1), number(epoch=1, name="acc"), number(2, 1), number(epoch=1, name="acc"), number(1, 2)]
     assert steps(*run) == [1, 1, 2, 2, 3]
