@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,6 @@ from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.output_files import OutputFiles, list_log_files
 from batchai_magics.backends.azureml.quota import Quota
-from batchai_magics.backends.azureml.recent_resources import RecentResources
 from batchai_magics.backends.azureml.run_records import JobRecords, RunRecords
 from batchai_magics.backends.azureml.run_telemetry import RunTelemetry
 from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings
@@ -39,7 +40,7 @@ from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import Experiment, JobResource, Workspace
+from batchai_magics.models.resources import Cluster, Experiment, JobResource, Workspace
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import ExecutionState
 
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from batchai_magics.models.resources import Node, Resource
 
 _AWAITING_NODES = ("Queued", "Provisioning")
+_JOB_S, _ENDED_JOB_S, _CLUSTER_S = 4.0, 60.0, 10.0  # how long each may be shown
+_MAX_RESOURCES = 4096
 
 
 class AzureMLBackend(BackendBase):
@@ -261,3 +264,52 @@ def _paged(found: Sequence[Resource], page: Page | None) -> Listing:
     shown = found[start : start + page.size]
     has_more = start + page.size < len(found)
     return Listing(shown, replace(page, after=shown[-1].id.key) if has_more else None)
+
+
+class RecentResources:
+    """The states of watched jobs and clusters: each is asked for once in some seconds, whoever watches it."""
+
+    def __init__(
+        self, jobs: Jobs, clusters: Clusters, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._jobs, self._clusters, self._clock = jobs, clusters, clock
+        self._lock = threading.Lock()
+        self._read: dict[str, tuple[float, Resource]] = {}  # id.key → until when, and what
+
+    def find(self, ids: Collection[ResourceId]) -> dict[str, Resource]:
+        """The jobs and clusters with these ids, by their keys; missing ones are left out."""
+        found = {id.key: resource for id in ids if (resource := self._find(id)) is not None}
+        with self._lock:
+            while len(self._read) > _MAX_RESOURCES:
+                self._read.pop(next(iter(self._read)))
+        return found
+
+    def cluster(self, id: ResourceId) -> Cluster | None:
+        """A cluster; None if it does not exist."""
+        cluster = self._find(id)
+        return cluster if isinstance(cluster, Cluster) else None
+
+    def forget(self, id: ResourceId) -> None:
+        """Forgets a resource that this process has changed."""
+        with self._lock:
+            self._read.pop(id.key, None)
+
+    def _find(self, id: ResourceId) -> Resource | None:
+        now = self._clock()
+        until, known = self._read.get(id.key, (0.0, None))
+        if known is not None and now < until:
+            return known
+        try:
+            resource = self._jobs.show(id) if id.kind is Kind.JOB else self._clusters.show(id)
+        except NotFoundError:
+            self.forget(id)
+            return None
+        with self._lock:
+            self._read[id.key] = now + _life_s(resource), resource
+        return resource
+
+
+def _life_s(resource: Resource) -> float:
+    if isinstance(resource, JobResource):
+        return _ENDED_JOB_S if resource.state.is_final else _JOB_S
+    return _CLUSTER_S

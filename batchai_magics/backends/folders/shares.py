@@ -1,29 +1,38 @@
-"""Shares and containers as folders of a home, and the deletion of abandoned uploads."""
+"""Shares and containers as folders of a home, their files, and the deletion of abandoned uploads."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import hashlib
 import math
+import os
+import shutil
+import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from batchai_magics.backends.base import Copy, ShareFile
 from batchai_magics.backends.base.default_transfers import STALE_S, DefaultTransfers
-from batchai_magics.backends.folders import copying, entries, share_files
+from batchai_magics.backends.folders import copying, entries
 from batchai_magics.backends.folders.copying import CopyPaths
-from batchai_magics.backends.folders.entries import Entry, resolve_inside
+from batchai_magics.backends.folders.entries import Entry, open_regular, read_slice, resolve_inside
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.config import DEFAULT_ACCOUNT
+from batchai_magics.errors import FileChangedError
 from batchai_magics.models.file_names import name_of
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import check_share_name
 
 _EVERY_S = 3600.0
+BLOCK_BYTES = 4 << 20
+_PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01  # flags of Linux's fallocate
 
 
 class StaleParts:
@@ -80,7 +89,7 @@ class FolderStorage:
         folder = self._folder(share)
         contents = {resolve_inside(folder, path): content for path, content in files.items()}
         with _translated(share):
-            share_files.put_group(self._parts(share), contents)
+            put_group(self._parts(share), contents)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """Lists a folder, sorted by name."""
@@ -103,19 +112,19 @@ class FolderStorage:
     def download(self, share: str, path: str) -> bytes:
         """The content of a file."""
         with self._readable(share, path) as file:
-            return share_files.read_all(file)
+            return read_all(file)
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with its contents."""
         folder = self._existing(share)
         item = entries.unresolved(folder, path)
-        if item == resolve_inside(folder, "") or not share_files.exists(item):
+        if item == resolve_inside(folder, "") or not exists(item):
             raise api_errors.not_on_share(share, path)
-        share_files.remove(item)
+        remove(item)
 
     def remove(self, share: str) -> None:
         """Deletes a share with its contents."""
-        share_files.remove(self._existing(share))
+        remove(self._existing(share))
         private_files.remove_folder(self._parts(share))
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
@@ -126,7 +135,7 @@ class FolderStorage:
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a file."""
         with self._readable(share, path) as file:
-            return share_files.digest(file)
+            return digest(file)
 
     def make_folder(self, share: str, path: str) -> None:
         """Creates a folder unless it exists."""
@@ -138,19 +147,19 @@ class FolderStorage:
         """Truncates or extends a file; creates it if necessary."""
         file = self._with_parent(share, path)
         with _translated(share):
-            share_files.resize(file, size_bytes)
+            resize(file, size_bytes)
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
         """Writes into an existing file."""
         file = self._file(share, path)
         with _translated(share):
-            share_files.change(file, offset, data)
+            change(file, offset, data)
 
     def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
         """Fills a range of an existing file with zeros."""
         file = self._file(share, path)
         with _translated(share):
-            share_files.clear(file, offset, size_bytes)
+            clear(file, offset, size_bytes)
 
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Renames a file or folder, replacing an existing file."""
@@ -177,14 +186,14 @@ class FolderStorage:
         """Writes the next block of a file started by `begin`."""
         part = self._part(share, resolve_inside(self._existing(share), path))
         with _translated(share):
-            share_files.write_part(part, offset, data)
+            write_part(part, offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Publishes the uploaded file if its digest is correct."""
         target = resolve_inside(self._existing(share), path)
         part = self._part(share, target)
         with _translated(share):
-            digest = share_files.digest_of_part(part)
+            digest = digest_of_part(part)
         if digest != sha256:
             part.unlink()
             raise api_errors.damaged_upload(share, path)
@@ -277,3 +286,123 @@ def _translated(share: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise api_errors.share_not_written(share, error) from error
+
+
+def read_all(file: Path) -> bytes:
+    """Reads a whole file; FileChangedError if it is replaced meanwhile."""
+    if not is_remote(file):
+        with open_regular(file) as stream:
+            return stream.read()
+    first = read_slice(file, 0, BLOCK_BYTES)
+    blocks, at = [first.data], len(first.data)
+    while at < first.size:
+        block = read_slice(file, at, BLOCK_BYTES)
+        if block.identity != first.identity or not block.data:
+            raise FileChangedError(f"{file.name} changed while it was read", hint="Try it again.")
+        blocks.append(block.data)
+        at += len(block.data)
+    return b"".join(blocks)
+
+
+def digest(file: Path) -> str:
+    """The SHA-256 (hex) of a regular file."""
+    if is_remote(file):
+        read_slice(file, 0, 1)  # raises for other kinds
+        return file.digest()
+    with open_regular(file) as stream:
+        return _sha256(stream)
+
+
+def put_group(parts: Path, contents: Mapping[Path, bytes]) -> None:
+    """Writes small files, each atomically, through a folder of temporary files."""
+    if not is_remote(parts):
+        copying.write_group(parts, contents)
+        return
+    for target, content in contents.items():
+        if is_remote(target):
+            target.write_atomic(content, private_files.FILE, sync=True)
+
+
+def write_part(part: Path, offset: int, data: bytes) -> None:
+    """Writes the next block of an incomplete file, and truncates it there."""
+    if is_remote(part):
+        return part.write_at(data, offset, cut=True, mode=private_files.FILE)
+    with open(part, "ab", opener=private_files.opener) as file:
+        file.truncate(offset)
+        file.write(data)
+
+
+def digest_of_part(part: Path) -> str:
+    """The SHA-256 (hex) of a temporary file, after flushing it; a missing file is created."""
+    if is_remote(part):
+        part.touch(mode=private_files.FILE)
+        return part.digest(sync=True)
+    with open(part, "ab+", opener=private_files.opener) as file:
+        os.fsync(file.fileno())
+        file.seek(0)
+        return _sha256(file)
+
+
+def resize(file: Path, size_bytes: int) -> None:
+    """Truncates or extends a file; creates it if necessary."""
+    if is_remote(file):
+        return file.write_at(b"", size_bytes, cut=True, mode=copying.DEFAULT_MODE)
+    with file.open("ab") as stream:
+        _check_room(stream, size_bytes)
+        stream.truncate(size_bytes)
+
+
+def _check_room(stream: BinaryIO, size_bytes: int) -> None:
+    """Raises ENOSPC for a size for which the disk has no room."""
+    disk = os.fstatvfs(stream.fileno())
+    if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def clear(file: Path, offset: int, size_bytes: int) -> None:
+    """Fills a range of an existing file with zeros, as a hole where possible."""
+    if not is_remote(file):
+        with file.open("r+b") as stream:
+            if _punch_hole(stream.fileno(), offset, size_bytes):
+                return
+    for start in range(offset, offset + size_bytes, BLOCK_BYTES):
+        change(file, start, bytes(min(BLOCK_BYTES, offset + size_bytes - start)))
+
+
+def _punch_hole(descriptor: int, offset: int, size_bytes: int) -> bool:
+    """Punches a hole; False where that is not supported."""
+    if not sys.platform.startswith("linux"):
+        return False
+    libc = ctypes.CDLL(None)
+    fallocate = getattr(libc, "fallocate64", None) or libc.fallocate  # musl has only this one (64-bit)
+    range_args = (ctypes.c_int64(offset), ctypes.c_int64(size_bytes))
+    return bool(fallocate(descriptor, _PUNCH_HOLE_KEEP_SIZE, *range_args) == 0)
+
+
+def change(file: Path, offset: int, data: bytes) -> None:
+    """Writes into an existing file."""
+    if is_remote(file):
+        return file.write_at(data, offset)
+    with file.open("r+b") as stream:
+        stream.seek(offset)
+        stream.write(data)
+
+
+def exists(item: Path) -> bool:
+    """Whether something exists, including a broken link."""
+    return item.is_symlink() or item.exists()
+
+
+def remove(item: Path) -> None:
+    """Deletes a file, a link, or a folder with its contents."""
+    if is_remote(item):
+        item.rmtree() if item.is_dir() else item.unlink()
+        return
+    shutil.rmtree(item) if item.is_dir() and not item.is_symlink() else item.unlink()
+
+
+def _sha256(file: BinaryIO) -> str:
+    first = hashlib.sha256()
+    while data := file.read(1 << 20):
+        first.update(data)
+    return first.hexdigest()

@@ -140,7 +140,7 @@ class NodeSetup:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class RunAttempt:
     """One try of a run on a set of nodes. `ended` is None while it runs; times are in seconds since 1970."""
 
     nodes: tuple[str, ...]
@@ -177,7 +177,7 @@ class RunStatus:
     started: float | None = None
     nodes: tuple[str, ...] = ()
     waiting: str = ""
-    attempts: tuple[Attempt, ...] = ()
+    attempts: tuple[RunAttempt, ...] = ()
     result: RunResult | None = None
     warnings: tuple[Mapping[str, Any], ...] = ()
 

@@ -142,7 +142,7 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
 
 
-def _attempt(attempt: runner.Attempt, number: int) -> Attempt:
+def _attempt(attempt: runner.RunAttempt, number: int) -> Attempt:
     ended = None if attempt.ended is None else moment(attempt.ended)
     return Attempt(number, attempt.nodes, moment(attempt.started), ended, attempt.reason)
 

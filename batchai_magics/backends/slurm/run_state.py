@@ -11,7 +11,7 @@ from typing import NamedTuple
 from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
+from batchai_magics.backends.service.runner import RunAttempt, RunResult, RunStatus
 from batchai_magics.backends.slurm import home_check
 from batchai_magics.backends.slurm.node.attempt_ends import (
     NOT_REPORTED,
@@ -72,14 +72,14 @@ class RunState:
             else (),
         )
 
-    def _attempts(self) -> Iterator[Attempt]:
+    def _attempts(self) -> Iterator[RunAttempt]:
         """An attempt that did not report its end was over when the next one started."""
         later = [start.time for start, _ in self.attempts[1:]]
         for index, (start, attempt_end) in enumerate(self.attempts):
             is_latest = index == len(self.attempts) - 1
             ended = attempt_end.time if attempt_end else None if is_latest else later[index]
             reason = attempt_end.reason if attempt_end else "" if is_latest else NOT_REPORTED
-            yield Attempt(start.nodes, start.time, ended, reason)
+            yield RunAttempt(start.nodes, start.time, ended, reason)
 
     @property
     def is_waiting(self) -> bool:

@@ -8,9 +8,8 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
-from batchai_magics.backends.azureml.clusters import Clusters
+from batchai_magics.backends.azureml.clusters import Clusters, LocationFacts
 from batchai_magics.backends.azureml.connection import Connection
-from batchai_magics.backends.azureml.location_facts import LocationFacts
 from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run

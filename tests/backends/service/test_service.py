@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics.backends.base import CommandEnd, FileRef, JobNeeds, Page
 from batchai_magics.backends.service import resource_changes
-from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
+from batchai_magics.backends.service.runner import RunAttempt, RunResult, RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -34,7 +34,7 @@ def test_a_job_is_shown_with_the_status_of_its_run(home: EngineHome) -> None:
 
 def test_the_attempts_of_a_run_are_shown_with_their_reasons(home: EngineHome) -> None:
     home.job()
-    attempts = (Attempt(("node1",), 10.0, 15.0, "preempted"), Attempt(("node2",), 16.0))
+    attempts = (RunAttempt(("node1",), 10.0, 15.0, "preempted"), RunAttempt(("node2",), 16.0))
     status = RunStatus(ExecutionState.RUNNING, 16.0, 16.0, ("node2",), attempts=attempts)
     home.engine.statuses[home.guid(JOB)] = status
     first, second = home.service.show(JOB).attempts

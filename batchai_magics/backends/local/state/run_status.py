@@ -13,7 +13,7 @@ from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.resource_table import record_of
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.backends.service.runner import Attempt, RunResult, RunStatus
+from batchai_magics.backends.service.runner import RunAttempt, RunResult, RunStatus
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
@@ -93,9 +93,9 @@ def _parsed(text: str) -> tuple[Any, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
-def _attempt(stored: Mapping[str, Any]) -> Attempt:
+def _attempt(stored: Mapping[str, Any]) -> RunAttempt:
     nodes, reason = tuple(stored["nodes"]), stored.get("reason", "")
-    return Attempt(nodes, stored["started"], stored.get("ended"), reason)
+    return RunAttempt(nodes, stored["started"], stored.get("ended"), reason)
 
 
 def _nodes(db: sqlite3.Connection) -> Mapping[str, tuple[str, ...]]:
