@@ -16,11 +16,11 @@ NOTEBOOK = Path(__file__).parents[2] / "notebooks" / "07_reading_logs.ipynb"
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def executed(tmp_path_factory):
+@pytest.fixture
+def executed(tmp_path):
     """The notebook's outputs by the id of their cell."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("BATCHAI_HOME", str(tmp_path_factory.mktemp("home")))
+        patch.setenv("BATCHAI_HOME", str(tmp_path))
         text = NOTEBOOK.read_text(encoding="utf-8")
         assert text.count("--num_batches 60") == 1
         notebook = nbformat.reads(text.replace("--num_batches 60", "--num_batches 20"), as_version=4)
@@ -36,31 +36,19 @@ def displayed(outputs, kind):
     return "".join(output.get("data", {}).get(kind, "") for output in outputs)
 
 
-def test_all_jobs_succeed(executed):
+def test_logs_are_read_compared_and_drawn(executed):
+    from matplotlib.image import imread
+
     assert displayed(executed["jobs"], "text/plain").count("succeeded") == 3
-
-
-def test_a_log_with_tags_tells_both_ranks(executed):
     summary = displayed(executed["summary"], "text/html")
     assert "small_resnet<" in summary
     assert "2: horovod/cpu:0, horovod/cpu:1" in summary
-
-
-def test_a_jobs_summary_tells_its_nodes(executed):
     assert "by node" in displayed(executed["job-summary"], "text/html")
-
-
-def test_runs_of_the_same_program_have_the_same_losses(executed):
     rows = displayed(executed["compare"], "text/html").split("<tr>")[1:]
     titles, *runs = (re.findall(r"<t[hd][^>]*>([^<]*)", row) for row in rows)
     losses = [cells[titles.index("loss")].partition(" ")[0] for cells in runs]
     assert len(losses) == 3
     assert len(set(losses)) == 1
-
-
-def test_the_figure_is_drawn_from_one_two_and_four_processes(executed):
-    from matplotlib.image import imread
-
     rows = displayed(executed["scaling"], "text/plain").splitlines()[1:4]
     assert [row.split()[:2] for row in rows] == [["small_resnet", count] for count in "124"]
     assert all(row.endswith("weak") for row in rows)

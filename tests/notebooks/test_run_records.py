@@ -25,16 +25,16 @@ pytestmark = pytest.mark.slow
 NAME = "06_run_records.ipynb"
 
 
-@pytest.fixture(scope="module")
-def records(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tutorial]:
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[Tutorial]:
     """The notebook after a run, with TensorBoard installed beside the package."""
-    python, place = python_of("tensorboard"), tmp_path_factory.mktemp("records")
+    python, place = python_of("tensorboard"), tmp_path
     paths = subprocess.run([python, "-c", "import sys; print(sys.path[-1])"], capture_output=True, text=True)
     with settings_of("local", place) as settings:
         yield Tutorial(NAME, place, {**settings, "PYTHONPATH": paths.stdout.strip()})
 
 
-def test_the_preempted_run_continues_at_the_next_step(records: Tutorial) -> None:
+def test_a_preempted_run_continues_and_its_records_are_compared_and_exported(records: Tutorial) -> None:
     first, second = records.text("attempts").splitlines()
     assert re.fullmatch(r"attempt 1 on (\S+): its node \1 was preempted", first)
     assert second.startswith("attempt 2 on ")
@@ -42,14 +42,8 @@ def test_the_preempted_run_continues_at_the_next_step(records: Tutorial) -> None
     assert begins[0] == 1
     assert begins[1] > 80
     assert records.text("steps").strip() == "300 True"
-
-
-def test_what_the_preempted_run_saved_was_trained_in_both_attempts(records: Tutorial) -> None:
     assert re.match(r"step-300/weights.npy \d+ \w{12} attempt 2", records.text("artifacts"))
     assert records.numbers("artifacts", r"(\d)\. ?") == [0, 1, 2, 3, 4, 5, 6, 7]
-
-
-def test_the_records_are_compared_listed_and_exported(records: Tutorial) -> None:
     assert "undisturbed" in records.text("tagged")
     assert "disturbed" not in records.text("tagged").replace("undisturbed", "")
     assert all(name in records.text("compare") for name in ("undisturbed", "disturbed"))

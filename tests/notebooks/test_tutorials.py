@@ -91,32 +91,12 @@ def settings_of(backend: str, place: Path) -> Iterator[dict[str, str]]:
         yield {**there, "BATCHAI_HOME": str(place / "nothing-is-here")}
 
 
-def tutorial(request: pytest.FixtureRequest, name: str) -> Iterator[Tutorial]:
-    place = request.getfixturevalue("tmp_path_factory").mktemp(Path(name).stem)
-    with settings_of(request.param, place) as settings:
-        made = Tutorial(name, place, settings)
-    yield made
-    assert not (place / "nothing-is-here").exists()
-
-
-@pytest.fixture(scope="module", params=["local"])
-def horovod(request):
-    yield from tutorial(request, "batch_ai/01_horovod_benchmark.ipynb")
-
-
-@pytest.fixture(scope="module", params=["arm"])
-def cntk(request):
-    yield from tutorial(request, "batch_ai/02_cntk_autoscale.ipynb")
-
-
-@pytest.fixture(scope="module", params=["arm"])
-def cifar(request):
-    yield from tutorial(request, "batch_ai/03_horovod_cifar.ipynb")
-
-
-@pytest.fixture(scope="module", params=["local"])
-def retinanet(request):
-    yield from tutorial(request, "batch_ai/04_retinanet_custom.ipynb")
+def tutorial(name: str, backend: str, folder: Path) -> Tutorial:
+    """A notebook after its run."""
+    with settings_of(backend, folder) as settings:
+        made = Tutorial(name, folder, settings)
+    assert not (folder / "nothing-is-here").exists()
+    return made
 
 
 def counts(text):
@@ -124,100 +104,65 @@ def counts(text):
     return {state: int(count) for state, count in re.findall(r"'(\w+)NodeCount': (\d+)", text)}
 
 
-def test_the_benchmark_trains_on_four_processes(horovod):
+def test_the_benchmark_trains_on_four_processes_of_two_prepared_nodes(tmp_path):
+    horovod = tutorial("batch_ai/01_horovod_benchmark.ipynb", "local", tmp_path)
     metrics = read_metrics(horovod.text("stream").encode())
     first, *_, last = [record.loss for record in metrics.records if isinstance(record, StepRecord)]
     assert last < first / 2
     assert horovod.text("stream").count("total images/sec: ") == 4
-
-
-def test_the_benchmark_has_two_nodes_and_ends_well(horovod):
     assert sum(counts(horovod.text("counts")).values()) == 2
     ended = r"^benchmark +nc12 .* python +2  succeeded +0  loss \d\S+ +64 +100$"
     assert re.search(ended, horovod.text("list"), re.MULTILINE)
     assert horovod.has_picture("chart")
-
-
-def test_the_benchmarks_nodes_are_prepared_and_its_log_is_downloaded(horovod):
     assert len(re.findall(r"^stdout-job_prep-tvm-\S+ +file", horovod.text("files"), re.MULTILINE)) == 2
     log = horovod.file("stdout.txt").read_text()
     assert log.strip() in horovod.text("stream")
-
-
-def test_the_benchmark_leaves_nothing_behind(horovod):
     assert horovod.groups_left() == []
 
 
-def test_the_lab_starts_with_no_nodes_and_grows_to_two(cntk):
+def test_the_lab_learns_digits_on_nodes_that_come_and_go(tmp_path):
+    cntk = tutorial("batch_ai/02_cntk_autoscale.ipynb", "arm", tmp_path)
     row = r"^nc6 +bootcamp +lab +Standard_NC6 +(\w+) +(\d) +(\d) +(\d) +(\d) +(\d)$"
     found = [re.search(row, cntk.text(cell), re.MULTILINE) for cell in ("cluster", "submit", "scale")]
     assert [sum(map(int, match.groups()[1:])) for match in found] == [0, 2, 0]
-
-
-def test_the_labs_cluster_gives_its_nodes_back_by_itself(cntk):
     found = re.findall(r"s after the job: (\d) nodes running, (\d) idle$", cntk.text("wait"), re.MULTILINE)
     assert found[-1] == ("0", "0")
-
-
-def test_the_lab_learns_digits(cntk):
     errors = cntk.numbers("log", r"Finished Epoch.* metric = ([\d.]+)%")
     assert len(errors) == 15 * 2
     assert errors[0] > 50
     assert errors[-1] < 10
     assert cntk.numbers("check", r"([\d.]+)% of the digits") > [90]
-
-
-def test_the_labs_models_are_in_the_output_directory(cntk):
     assert len(re.findall(r"^digits_\d+\.npz +file", cntk.text("model"), re.MULTILINE)) == 15
     assert np.load(cntk.file("digits_15.npz"))["w1"].any()
-
-
-def test_the_lab_leaves_nothing_behind(cntk):
     assert cntk.groups_left() == []
 
 
-def test_four_nodes_are_there_for_the_pictures_and_then_none(cifar):
+def test_four_nodes_learn_to_tell_pictures_apart(tmp_path):
+    cifar = tutorial("batch_ai/03_horovod_cifar.ipynb", "arm", tmp_path)
     assert counts(cifar.text("counts")) == {**counts(cifar.text("resize")), "idle": 4}
     assert sum(counts(cifar.text("resize")).values()) == 0
     assert len(re.findall(r"^tvm-", cifar.text("nodes"), re.MULTILINE)) == 4
-
-
-def test_four_nodes_learn_to_tell_pictures_apart(cifar):
     accuracies = cifar.numbers("stream", r"val_acc: ([\d.]+)")
     assert len(accuracies) == 5
     assert accuracies[-1] > accuracies[0]
     assert cifar.numbers("stream", r"Test accuracy: ([\d.]+)") > [0.9]
     assert cifar.numbers("epochs", r"([\d.]+)$") == pytest.approx(accuracies[-1:], abs=0.001)
-
-
-def test_the_pictures_checkpoints_are_listed_and_one_is_downloaded(cifar):
     assert "stdout.txt" in cifar.text("files")
     assert len(re.findall(r"^checkpoint-\d\.npz +file", cifar.text("checkpoints"), re.MULTILINE)) == 5
     assert np.load(cifar.file("checkpoint-5.npz"))["arr_0"].shape == (3072, 64)
     assert cifar.has_picture("patterns")
-
-
-def test_the_pictures_leave_only_the_storage_behind(cifar):
     assert cifar.groups_left() == ["batchaiautostorage"]
 
 
-def test_the_detectors_nodes_have_run_their_setup_task(retinanet):
+def test_the_detector_learns_on_two_processes_and_finds_most(tmp_path):
+    retinanet = tutorial("batch_ai/04_retinanet_custom.ipynb", "local", tmp_path)
     assert len(re.findall(r"^stdout-tvm-\S+ +no", retinanet.text("setup"), re.MULTILINE)) == 2
-
-
-def test_the_detector_learns_on_two_processes_and_finds_most(retinanet):
     losses = retinanet.numbers("stream", r" - loss: ([\d.]+)")
     assert losses[-1] < losses[0] / 2
     assert "2 processes" in retinanet.text("stream")
     assert retinanet.numbers("stream", r"mAP: ([\d.]+)") > [0.5]
     assert retinanet.has_picture("losses")
-
-
-def test_the_detectors_last_snapshot_sees_something(retinanet):
     assert len(re.findall(r"^detector_\d\d\.npz +file", retinanet.text("files"), re.MULTILINE)) == 16
     assert retinanet.has_picture("boxes")
     assert retinanet.numbers("boxes", r"(\d+) objects")[0] > 0
-
-
-def test_the_detector_leaves_nothing_behind(retinanet):
     assert retinanet.groups_left() == []
