@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,10 +33,19 @@ sys.exit("it failed with " + os.environ["TOKEN"])
 """
 
 
-@pytest.fixture
-def job(world: World, monkeypatch: pytest.MonkeyPatch) -> Job:
-    monkeypatch.setenv("TOKEN", SECRET)
-    return world.run("leaky --nodes 2 --processes 2 --secret TOKEN", SCRIPT)
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world for all tests: they only read."""
+    made = World(tmp_path_factory.mktemp("leaky") / "home")
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def job(world: World) -> Job:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TOKEN", SECRET)
+        return world.run("leaky --nodes 2 --processes 2 --secret TOKEN", SCRIPT)
 
 
 def test_the_handle_and_the_cards_hide_it(job: Job) -> None:
@@ -78,7 +88,6 @@ def test_what_a_page_asks_of_the_kernel_hides_it(job: Job) -> None:
 
 def test_a_stream_in_the_shell_and_another_process_hide_it(job: Job, world: World, monkeypatch) -> None:
     monkeypatch.setenv("BATCHAI_HOME", str(world.home))
-    monkeypatch.delenv("TOKEN")
     output = io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(output):
         assert cli.main(["job", "file", "stream", "-j", "leaky", "-f", "stdout.txt"]) == 0

@@ -43,21 +43,22 @@ def output(do, line):
     return b"".join(part.data for part in do(line).parts if isinstance(part, LogOutput)).decode()
 
 
-@pytest.mark.parametrize(
-    ("line", "text"),
-    [
-        ("logs hello", "one\nbad\ntwo\n"),
-        ("logs hello -f", "one\nbad\ntwo\n"),
-        ("logs hello --out", "one\ntwo\n"),
-        ("logs hello --err", "bad\n"),
-        ("logs hello --err -f", "bad\n"),
-        ("logs hello --tail 2", "bad\ntwo\n"),
-        ("logs hello --rank 0", "one\nbad\ntwo\n"),
-        ("logs hello --file stderr.txt", "bad\n"),
-    ],
-)
-def test_logs_are_printed_as_far_as_they_go(do, ended, line, text):
-    assert output(do, line) == text
+def test_logs_are_printed_as_far_as_they_go(do, ended):
+    lines = {
+        "logs hello": "one\nbad\ntwo\n",
+        "logs hello -f": "one\nbad\ntwo\n",
+        "logs hello --out": "one\ntwo\n",
+        "logs hello --err": "bad\n",
+        "logs hello --err -f": "bad\n",
+        "logs hello --tail 2": "bad\ntwo\n",
+        "logs hello --rank 0": "one\nbad\ntwo\n",
+        "logs hello --file stderr.txt": "bad\n",
+    }
+    assert {line: output(do, line) for line in lines} == lines
+    assert do("ps").notes == ("No jobs are queued or running.",)
+    with pytest.raises(NotFoundError, match=r"job hello has no file loss\.csv") as caught:
+        do("logs hello --file loss.csv")
+    assert "stderr.txt, stdout.txt" in caught.value.hint
 
 
 def test_a_log_of_a_running_job_is_printed_without_waiting(do, running):
@@ -78,14 +79,13 @@ def test_streams_without_write_times_are_printed_below_their_names(do, ended, mo
     assert sorted(output(do, "logs hello -f").splitlines()) == ["bad", "one", "two"]
 
 
-@pytest.mark.parametrize(("line", "text"), [("logs prep --err", "no disk\n"), ("logs prep --out", "begin\n")])
-def test_logs_of_a_failed_preparation_are_printed(do, tmp_path, line, text):
+def test_logs_of_a_failed_preparation_are_printed(do, tmp_path):
     command = "echo begin; echo no disk >&2; exit 3"
     properties = {"nodeCount": 1, "customToolkitSettings": {"commandLine": "true"}}
     prefix = {"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x", "jobPreparation": {"commandLine": command}}
     (tmp_path / "prep.json").write_text(json.dumps({"properties": {**properties, **prefix}}))
     do(f"job create -n prep -f {tmp_path / 'prep.json'}").value.wait(PATIENCE_S)
-    assert output(do, line) == text
+    assert (output(do, "logs prep --err"), output(do, "logs prep --out")) == ("no disk\n", "begin\n")
     headed = "==> stdout-job_prep.txt <==\nbegin\n==> stderr-job_prep.txt <==\nno disk\n"
     assert output(do, "logs prep") == headed
 
@@ -116,6 +116,8 @@ def test_a_rank_is_picked_from_a_log(do, ranks):
     assert output(do, "logs ranks --rank 1") == "rank 1\n"
     assert output(do, "logs ranks --rank 0 -f") == "rank 0\n"
     assert output(do, "logs ranks --rank 7 --tail 1") == ""
+    said = [part.text for part in do("logs ranks --rank 7").parts if isinstance(part, Message)]
+    assert said == ["Rank 7 of ranks has written nothing to stdout.txt or stderr.txt."]
 
 
 def test_a_queued_job_is_listed_and_waited_for_with_the_reason(do, running, job_file):
@@ -129,11 +131,6 @@ def test_a_queued_job_is_listed_and_waited_for_with_the_reason(do, running, job_
     assert any(text == f"Job is waiting: {reason}" for text in said)
 
 
-def test_a_rank_without_output_is_said(do, ranks):
-    said = [part.text for part in do("logs ranks --rank 7").parts if isinstance(part, Message)]
-    assert said == ["Rank 7 of ranks has written nothing to stdout.txt or stderr.txt."]
-
-
 def test_an_old_line_is_not_of_the_last_minutes(do, running):
     assert output(do, "logs endless --since 5m") == "up\n"
     until(lambda: output(do, "logs endless --since 1s") == "")
@@ -141,19 +138,10 @@ def test_an_old_line_is_not_of_the_last_minutes(do, running):
         do("logs endless --since soon")
 
 
-def test_a_missing_file_is_not_waited_for_and_the_others_are_listed(do, ended):
-    with pytest.raises(NotFoundError, match=r"job hello has no file loss\.csv") as caught:
-        do("logs hello --file loss.csv")
-    assert "stderr.txt, stdout.txt" in caught.value.hint
-
-
-EXCLUDING = ["logs hello --err --file x", "logs hello --out --err", "logs hello -f --tail 1"]
-
-
-@pytest.mark.parametrize("line", EXCLUDING)
-def test_options_that_exclude_each_other_are_refused(do, line):
-    with pytest.raises(UsageError, match="are both given"):
-        do(line)
+def test_options_that_exclude_each_other_are_refused(do):
+    for line in ("logs hello --err --file x", "logs hello --out --err", "logs hello -f --tail 1"):
+        with pytest.raises(UsageError, match="are both given"):
+            do(line)
 
 
 def test_a_cancelled_job_ends(do, running):
@@ -181,10 +169,6 @@ def test_only_jobs_that_have_not_ended_are_active(do, ended, running):
     assert [job.id.name for job in do("ps").value] == ["endless"]
 
 
-def test_no_active_job_is_said(do, ended):
-    assert do("ps").notes == ("No jobs are queued or running.",)
-
-
 def test_what_a_chunk_has_is_selected_by_rank_and_time():
     spans = (Span(10, 13, 0), Span(13, 16, 1), Span(16, 19, 0))
     chunk = Chunk(b"a1\nb1\na2\n", 10, 19, True, spans=spans, times=(WriteTime(10, 5.0), WriteTime(13, 7.0)))
@@ -203,7 +187,6 @@ def test_the_stacks_of_a_job_without_python_say_so(do, running):
     assert "no Python process that can be asked" in told.value.terminal_text
 
 
-@pytest.mark.parametrize("command", ["ps", "watch"])
-def test_how_long_a_job_has_run_is_a_column(do, running, command):
-    table = do(command).table
-    assert re.fullmatch(r"0:\d\d", table.texts[0][table.titles.index("Elapsed")])
+def test_how_long_a_job_has_run_is_a_column(do, running):
+    for table in (do("ps").table, do("watch").table):
+        assert re.fullmatch(r"0:\d\d", table.texts[0][table.titles.index("Elapsed")])

@@ -22,8 +22,7 @@ CELLS = (
 )
 # Nothing says hello here: what was live has become a picture by the end of the cell.
 EXPECTED = {
-    "auto": {"text/html", "text/plain"},
-    "widget": {"text/html", "text/plain"},
+    "auto": {"text/html", "text/plain"},  # widgets, in a kernel
     "html": {"text/html", "text/plain"},
     "text": {"text/plain"},
 }
