@@ -9,7 +9,7 @@ from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.azureml.unsupported_fields import ALWAYS, ON_CLUSTERS, REQUIRED, SECRETS
+from batchai_magics.backends.azureml.job_creation import ALWAYS, ON_CLUSTERS, REQUIRED, SECRETS
 from batchai_magics.backends.base.backend_registry import BACKENDS
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.commands.parsing.command_parser import SHELL_WORDS

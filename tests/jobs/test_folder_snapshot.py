@@ -10,7 +10,7 @@ import pytest
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs import folder_snapshot, project_listing
+from batchai_magics.jobs import folder_snapshot
 from batchai_magics.jobs.folder_snapshot import read_module, read_script, snapshot
 
 LOOP = "a link to a folder that it is in"
@@ -195,7 +195,7 @@ def unlisted(request, folder, monkeypatch):
     elif request.param == "no git":
         monkeypatch.setenv("PATH", str(home))
     else:
-        monkeypatch.setattr(project_listing, "_TIMEOUT_S", 0.0)
+        monkeypatch.setattr(folder_snapshot, "_TIMEOUT_S", 0.0)
     return folder
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.azureml.job_creation import ALWAYS, ON_CLUSTERS, REQUIRED, SECRETS
 from batchai_magics.backends.azureml.job_names import run_name
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
-from batchai_magics.backends.azureml.unsupported_fields import ALWAYS, ON_CLUSTERS, REQUIRED, SECRETS
 from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.base.capabilities import unsupported_fields
