@@ -78,10 +78,10 @@ def ranges_read(server: Running | Process, **more: object) -> int:
     return int(float(found[1])) if found else 0
 
 
-@pytest.fixture(scope="module")
-def lines(server: Running, tmp_path_factory: pytest.TempPathFactory) -> dict[str, AzOutput]:
+@pytest.fixture
+def lines(server: Running, tmp_path: Path) -> dict[str, AzOutput]:
     """What the lines of a tutorial gave, by their first words after `batchai`."""
-    folder = tmp_path_factory.mktemp("az")
+    folder = tmp_path
     prints = job_file(folder, "prints", printing(server, folder))
     said = az(
         server,
@@ -117,35 +117,34 @@ def name_of(line: str) -> str:
     return "".join(f" {words[words.index(flag) + 1]}" for flag in ("-n", "-j") if flag in words)
 
 
-def test_every_line_is_well_but_the_one_for_what_is_gone(lines: dict[str, AzOutput]) -> None:
+def test_a_tutorials_lines_give_what_they_gave_and_every_answer_is_as_described(
+    server: Running, lines: dict[str, AzOutput]
+) -> None:
     not_found = 3
     assert {name: item.code for name, item in lines.items() if item.code} == {"job show prints": not_found}
-
-
-def test_what_is_created_is_shown(lines: dict[str, AzOutput]) -> None:
     assert lines["workspace create ws"].data["resourceGroup"] == "az"
     assert lines["cluster create cl"].data["vmSize"] == "STANDARD_D1"
     assert "cl" in lines["cluster show cl"].out.splitlines()[2].split()
     assert lines["experiment create ex"].data["provisioningState"] == "succeeded"
-
-
-def test_a_job_runs_and_its_output_is_streamed_as_it_comes(lines: dict[str, AzOutput]) -> None:
     assert lines["job file stream prints"].out == "one\ntwo\n"
     assert "Job completed at" in lines["job wait prints"].error
     names = [line.split()[0] for line in lines["job file list prints"].out.splitlines()[2:]]
     assert names == ["execution.log", "stderr.txt", "stdout.txt"]
-
-
-def test_a_job_is_terminated_and_a_job_is_deleted(lines: dict[str, AzOutput]) -> None:
     listed = {line.split()[0]: line.split() for line in lines["job list"].out.splitlines()[2:]}
     assert "succeeded" in listed["prints"]
     assert "failed" in listed["sleeps"]
-
-
-def test_a_cluster_is_resized_and_a_workspace_deleted_with_all_in_it(lines: dict[str, AzOutput]) -> None:
     assert lines["cluster resize cl"].data["scaleSettings"]["manual"]["targetNodeCount"] == 2
     assert len(lines["list-usages"].data) == 17
     assert lines["workspace list"].data == []
+    operations = {seen.partition(" ")[0] for seen in server.watched.seen}
+    assert operations >= {
+        *(f"Workspaces_{verb}" for verb in ("Create", "Delete", "ListByResourceGroup")),
+        *(f"Clusters_{verb}" for verb in ("Create", "Get", "Update", "ListRemoteLoginInformation")),
+        *(f"Jobs_{verb}" for verb in ("Create", "Get", "Delete", "Terminate", "ListByExperiment")),
+        *("Experiments_Create", "Jobs_ListOutputFiles", "Jobs_ListRemoteLoginInformation", "Usages_List"),
+    }
+    assert "Jobs_Get 404" in server.watched.seen
+    assert server.watched.deviations == []
 
 
 def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
@@ -177,17 +176,3 @@ def test_over_tls_az_trusts_the_servers_own_authority_and_streams_a_job(
     assert streamed.out == "one\ntwo\n"
     assert refused.code
     assert "CERTIFICATE" in refused.error.upper()
-
-
-def test_every_answer_of_the_published_api_that_az_got_is_as_described(
-    server: Running, lines: dict[str, AzOutput]
-) -> None:
-    operations = {seen.partition(" ")[0] for seen in server.watched.seen}
-    assert operations >= {
-        *(f"Workspaces_{verb}" for verb in ("Create", "Delete", "ListByResourceGroup")),
-        *(f"Clusters_{verb}" for verb in ("Create", "Get", "Update", "ListRemoteLoginInformation")),
-        *(f"Jobs_{verb}" for verb in ("Create", "Get", "Delete", "Terminate", "ListByExperiment")),
-        *("Experiments_Create", "Jobs_ListOutputFiles", "Jobs_ListRemoteLoginInformation", "Usages_List"),
-    }
-    assert "Jobs_Get 404" in server.watched.seen
-    assert server.watched.deviations == []
