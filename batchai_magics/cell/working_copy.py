@@ -37,6 +37,14 @@ def only_copy(command: str) -> str:
     return command.removesuffix(without_copy(command)).removesuffix(" && ")
 
 
+def copied_once(command: str) -> str:
+    """The command of a job preparation, which copies only in the first attempt on a working directory."""
+    copy = only_copy(command)
+    mark = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.copied-${PWD##*/}"'
+    once = f'{{ {{ [ -e {mark} ] && [ -n "$(ls -A)" ]; }} || {{ {copy} && {{ touch {mark} || :; }}; }}; }}'
+    return command.replace(copy, once, 1) if copy else command
+
+
 def is_of_folder(command: str) -> bool:
     """Whether a job preparation copies all that was sent: the script is a file of the user, no cell."""
     copy = _COPY.match(command)

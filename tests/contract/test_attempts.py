@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.models.states import ExecutionState
@@ -38,6 +40,27 @@ def test_a_run_has_so_many_restarts_as_it_asks_for(place: Place) -> None:
     job = place.run("exec sleep 1000", **limit)
     assert [error.code for error in job.execution.errors] == ["JobMaxWallClockTimeReached"]
     assert [each.number for each in job.attempts] == [1, 2]
+
+
+CHANGES_UPLOAD = """
+import os, time
+from pathlib import Path
+
+print(Path("state.txt").read_text(), flush=True)
+Path("state.txt").write_text("changed")
+time.sleep(1000 if os.environ["BATCHAI_ATTEMPT"] == "1" else 0)
+"""
+
+
+@pytest.mark.needs("early_restart")
+def test_a_later_attempt_finds_an_upload_as_the_one_before_has_left_it(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state.txt").write_text("sent")
+    monkeypatch.chdir(tmp_path)
+    job = place.run_cell("j --upload state.txt --requeue 1 --max-time 12s --grace 1s", CHANGES_UPLOAD)
+    said = [line for line in job.log().splitlines() if not line.startswith("[batchai]")]
+    assert said == ["sent", "changed"]
 
 
 def test_a_failing_run_is_not_restarted(place: Place) -> None:

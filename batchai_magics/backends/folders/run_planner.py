@@ -58,7 +58,7 @@ class RunPlanner:
         """The plans of the job's processes and of its preparation."""
         nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._site()
         plan = self._adapted(planning.plan(spec, nodes, site))
-        preparation = planning.preparation(spec, plan, site)
+        preparation = planning.preparation(_with_copy_once(spec), plan, site)
         return plan._replace(notes=(*plan.notes, *self._notes())), preparation
 
     def _preflight(self, mode: PreflightMode) -> PreflightRequest:
@@ -176,6 +176,17 @@ class RunPlanner:
             processes=tuple(processes),
             secrets=_secret_names(task),
         )
+
+
+def _with_copy_once(spec: JobSpec) -> JobSpec:
+    """The job whose uploads are copied by its first attempt: a later one finds what that has changed."""
+    if spec.job_preparation is None:
+        return spec
+    from batchai_magics.cell.working_copy import copied_once  # few jobs need it
+
+    command = copied_once(spec.job_preparation.command_line)
+    preparation = spec.job_preparation.model_copy(update={"command_line": command})
+    return spec.model_copy(update={"job_preparation": preparation})
 
 
 def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:
