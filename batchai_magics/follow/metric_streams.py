@@ -201,7 +201,7 @@ def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Columns:
     from batchai_magics.metrics.columns.record_columns import Columns
     from batchai_magics.metrics.reading.log_reader import GrowingLog
 
-    growing, clock, parts = GrowingLog(MIN_COLUMN_BYTES), clock_of(chunk), list(parts_of(chunk))
+    growing, clock, parts = GrowingLog(), clock_of(chunk), list(parts_of(chunk))
     if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
         return Columns.of(records_in(chunk, parser))
     for part in parts:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from batchai_magics.metrics.columns.value_tables import ValueRows
+from batchai_magics.metrics.columns.value_tables import ValueRows, ValueTable
+from batchai_magics.metrics.grammar.line_reading import Kind
 from batchai_magics.metrics.measurement import Measurement, Record, StepRecord, step_record
+from batchai_magics.metrics.reading.readings import LineGroup, Readings
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,18 +86,6 @@ class StepColumns:
             has_accuracy=np.array([accuracy is not None for accuracy in values["top_1"]], np.bool_),
             offset=np.array(values["offset"], np.int64),
             wall_time=np.array(values["wall_time"], np.float64),
-        )
-
-    def at_offsets(self, offsets: Array) -> StepColumns:
-        """The same rows, their lines ending at these offsets."""
-        return replace(self, offset=offsets)
-
-    @classmethod
-    def concatenated(cls, parts: Sequence[StepColumns]) -> StepColumns:
-        """The rows of all parts, one part behind the other."""
-        every = [part.arrays() for part in (parts or [cls.of([])])]
-        return cls(
-            **{field.name: np.concatenate([part[field.name] for part in every]) for field in fields(cls)}
         )
 
 
@@ -208,18 +198,6 @@ class Columns(Collection[Record]):
                 others.append((len(steps), record))
         return cls(StepColumns.of(steps), others)
 
-    @classmethod
-    def concatenated(cls, parts: Sequence[Columns]) -> Columns:
-        """The records of all parts, one part behind the other."""
-        if len(parts) == 1:
-            return parts[0]
-        others: list[tuple[int, Record | ValueRows]] = []
-        before = 0
-        for part in parts:
-            others += [(before + place, record) for place, record in part.parts]
-            before += len(part.steps)
-        return cls(StepColumns.concatenated([part.steps for part in parts]), others)
-
     def records(self) -> Iterator[Record]:
         """All records in file order."""
         steps = self.steps.records()
@@ -246,6 +224,56 @@ class Columns(Collection[Record]):
             if not len(steps) or not np.isnan(column).all()
         }
         return pd.DataFrame(table, copy=False)
+
+
+class ColumnsBuilder:
+    """Collects what is read of a log, block by block."""
+
+    def __init__(self) -> None:
+        self._store, self._count = StepStore(), 0
+        self._others: list[tuple[int, Record | ValueRows]] = []
+
+    def add(self, readings: Readings) -> None:
+        """Add the records of a block."""
+        groups, is_mixed = readings.groups, bool(readings.single)
+        if len(groups) == 1 and not is_mixed and groups[0].kind is Kind.BENCHMARK:
+            self._add_steps(groups[0])
+        elif groups and not is_mixed and all(group.kind is not Kind.BENCHMARK for group in groups):
+            self._others.append((self._count, ValueRows([*map(ValueTable.of, groups)])))
+        else:
+            self.add_records(readings.records())
+
+    def _add_steps(self, group: LineGroup) -> None:
+        size, has_accuracy = len(group.rows), len(group.values) > 4
+        numbers = [np.array(column, np.float64) for column in group.values]
+        accuracies = numbers[4:] or [np.full(size, np.nan)] * 2
+        self._count += size
+        self._store.add(
+            StepColumns(
+                np.array(group.steps, np.int64),
+                np.array([NO_RANK if rank is None else rank for rank in group.ranks], np.int32),
+                numbers[0],
+                numbers[1],
+                numbers[2],
+                numbers[3],
+                accuracies[0],
+                accuracies[1],
+                np.full(size, has_accuracy),
+                np.array(group.ends, np.int64),
+                np.array(group.times, np.float64),
+            )
+        )
+
+    def add_records(self, records: Iterable[Record]) -> None:
+        """Add single records."""
+        part = Columns.of(records)
+        self._others += [(self._count + place, record) for place, record in part.parts]
+        self._count += len(part.steps)
+        self._store.add(part.steps)
+
+    def columns(self) -> Columns:
+        """All records."""
+        return Columns(self._store.columns(), self._others)
 
 
 def _or_none(column: Array, is_there: Array) -> Iterable[float | None]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from batchai_magics.metrics.formats.line_plan import Role
-from batchai_magics.metrics.grammar.line_shapes import MetricName
 from batchai_magics.metrics.measurement import Measurement, measurement
+from batchai_magics.metrics.reading.line_plan import MetricName
+from batchai_magics.metrics.reading.readings import LineGroup
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,11 +27,10 @@ class ValueTable:
     """The lines of one shape in file order, a row each; `values` has a column for each metric.
 
     `row` is the number of the line within its block. `step` and `rank` may be NO_COUNT, `epoch` and `time`
-    NaN; an epoch with `is_whole` is printed as an integer, a time with `is_exact` with its zone.
+    NaN; an epoch with `is_whole` is printed as an integer.
     """
 
     metrics: tuple[MetricName, ...]
-    role: Role
     row: Array
     step: Array
     epoch: Array
@@ -39,31 +38,26 @@ class ValueTable:
     rank: Array
     offset: Array
     time: Array
-    is_exact: Array
     values: Array
 
     def __len__(self) -> int:
         return len(self.row)
 
-    def at_offsets(self, offsets: Array) -> ValueTable:
-        """The same lines, ending at these offsets."""
-        return replace(self, offset=offsets)
-
-    def take(self, rows: slice | Array) -> ValueTable:
-        """Some lines of the table."""
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return replace(self, **columns)
-
     @classmethod
-    def joined(cls, parts: Sequence[ValueTable]) -> ValueTable:
-        """The lines of some tables of one shape, in file order."""
-        if len(parts) == 1:
-            return parts[0]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in _COLUMNS
-        }
-        whole = cls(metrics=parts[0].metrics, role=parts[0].role, **columns)
-        return whole.take(np.argsort(whole.row, kind="stable"))
+    def of(cls, group: LineGroup) -> ValueTable:
+        """The lines of one plan."""
+        epochs = group.epochs
+        return cls(
+            tuple(group.metrics),
+            np.array(group.rows, np.int64),
+            np.array([NO_COUNT if step is None else step for step in group.steps], np.int64),
+            np.array(epochs, np.float64),
+            np.array([isinstance(epoch, int) for epoch in epochs], np.bool_),
+            np.array([NO_COUNT if rank is None else rank for rank in group.ranks], np.int64),
+            np.array(group.ends, np.int64),
+            np.array(group.times, np.float64),
+            np.array(group.values, np.float64).T,
+        )
 
     def lines(self) -> Iterator[tuple[int, list[Measurement]]]:
         """The number and the records of each line."""
@@ -96,9 +90,6 @@ class ValueTable:
         ]
 
 
-_COLUMNS = ("row", "step", "epoch", "is_whole", "rank", "offset", "time", "is_exact", "values")
-
-
 def _or_none(column: Array, is_missing: Array) -> list[Any]:
     if not is_missing.any():
         values: list[Any] = column.tolist()
@@ -109,16 +100,6 @@ def _or_none(column: Array, is_missing: Array) -> list[Any]:
         None if missing else value
         for value, missing in zip(column.tolist(), is_missing.tolist(), strict=True)
     ]
-
-
-def rows_between(tables: Sequence[ValueTable], first: int, last: int) -> ValueRows:
-    """The lines of some tables among the rows of their block."""
-    found = []
-    for table in tables:
-        begin, end = np.searchsorted(table.row, (first, last)).tolist()
-        if begin < end:
-            found.append(table.take(slice(begin, end)))
-    return ValueRows(found)
 
 
 @dataclass(frozen=True)

@@ -17,14 +17,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from batchai_magics.metrics.formats.json_plans import (
-    JSON_POSITION_KEYS,
-    JSON_STEP_KEYS,
-    JSON_TIME_KEYS,
-    name_in_phase,
-    object_plan,
-    told_phase,
-)
+from batchai_magics.metrics.formats.json_objects import logged_reading, object_reading
 from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
@@ -36,14 +29,12 @@ from batchai_magics.metrics.formats.line_format import (
     parameters,
     read_named_parameter,
 )
-from batchai_magics.metrics.grammar.metric_names import is_measure, phase_of_word
+from batchai_magics.metrics.grammar.metric_names import is_measure
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.timestamps import json_timestamp, parse_timestamp
 
-_NESTED_KEYS = ("metrics", "data")
 _OBJECT = rb"(?P<object>\{.*\})"
 _LARGEST_COUNT = 10**18
-_COUNT_OF_TOTAL = re.compile(r"(\d{1,15})/\d{1,15}", re.ASCII)
 
 
 def parse_object(text: bytes) -> Mapping[str, Any]:
@@ -55,84 +46,11 @@ def parse_object(text: bytes) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _read_object(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    values = parse_object(match["object"])
-    step, epoch = _step(values), _epoch(_of_total(values.get("epoch")))
-    if step is None and epoch is None:
-        return
-    rank = _count(values.get("rank"))
-    line.rank = line.rank if rank is None else rank  # the launcher may only know its own rank
-    line.timestamp = next(
-        filter(None, (json_timestamp(values.get(key)) for key in JSON_TIME_KEYS)), line.timestamp
-    )
-    for field, number in _numbers(values):
-        yield line.value(field, number, step=step, epoch=epoch)
-
-
-def _step(values: Mapping[str, Any]) -> int | None:
-    counts = (_count(_of_total(values.get(key))) for key in JSON_STEP_KEYS)
-    return next((count for count in counts if count is not None), None)
-
-
-def _of_total(value: object) -> object:
-    """The number of `"10/120"`."""
-    found = _COUNT_OF_TOTAL.fullmatch(value) if isinstance(value, str) else None
-    return int(found[1]) if found else value
-
-
-def _epoch(value: object) -> float | None:
-    """An epoch, which may be a fraction."""
-    number = _number(value)
-    if number is None or not 0 <= number < _LARGEST_COUNT:
-        return None
-    return int(number) if number.is_integer() else number
-
-
-def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[Field, float]]:
-    name, number = values.get("name"), _number(values.get("value"))
-    if isinstance(name, str) and number is not None:
-        yield Field(name, str(values.get("unit") or "")), number
-        return
-    phase = told_phase((key, value) for key, value in values.items() if isinstance(value, str))
-    for part in (values, *(values.get(key) for key in _NESTED_KEYS)):
-        if isinstance(part, dict):
-            yield from _top_level_numbers(part, phase)
-    for key, part in values.items():  # {"train": {"loss": 0.5}, "val": {"loss": 0.4}}
-        if isinstance(part, dict) and (phase := phase_of_word(key)):
-            yield from _top_level_numbers(part, phase)
-
-
-def _top_level_numbers(values: Mapping[str, Any], phase: str | None) -> Iterator[tuple[Field, float]]:
-    for key, value in values.items():
-        number = _number(value)
-        if number is not None and key not in JSON_POSITION_KEYS:
-            yield Field(name_in_phase(key, phase)), number
-
-
-def _read_dllogger(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+def _read_parameters(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
     values = parse_object(match["object"])
     data = values.get("data")
-    if values.get("type") != "LOG" or not isinstance(data, dict):
-        return
-    if values.get("step") == "PARAMETER":
+    if values.get("type") == "LOG" and values.get("step") == "PARAMETER" and isinstance(data, dict):
         yield from parameters(line, data.items())
-        return
-    line.timestamp = (
-        json_timestamp(values.get("timestamp")) or json_timestamp(values.get("datetime")) or line.timestamp
-    )
-    step, epoch = _dllogger_position(values.get("step"))
-    for name, value in data.items():
-        number = _number(value)
-        if number is not None:
-            yield line.value(Field(name), number, step=step, epoch=epoch)
-
-
-def _dllogger_position(place: object) -> tuple[int | None, int | None]:
-    """Step and epoch from `[epoch, step, …]`, `[epoch]` or a bare step."""
-    if not isinstance(place, list):
-        return _count(place), None
-    counts = [_count(number) for number in place]
-    return (counts[1] if len(counts) > 1 else None), (counts[0] if counts else None)
 
 
 _DLL_METRIC = re.compile(rb"([A-Za-z_][\w./@-]{0,80}) : (" + NUMBER + rb")(?: (?!\S+ : )([^\s:]+))?(?= |\Z)")
@@ -212,8 +130,7 @@ JSON_LINES = (
         pattern=line_pattern(_OBJECT),
         fields=(),
         sample='{"epoch": 1, "step": 100, "loss": 0.25, "lr": 0.001}',
-        read=_read_object,
-        plan=object_plan,
+        reading=object_reading,
         is_self_terminating=True,
     ),
     LineFormat(
@@ -224,7 +141,8 @@ JSON_LINES = (
         sample='DLLL {"timestamp": "1570716916.14", "elapsedtime": "12.3",'
         ' "datetime": "2019-10-10 14:15:16.14", "type": "LOG", "step": [0, 10],'
         ' "data": {"train.loss": 6.9, "train.ips": 2871.1}}',
-        read=_read_dllogger,
+        read=_read_parameters,
+        reading=logged_reading,
         is_self_terminating=True,
     ),
     LineFormat(

@@ -14,16 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from batchai_magics.metrics.formats.json_objects import named_number
 from batchai_magics.metrics.formats.line_format import (
     COUNT,
     NUMBER,
     Field,
     Line,
     LineFormat,
-    count,
     line_pattern,
 )
-from batchai_magics.metrics.formats.line_plan import LinePlan, NumberPlace, Role, digits_in, plan_of_numbers
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber, Span
 from batchai_magics.metrics.measurement import Record
 
 _NAME = rb"[A-Za-z_][\w./ ]{0,80}?"
@@ -32,6 +32,7 @@ _METRICS = rb"(?P<metrics>(?: - " + _NAME + rb": " + NUMBER + rb")+)"
 _STEP_TIME = rb"(?P<time>" + NUMBER + rb")(?P<per>s|ms|us)/(?:step|sample|epoch)"
 _ELAPSED = rb"(?P<elapsed>\d{1,9})s"
 _COUNTER = rb"(?P<step>" + COUNT + rb")/(?P<of>" + COUNT + rb"|Unknown)"
+_DIGITS = re.compile(rb"\d+")
 _PER_SECOND = {b"s": 1, b"ms": 1000, b"us": 1_000_000}
 _LITERALS = (b" - loss: ",)
 _FIELDS = (Field("step_time", "s"), Field("epoch_time", "s"))
@@ -42,51 +43,23 @@ def _read_epoch(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator
     yield from ()
 
 
-def _read_metrics(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
+def _bar_reading(match: re.Match[bytes]) -> LineReading | None:
+    """The numbers of a bar; the last one of an epoch has the time of the epoch."""
     groups = match.groupdict()
-    step, state = count(groups.get("step")), line.state
-    state.enter_step(state.epoch, step)
-    for field, number in (*_times(row, groups), *_metrics(match["metrics"])):
-        value = float(number)
-        if state.reported.get(field.name) != value:
-            state.reported[field.name] = value
-            yield line.value(field, value, step=step, epoch=state.epoch)
-
-
-def _metrics(text: bytes) -> Iterator[tuple[Field, float]]:
-    for name, number in _METRIC.findall(text):
-        yield Field(name.decode()), float(number)
-
-
-def _bar_plan(match: re.Match[bytes]) -> LinePlan | None:
-    """Where the numbers stand in lines of a form, except in the last bar of an epoch, which has its time."""
-    groups = match.groupdict()
-    spans = {name: slice(*match.span(name)) for name, text in groups.items() if text is not None}
+    spans = {name: match.span(name) for name, text in groups.items() if text is not None}
     is_last = groups.get("step") == groups.get("of")
-    if "elapsed" in spans and is_last and "step" in spans:
-        return None
-    numbers, fixed = list[NumberPlace](), list[tuple[slice, bytes]]()
+    numbers, names = list[NamedNumber](), list[Span]()
     time, per = spans.get("time") or spans.get("time_"), groups.get("per") or groups.get("per_")
     if time and per:
-        numbers.append(NumberPlace("step_time", time, "s", _PER_SECOND[per]))
+        numbers.append(named_number("step_time", time, "s", _PER_SECOND[per]))
     if "elapsed" in spans and is_last:
-        numbers.append(NumberPlace("epoch_time", spans["elapsed"], "s"))
+        numbers.append(named_number("epoch_time", spans["elapsed"], "s"))
     for pair in _METRIC.finditer(match.string, *match.span("metrics")):
-        numbers.append(NumberPlace(pair[1].decode(), slice(*pair.span(2))))
-        fixed += digits_in(match.string, *pair.span(1))
-    ends = [(spans["step"], spans["of"])] if "step" in spans else []
-    return plan_of_numbers(Role.BAR, numbers, step=spans.get("step"), fixed=(*fixed,), refused=(*ends,))
-
-
-def _times(row: LineFormat, groups: dict[str, bytes | None]) -> Iterator[tuple[Field, float]]:
-    step_time, epoch_time = row.fields
-    time, per = (groups.get(name) or groups.get(f"{name}_") for name in ("time", "per"))
-    if time and per:
-        yield step_time, float(time) / _PER_SECOND[per]
-    elapsed = groups.get("elapsed")
-    is_last = groups.get("step") == groups.get("of")
-    if elapsed and is_last:
-        yield epoch_time, float(elapsed)
+        numbers.append(named_number(pair[1].decode(), pair.span(2)))
+        names += (run.span() for run in _DIGITS.finditer(match.string, *pair.span(1)))
+    ends = (spans["step"], spans["of"]) if "step" in spans else None
+    step = spans.get("step")
+    return LineReading(Kind.REDRAWN, step, None, None, tuple(numbers), None, 0, names=tuple(names), same=ends)
 
 
 def _read_class(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
@@ -118,8 +91,7 @@ KERAS = (
         ),
         fields=_FIELDS,
         sample="48/48 [==============================] - 1s 5ms/step - loss: 0.9490 - accuracy: 0.4954",
-        read=_read_metrics,
-        plan=_bar_plan,
+        reading=_bar_reading,
     ),
     LineFormat(
         name="Keras 3 bar",
@@ -135,8 +107,7 @@ KERAS = (
         fields=_FIELDS,
         sample="\x1b[1m48/48\x1b[0m \x1b[32m━━━━━━━━━━━━━━━━━━━━\x1b[0m\x1b[37m\x1b[0m "
         "\x1b[1m0s\x1b[0m 714us/step - accuracy: 0.5026 - loss: 0.7255",
-        read=_read_metrics,
-        plan=_bar_plan,
+        reading=_bar_reading,
     ),
     LineFormat(
         name="Keras line an epoch",
@@ -156,8 +127,7 @@ KERAS = (
         ),
         fields=_FIELDS,
         sample="48/48 - 1s - loss: 0.7414 - accuracy: 0.4967 - val_loss: 0.7244 - 953ms/epoch - 20ms/step",
-        read=_read_metrics,
-        plan=_bar_plan,
+        reading=_bar_reading,
     ),
     LineFormat(
         name="Keras example test",

@@ -6,14 +6,25 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
-from batchai_magics.metrics.formats.line_plan import LinePlan, NumberPlace, Role, phase_of, plan_of_numbers
+from batchai_magics.metrics.formats.json_objects import named_number, phase_of
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, Span
 from batchai_magics.metrics.measurement import Fact, Measurement, Record, measurement
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
+from batchai_magics.metrics.reading.line_plan import (
+    Layout,
+    LineClock,
+    layout_of,
+    layout_with,
+    prefix_expression,
+)
+from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, timestamp_slices
 from batchai_magics.metrics.reading.literal_search import literal_stem
 from batchai_magics.metrics.reading.parser_state import RankState
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 from batchai_magics.metrics.reading.timestamps import (
+    GLOG,
     MIN_TIMESTAMP_BYTES,
     Timestamp,
     glog_month,
@@ -118,11 +129,11 @@ class LineFormat(Format):
     """A format that occupies a whole line, matched completely by the pattern.
 
     `is_self_terminating`: no longer valid line starts with a line of this format. Without that, an
-    unterminated line cannot be known to be complete. `plan` tells how lines with the same text are read that
-    only differ in their digits, if `read` does more than `read_fields`, and that is possible.
+    unterminated line cannot be known to be complete. `reading` tells where the numbers stand, if there are
+    more than the fields; None if they must be read with code.
     """
 
-    plan: Callable[[re.Match[bytes]], LinePlan | None] | None = None
+    reading: Callable[[re.Match[bytes]], LineReading | None] | None = None
     read: Callable[[Line, LineFormat, re.Match[bytes]], Iterable[Record]] = read_fields
     is_self_terminating: bool = False
 
@@ -135,47 +146,29 @@ class LineFormat(Format):
         """The pattern's match of a message that begins at a place of a text."""
         return self.pattern.match(text, begin) if any(stem in text for stem in self.stems) else None
 
+    @property
+    def has_code(self) -> bool:
+        """Whether lines are read with code."""
+        return self.read is not read_fields
 
-def plan_of_row(text: bytes, rows: Sequence[LineFormat]) -> LinePlan | None:
-    """The plan that the first of some rows has that understands a message; None without one."""
-    begin = len(text) - len(text.lstrip(b" \t"))
-    found = None if has_prefix(text, begin) else _first_match(text, begin, rows)
-    if found is None:
-        return None
-    row, match = found
-    if row.plan:
-        return row.plan(match)
-    is_plain = row.read is read_fields and _is_of_any_digits(text, begin, rows, found)
-    return _fields_plan(row, match) if is_plain else None
+    def match_line(self, line: bytes) -> re.Match[bytes] | None:
+        """The pattern's match of a line with its prefixes."""
+        return self.match(line, _prefixes(line).begin)
 
-
-_Found = tuple[LineFormat, re.Match[bytes]]
-
-
-def _first_match(text: bytes, begin: int, rows: Sequence[LineFormat]) -> _Found | None:
-    matches = ((row, row.match(text, begin)) for row in rows)
-    return next(((row, match) for row, match in matches if match), None)
-
-
-def _is_of_any_digits(text: bytes, begin: int, rows: Sequence[LineFormat], found: _Found) -> bool:
-    """Whether a row reads a text at the same places whatever its digits are."""
-    row, match = found
-    for digit in b"0123456789":
-        other = _first_match(text.translate(bytes.maketrans(b"0123456789", bytes([digit] * 10))), begin, rows)
-        if other is None or other[0] is not row or other[1].regs != match.regs:
-            return False
-    return True
-
-
-def _fields_plan(row: LineFormat, match: re.Match[bytes]) -> LinePlan | None:
-    """What `read_fields` reads of a match."""
-    places = {name: slice(*match.span(name)) for name, text in match.groupdict().items() if text is not None}
-    numbers = [
-        NumberPlace(field.name, places[field.source], field.unit)
-        for field in row.fields
-        if field.source in places
-    ]
-    return plan_of_numbers(Role.OBJECT, numbers, step=places.get("step"), epoch=places.get("epoch"))
+    def layout_of(self, match: re.Match[bytes]) -> tuple[Layout, LineReading] | None:
+        """How lines like a match are read; None if only code can read them."""
+        line, prefixes = match.string, _prefixes(match.string)
+        if self.reading is None:
+            return _fields_layout(self, match, prefixes) if self.read is read_fields else None
+        reading = self.reading(match)
+        if reading is None:
+            return None
+        reading = reading._replace(
+            rank=reading.rank or prefixes.rank,
+            prefix_end=prefixes.begin,
+            is_self_terminating=self.is_self_terminating,
+        )
+        return layout_of(line, reading, clock=prefixes.clock), reading
 
 
 def line_pattern(text: bytes) -> re.Pattern[bytes]:
@@ -258,10 +251,55 @@ def _line(cursor: BlockCursor, text: bytes, end_offset: int) -> Line:
     )
 
 
-def has_prefix(text: bytes, begin: int) -> bool:
-    """Whether a message behind these blanks begins with what a launcher or a logger puts there."""
-    prefix, logger_prefix = PREFIX.match(text, begin), _LOGGER_PREFIX.match(text, begin)
-    return bool((prefix and prefix[0]) or (logger_prefix and logger_prefix[0]))
+class _Prefixes(NamedTuple):
+    """Where a message begins, the rank before it, and where its time stands."""
+
+    begin: int
+    rank: Span | None
+    clock: LineClock
+
+
+def _prefixes(line: bytes) -> _Prefixes:
+    prefix = PREFIX.match(line)
+    end = prefix.end() if prefix else 0
+    logger = _LOGGER_PREFIX.match(line, end)
+    begin = logger.end() if logger else end
+    rank = prefix and next((prefix.span(name) for name in ("bracket", "number") if prefix[name]), None)
+    zeroed = line[:begin].translate(DIGITS_TO_ZERO)
+    stamp = timestamp_slices(zeroed, 0, end) if end > MIN_TIMESTAMP_BYTES else None
+    if stamp or begin - end < MIN_TIMESTAMP_BYTES:
+        return _Prefixes(begin, rank, LineClock(stamp))
+    glog_at = end if GLOG.match(line, end) else -1
+    return _Prefixes(begin, rank, LineClock(timestamp_slices(zeroed, end, begin), glog_at))
+
+
+def _fields_layout(
+    row: LineFormat, match: re.Match[bytes], prefixes: _Prefixes
+) -> tuple[Layout, LineReading]:
+    """The layout of lines with these prefixes and the fields of a format, by its own expression."""
+    spans = {name: match.span(name) for name, text in match.groupdict().items() if text is not None}
+    fields = [field for field in row.fields if field.source in spans]
+    numbers = tuple(named_number(field.name, spans[field.source], field.unit) for field in fields)
+    reading = LineReading(
+        Kind.OBJECT,
+        spans.get("step"),
+        spans.get("epoch"),
+        prefixes.rank,
+        numbers,
+        None,
+        prefixes.begin,
+        is_self_terminating=row.is_self_terminating,
+    )
+    source = row.pattern.pattern.removesuffix(rb"\Z")
+    groups = {name: name for name in ("step", "epoch") if name in spans}
+    layout = layout_with(
+        prefix_expression(match.string, prefixes.begin, prefixes.rank) + source,
+        [field.source for field in fields],
+        has_rank=prefixes.rank is not None,
+        clock=prefixes.clock,
+        **groups,
+    )
+    return layout, reading
 
 
 def _line_timestamp(prefix: bytes, logger_prefix: bytes, state: RankState) -> Timestamp | None:
@@ -281,7 +319,7 @@ def read_line(cursor: BlockCursor, start: int, rows: Sequence[LineFormat]) -> li
         return None
     line, has_ended = line_and_end
     records = _read_complete(line, rows, has_ended=has_ended)
-    if not records and len(parts := _split_joined(line.text)) > 1:
+    if not records and len(parts := split_joined(line.text)) > 1:
         *ended, last = (_joined_part(cursor, line, text) for text in parts)
         found = [_read_complete(part, rows, has_ended=True) for part in ended]
         found.append(_read_complete(last, rows, has_ended=has_ended))
@@ -308,7 +346,7 @@ def _joined_part(cursor: BlockCursor, line: Line, text: bytes) -> Line:
     return replace(line, text=text[prefix.end() if prefix else 0 :], rank=rank, state=cursor.states.of(rank))
 
 
-def _split_joined(text: bytes) -> list[bytes]:
+def split_joined(text: bytes) -> list[bytes]:
     """Split lines that were joined without a newline."""
     return _SEAM.split(text)
 

@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from batchai_magics.metrics.formats.line_format import EmbeddedFormat, Field
-from batchai_magics.metrics.formats.step_lines import APPENDED_TIME, NUMBERS, RATE, prefix_end_of
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
+from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import EvalRecord, Record, TotalRecord, step_record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
-from batchai_magics.metrics.reading.line_prefixes import LinePrefix, parse_prefix_cached
+from batchai_magics.metrics.reading.line_plan import Layout, LineClock, layout_with, prefix_expression
+from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, prefix_shape
 from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX
-from batchai_magics.metrics.reading.timestamps import wall_time
 
 OPENINGS = (b"TensorFlow:  ", b"Model:  ")
 """Substrings of the first line of a header."""
@@ -142,7 +143,20 @@ def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-_NEWLINE, _BLANKS, _DIGITS = ord("\n"), b" \t", b"0123456789"
+RATE = b"images/sec: "
+_ACCURACY = rb"nan|\d\.\d{3}"
+_APPENDED = rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)"  # added by some wrappers
+_STEP_NUMBERS = (
+    rb"(?P<rate>\d+\.\d) \+/- (?P<uncertainty>\d+\.\d) \(jitter = (?P<jitter>\d+\.\d)\)[ \t]+"
+    rb"(?P<loss>-?(?:nan|inf|\d+\.\d{3}))(?:[ \t]+(?P<top_1>"
+    + _ACCURACY
+    + rb")[ \t]+(?P<top_5>"
+    + _ACCURACY
+    + rb"))?"
+)
+NUMBERS = re.sub(rb"\?P<\w+>", b"", _STEP_NUMBERS)
+"""What follows RATE in a step line: rate, uncertainty, jitter, loss, and the accuracies, if any."""
+
 _LEFT_BYTES = 64  # the longest step and blanks before a rate
 
 _RATE = re.compile(RATE + rb"(?:" + NUMBERS + rb"|(\d+\.\d\d))")
@@ -150,8 +164,54 @@ _CUT_ACCURACY = re.compile(
     rb"\t\Z|[ \t]+(?:\d(?:\.\d{0,2})?|na?|(?:\d\.\d{3}|nan)(?:[ \t]+(?:\d(?:\.\d{0,2})?|na?)?)?)\Z"
 )
 _STARTS_WITH_DIGITS = re.compile(rb"\d+[ \t]+(?:images/sec: |\d+\.\d examples/sec)|\d{4}-\d\d-\d\d")
-_APPENDED_TIME = re.compile(APPENDED_TIME + rb"[ \t]*\n")
+_APPENDED_TIME = re.compile(_APPENDED + rb"[ \t]*\n")
 _EXAMPLES_LEFT = re.compile(rb"(\d{1,18})[ \t]+(\d+\.\d)\Z")
+
+
+_STEP_LINE = re.compile(
+    rb"(?P<before>(?s:.*?))(?P<step>[1-9]\d{0,%d})[ \t]+" % (MAX_DIGITS - 1)
+    + RATE
+    + _STEP_NUMBERS
+    + rb"(?:"
+    + _APPENDED.replace(b"(1", b"(?P<time>1")
+    + rb")?[ \t]*\Z"
+)
+
+
+def step_layout(line: bytes) -> tuple[Layout, LineReading] | None:
+    """How step lines behind the prefixes of this one are read; None if it is no step line alone."""
+    match = _STEP_LINE.match(line)
+    prefix = prefix_shape(match["before"].translate(DIGITS_TO_ZERO)) if match else None
+    if match is None or prefix is None or prefix.name is not None:
+        return None
+    names = [name for name in _STEP_NAMES if match[name] is not None]
+    numbers = tuple(
+        NamedNumber(name, unit, TRAIN, *match.span(name), is_full=True)
+        for name, unit in _STEP_NAMES.items()
+        if name in names
+    )
+    rank = (prefix.label.start, prefix.label.stop) if prefix.label else None
+    begin = match.end("before")
+    layout = layout_with(
+        prefix_expression(line, begin, rank)
+        + _STEP_LINE.pattern.removeprefix(rb"(?P<before>(?s:.*?))").removesuffix(rb"\Z"),
+        names,
+        has_rank=rank is not None,
+        clock=LineClock(prefix.timestamps[0] if prefix.timestamps else None),
+        step="step",
+        seconds="time",
+    )
+    return layout, LineReading(Kind.BENCHMARK, match.span("step"), None, rank, numbers, None, begin)
+
+
+_STEP_NAMES = {
+    "rate": "images/sec",
+    "uncertainty": "images/sec",
+    "jitter": "images/sec",
+    "loss": "",
+    "top_1": "fraction",
+    "top_5": "fraction",
+}
 
 
 def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
@@ -159,8 +219,7 @@ def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
     if total is not None:
         return _read_total(cursor, match)
     has_accuracy = top_1 is not None
-    place = _fast_position(cursor, match) if cursor.line_end is None else None
-    place = place or _general_position(cursor, match, has_accuracy=has_accuracy)
+    place = _general_position(cursor, match, has_accuracy=has_accuracy)
     if place is None or not place[0]:
         return None
     step, rank, offset, printed_at = place
@@ -171,41 +230,6 @@ def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
 
 
 _Position = tuple[int, int | None, int, float | None]  # step, rank, end offset of the line, time
-
-
-def _fast_position(cursor: BlockCursor, match: re.Match[bytes]) -> _Position | None:
-    """The position of a record if only a line prefix precedes it; None otherwise."""
-    data, (begin, end) = cursor.data, match.span()
-    line = data.rfind(b"\n", cursor.consumed, begin) + 1
-    if (cursor.consumed and not line) or data[begin - 1] not in _BLANKS:
-        return None
-    before, digits = _split_step(data[line : begin - 1])
-    prefix = parse_prefix_cached(before) if 0 < len(digits) <= MAX_DIGITS else None
-    if prefix is None or (prefix.key is not None) != cursor.is_tagged:
-        return None
-    cursor.record_start, cursor.cadence.prefix_end = line, prefix_end_of(before)
-    newline = end if data[end] == _NEWLINE else data.find(b"\n", end)
-    rank, time = prefix.rank(cursor.stream_rank), _time(cursor, prefix, end, newline)
-    return int(digits), rank, cursor.offset_of(newline + 1), time
-
-
-def _split_step(text: bytes) -> tuple[bytes, bytes]:
-    """The text before a step, and the step's digits; both may be empty."""
-    if text.isdigit():
-        return b"", text
-    text = text.rstrip(_BLANKS)
-    before = text.rstrip(_DIGITS)
-    return before, text[len(before) :]
-
-
-def _time(cursor: BlockCursor, prefix: LinePrefix, end: int, newline: int) -> float | None:
-    """The time of a record's line: appended to it, from its prefix, or from the clock."""
-    appended = _APPENDED_TIME.match(cursor.data, end) if newline > end else None
-    if appended:
-        return float(appended[1])
-    if cursor.clock:
-        return wall_time(prefix.timestamp, cursor.clock.at(cursor.offset_of(newline + 1)))
-    return prefix.timestamp and prefix.timestamp.seconds
 
 
 def _general_position(cursor: BlockCursor, match: re.Match[bytes], *, has_accuracy: bool) -> _Position | None:

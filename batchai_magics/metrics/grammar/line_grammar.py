@@ -80,7 +80,8 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     """
     if _RULE.fullmatch(text) or _opens_object(text) or _is_twig(text):
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
-        return LineReading(Kind.RULE, None, None, prefixes.rank or prefixes.label, (), None, 0)
+        rank = prefixes.rank or prefixes.label
+        return LineReading(Kind.RULE, None, None, rank, (), None, 0, is_member=BRANCH in text)
     if told := phase_heading(text):
         return _read_phase(text, told, read_prefixes(text, are_labels_ranks=are_labels_ranks))
     if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):

@@ -15,13 +15,18 @@ BRANCH = b"\xe2\x94\x80\xe2\x94\x80 "
 
 
 class NamedNumber(NamedTuple):
-    """A number on a line: its metric's name and unit, its phase (None: that of the line), and its span."""
+    """A number on a line: its metric's name and unit, its phase (None: that of the line), and its span.
+
+    `is_full`: the name is that of the record, as a format gives it; `divisor` turns the number into its unit.
+    """
 
     name: str
     unit: str
     phase: str | None
     begin: int
     end: int
+    is_full: bool = False
+    divisor: float = 1.0
 
 
 class Kind(Enum):
@@ -33,6 +38,9 @@ class Kind(Enum):
     BAR = "a progress bar without numbers"
     PHASE = "only a phase, which holds for the next line"
     RULE = "a line of dashes or a brace, which may stand below a heading"
+    OBJECT = "positions and named numbers, which need nothing of the lines above"
+    REDRAWN = "a bar of Keras, in the epoch that was announced, which may repeat its numbers"
+    BENCHMARK = "a step line of tf_cnn_benchmarks"
 
 
 class LineReading(NamedTuple):
@@ -40,7 +48,9 @@ class LineReading(NamedTuple):
 
     `is_bar`: a progress bar, which is drawn again and again. `is_plain`: nothing is before the numbers of a
     loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
-    `is_list`: a heading that looks like the lines of names and numbers below it.
+    `is_list`: a heading that looks like the lines of names and numbers below it. `seconds` is a time since
+    1970 or a date, `names` are digits of names. Lines whose texts at `same` are equal are read differently.
+    `is_self_terminating`: no longer line begins like this one.
     """
 
     kind: Kind
@@ -55,6 +65,10 @@ class LineReading(NamedTuple):
     is_dict: bool = False
     is_member: bool = False
     is_list: bool = False
+    seconds: Span | None = None
+    names: tuple[Span, ...] = ()
+    same: tuple[Span, Span] | None = None
+    is_self_terminating: bool = False
 
 
 @dataclass

@@ -95,12 +95,12 @@ def _separator_of(text: bytes) -> bytes:
 
 
 def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
-    """Whether the cells of a line are all names of columns; Chainer's tables have a grammar of their own."""
+    """Whether the cells of a line are all names of columns."""
     if not 2 <= len(cells) <= _MAX_COLUMNS:
         return False
     if separator == b"," and not all(map(_PLAIN_NAME.fullmatch, cells)):
         return False
-    return all(map(_NAME.fullmatch, cells)) and not any(name.startswith(b"main/") for name in cells)
+    return all(map(_NAME.fullmatch, cells))
 
 
 def _is_of_training(columns: Columns) -> bool:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.grammar.line_shapes import LineShapes
 from batchai_magics.metrics.reading.line_prefixes import parse_prefix_cached, text_through_tag
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX, rank_of
-from batchai_magics.metrics.reading.process_lines import LineSpan
 from batchai_magics.metrics.reading.timestamps import (
     MIN_TIMESTAMP_BYTES,
     Timestamp,
@@ -37,29 +35,11 @@ class BlockCursor:
     raw_ends: Mapping[int, int] | None = None  # of the lines, if they were cleaned
     clock: WriteClock | None = None  # for lines without a more precise timestamp
     tag_timestamp: Timestamp | None = None  # of the line's tag
-    shapes: LineShapes = field(default_factory=LineShapes)
-    first_line: int = 0  # number of the first line in its file
     rank: int | None = field(init=False)  # of the line
-    _texts: list[bytes] | None = None
-    _span: LineSpan | None = None
     _cached_timestamp: tuple[int, Timestamp | None] = (-1, None)  # (line start, timestamp) of the last lookup
 
     def __post_init__(self) -> None:
         self.rank = self.stream_rank
-
-    @property
-    def texts(self) -> list[bytes]:
-        """The lines without their ends, and what follows the last end."""
-        if self._texts is None:
-            self._texts = self.data.split(b"\n")
-        return self._texts
-
-    @property
-    def span(self) -> LineSpan:
-        """The lines, numbered as in their file."""
-        if self._span is None:
-            self._span = LineSpan(self.first_line, self.texts, self.stream_rank, self.stream_rank)
-        return self._span
 
     def end_offset(self, position: int) -> int:
         """The byte offset of the end of the line at a position."""

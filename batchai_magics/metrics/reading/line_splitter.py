@@ -43,7 +43,7 @@ class Block(NamedTuple):
 
 
 class LineSplitter:
-    """Splits a byte stream into blocks of at most 64 KiB."""
+    """Splits a byte stream into blocks of lines; a longer line is cut."""
 
     def __init__(self) -> None:
         self.offset = 0  # after the last block
@@ -114,6 +114,10 @@ def strip_controls(text: str) -> str:
 
 def _block_end(buffer: bytes, start: int) -> int:
     """Where the block that starts at `start` ends, or 0 while unknown."""
+    if len(buffer) - start > MAX_LINE_BYTES and (newline := buffer.rfind(b"\n", start)) >= 0:
+        windows = range(start, newline, MAX_LINE_BYTES // 2)
+        if all(buffer.find(b"\n", place, place + MAX_LINE_BYTES // 2) >= 0 for place in windows[:-1]):
+            return newline + 1
     limit = start + MAX_LINE_BYTES
     newline = buffer.rfind(b"\n", start, limit)
     if newline >= 0:

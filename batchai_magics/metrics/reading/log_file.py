@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import chain
+from itertools import accumulate, chain
 
-from batchai_magics.metrics.formats.chainer import read_table_row
-from batchai_magics.metrics.formats.format_table import ScanResult, read_records, scan
-from batchai_magics.metrics.formats.line_format import line_at, lines_with
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import HeaderWindow
-from batchai_magics.metrics.grammar.line_shapes import LineShapes
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow
 from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.measurement import Fact, Measurement, Record, StepRecord
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
-from batchai_magics.metrics.reading.block_cursor import BlockCursor
-from batchai_magics.metrics.reading.line_cleaning import clean_block, clean_lines
-from batchai_magics.metrics.reading.line_prefixes import TagShapes, last_stream_key
+from batchai_magics.metrics.reading.line_cleaning import clean_lines
+from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix_cached
+from batchai_magics.metrics.reading.line_reader import LineReader, Lines
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
+from batchai_magics.metrics.reading.plan_cache import PlanCache
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
-from batchai_magics.metrics.reading.process_lines import LineSpan
+from batchai_magics.metrics.reading.readings import Readings
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLine, TaggedStreams
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
+
+_HINTS = re.compile(rb"|".join(map(re.escape, HINTS)))
 
 
 class LogFile:
@@ -34,70 +34,70 @@ class LogFile:
     def __init__(self, rank: int | None, patterns: UserPatterns) -> None:
         self.cadence = StepCadence()
         self._patterns = patterns
-        self._lines = LineSplitter()
-        self.returns = ReturnLabels()
+        self._splitter = LineSplitter()
+        self._returns = ReturnLabels()
         self._header = HeaderWindow()
         self.states = RankStates()
         self._streams = TaggedStreams(rank)
         self._tags = TagShapes()
-        self.shapes = LineShapes()
-        self.labels = RankLabels()
+        self._reader = LineReader(self.states, self.cadence)
+        self._labels = RankLabels()
         self._line_count = 0
         self._clock: WriteClock | None = None
 
     def feed(
         self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
-    ) -> Iterable[Record]:
+    ) -> Iterator[Record]:
         """Yield the records that these bytes complete; consume all of them before the next call."""
-        if offset is not None:
-            self.seek(offset)
-        if self.returns.pass_by(data):
-            return self.feed_lines(data, clock=clock)
-        return self._feed_parts(data, clock)
+        for readings in self.read(data, offset=offset, clock=clock):
+            yield from readings.records()
 
-    def end_lines(self, data: bytes) -> tuple[bytes, list[Stretch]]:
+    def read(
+        self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
+    ) -> Iterator[Readings]:
+        """The same in blocks of lines."""
+        if offset is not None:
+            self._splitter.seek(offset)
+        self._clock = clock
+        if self._returns.pass_by(data):
+            yield from self._read_lines(data)
+            return
+        lines, stretches = self._end_lines(data)
+        for begin, end, rank in all_of(stretches, 0, len(lines)):
+            with self._labelled(rank):
+                yield from self._read_lines(lines[begin:end])
+
+    def _end_lines(self, data: bytes) -> tuple[bytes, list[Stretch]]:
         """The next bytes with newlines for carriage returns, and which stretches of them follow a label."""
-        carry = self._lines.carry
-        lines, stretches = self.returns.end_lines(carry + data)
+        carry = self._splitter.carry
+        lines, stretches = self._returns.end_lines(carry + data)
         size = len(carry)
         return lines[size:], [Stretch(each.begin - size, each.end - size, each.rank) for each in stretches]
 
-    def feed_lines(self, lines: bytes, *, clock: WriteClock | None = None) -> Iterable[Record]:
-        """The same for bytes that `end_lines` gave."""
-        self._clock = clock
-        return chain.from_iterable(map(self._read_block, self._lines.feed(lines)))
-
-    def _feed_parts(self, data: bytes, clock: WriteClock | None) -> Iterator[Record]:
-        lines, stretches = self.end_lines(data)
-        for begin, end, rank in all_of(stretches, 0, len(lines)):
-            with self.labelled(rank):
-                yield from self.feed_lines(lines[begin:end], clock=clock)
+    def _read_lines(self, lines: bytes) -> Iterable[Readings]:
+        return chain.from_iterable(map(self._read_block, self._splitter.feed(lines)))
 
     @contextmanager
-    def labelled(self, rank: int | None) -> Iterator[None]:
+    def _labelled(self, rank: int | None) -> Iterator[None]:
         """Take untagged text for that of a rank whose label stands before it, unless its rank is known."""
-        if rank is None or self.rank is not None:
+        if rank is None or self._streams.rank is not None:
             yield
             return
         with self._streams.within(StreamKey(rank, b"label")):
             yield
 
-    def labelled_rest(self, rest: bytes = b"") -> AbstractContextManager[None]:
-        """The same for an incomplete line, of which `rest` is not yet fed."""
-        return self.labelled(self.returns.rank_of_rest(self._lines.carry + rest))
-
-    def seek(self, offset: int) -> None:
-        """Set the file offset of the next bytes."""
-        self._lines.seek(offset)
+    def _labelled_rest(self) -> AbstractContextManager[None]:
+        """The same for an incomplete line."""
+        return self._labelled(self._returns.rank_of_rest(self._splitter.carry))
 
     def finish(self) -> Iterator[Record]:
         """Yield the complete records on unterminated lines."""
-        with self.labelled_rest():
-            last = self._lines.finish()
-            if last:
-                yield from self._read_block(last)
-        for line in self._streams.finish(self._lines.offset):
-            yield from self._read_line(line)
+        with self._labelled_rest():
+            last = self._splitter.finish()
+            for readings in self._read_block(last) if last else ():
+                yield from readings.records()
+        for line in self._streams.finish(self._splitter.offset):
+            yield from self._read_stream_line(line).records()
         yield from self.states.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
@@ -110,189 +110,132 @@ class LogFile:
         dicts, self.states.unplaced = self.states.unplaced, []
         return dicts
 
-    @property
-    def is_between_lines(self) -> bool:
-        """Whether the next line does not depend on earlier ones."""
-        is_within_line = self._streams.is_any_within_line or self._lines.is_within_line
-        return not (is_within_line or self._patterns or self.states.is_in_table)
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether lines of known forms may be read in any number at once: no header and no table is open."""
-        return self.is_between_lines and not (self.is_in_header or self.states.has_table or self.states.held)
-
-    @property
-    def is_in_header(self) -> bool:
-        """Whether lines with one of the header HINTS are parsed."""
-        return self._header.is_open
-
-    @property
-    def rank(self) -> int | None:
-        """The rank of untagged text."""
-        return self._streams.rank
-
-    @property
-    def default_rank(self) -> int | None:
-        """The rank of text whose tag has no rank."""
-        return self._streams.default_rank
-
-    def skip(self, size_bytes: int, *, lines: int, last_key: StreamKey | None = None) -> None:
-        """Skip complete lines that another reader has parsed; `last_key` is the stream of their last tag."""
-        self._lines.offset += size_bytes
-        self._header.skip(lines)
-        self._line_count += lines
-        if last_key:
-            self._streams.switch_to(last_key)
-
-    def pass_lines(self, lines: bytes) -> None:
-        """Note whose the lines are that another reader will skip."""
-        texts = lines.split(b"\n")
-        self.states.lines.end(LineSpan(self._line_count, texts, self.rank, self.default_rank), len(texts) - 1)
-
-    def _read_block(self, block: Block) -> Iterable[Record]:
+    def _read_block(self, block: Block) -> Iterator[Readings]:
         """Parse a block, before and behind the line that tells what a number in front of lines is."""
-        told = None if self.labels.are_ranks else self.labels.first_telling(block.data)
-        return self._read_part(block) if told is None else self._read_around_told(block, told)
-
-    def _read_around_told(self, block: Block, told: int) -> Iterator[Record]:
+        told = None if self._labels.are_ranks else self._labels.first_telling(block.data)
+        if told is None:
+            yield from self._read_part(block)
+            return
         if told:
             yield from self._read_part(block.slice(0, told))
-        self.labels.are_ranks, self.shapes = True, LineShapes(are_labels_ranks=True)
+        self._labels.are_ranks, self._reader.plans = True, PlanCache(are_labels_ranks=True)
         yield from self._read_part(block.slice(told, len(block.data)))
 
-    def _read_part(self, block: Block) -> Iterable[Record]:
+    def _read_part(self, block: Block) -> Iterator[Readings]:
         """Parse a block at once if every line in it is complete and belongs to one process."""
-        is_tagged = has_tag(block.data)
-        if not self._is_self_contained(block, is_tagged=is_tagged) or (self._patterns and is_tagged):
-            return self._read_line_by_line(block)
-        lines = clean_lines(block.data, self._tags, is_tagged=is_tagged)
-        if lines is None:
-            return self._read_line_by_line(block)
-        if len(lines) < len(block.data):
-            block = clean_block(lines, block)
-        return self._read_whole_lines(block, is_tagged=is_tagged)
-
-    def _read_whole_lines(self, block: Block, *, is_tagged: bool) -> Iterable[Record]:
-        contents = scan(block.data, is_in_header=self._header.is_open)
-        if contents.openings:
-            return self._read_openings(block, contents)
-        return self._read_body(block, contents, is_tagged=is_tagged)
-
-    def _is_self_contained(self, block: Block, *, is_tagged: bool) -> bool:
-        """Whether no line of the block is partial, continues an earlier one or is a table row."""
-        if block.data[-1:] != b"\n" or self.states.is_in_table:
-            return False
-        return not (self._streams.is_any_within_line if is_tagged else self._streams.is_within_line)
-
-    def _read_openings(self, block: Block, contents: ScanResult) -> Iterator[Record]:
-        """Parse up to the end of a line that may open a header or a table, then the rest."""
-        place = min(place for place in map(block.data.find, contents.openings) if place >= 0)
-        begin, end = block.data.rfind(b"\n", 0, place) + 1, block.data.find(b"\n", place) + 1
-        if begin:
-            yield from self._read_part(block.slice(0, begin))
-        yield from self._read_line_by_line(block.slice(begin, end))
-        if end < len(block.data):
-            rest = block.slice(end, len(block.data))
-            is_open = self._header.is_open or self.states.is_in_table
-            yield from self._read_part(rest) if is_open else self._read_line_by_line(rest)
-
-    def _read_body(self, block: Block, contents: ScanResult, *, is_tagged: bool) -> Iterable[Record]:
-        """Parse header lines and lines that match a user pattern one by one, the others at once."""
-        single = sorted({*lines_with(contents.hints, block.data), *self._patterns.matching_lines(block.data)})
-        if single:
-            return self._read_around(block, single, contents, is_tagged=is_tagged)
-        return self._read_at_once(block, contents, is_tagged=is_tagged)
-
-    def _read_around(
-        self, block: Block, single: Sequence[int], contents: ScanResult, *, is_tagged: bool
-    ) -> Iterator[Record]:
-        """Parse the lines that start at these positions one by one, and those between at once."""
-        done = 0
-        for begin in single:
-            end = block.data.find(b"\n", begin) + 1
-            if done < begin:
-                yield from self._read_at_once(block.slice(done, begin), contents, is_tagged=is_tagged)
-            yield from self._read_line_by_line(block.slice(begin, end))
-            done = end
-        if done < len(block.data):
-            yield from self._read_at_once(block.slice(done, len(block.data)), contents, is_tagged=is_tagged)
-
-    def _read_at_once(self, block: Block, contents: ScanResult, *, is_tagged: bool) -> Iterable[Record]:
-        rank = self._streams.default_rank if is_tagged else self.rank
-        if self._header.is_open:
-            self._header.skip(block.data.count(b"\n"))
-        if is_tagged and (key := last_stream_key(block.data)):
-            self._streams.switch_to(key)
-        first_line = self._line_count
-        self._line_count += block.data.count(b"\n")
-        cursor = BlockCursor(
-            block.data,
-            rank,
-            block.offset,
-            None,
-            self.cadence,
-            self.states,
-            is_tagged=is_tagged,
-            clock=self._clock,
-            raw_ends=block.raw_ends,
-            shapes=self.shapes,
-            first_line=first_line,
-        )
-        return chain(read_records(cursor, contents), self._pass_block(cursor))
-
-    def _pass_block(self, cursor: BlockCursor) -> Iterator[Record]:
-        """Note whose the lines of a block are, once it was read; gives no records."""
-        if self.states.lines.is_open:
-            self.states.lines.end(cursor.span, len(cursor.texts) - 1)
-        yield from ()
-
-    def _read_line_by_line(self, block: Block) -> Iterator[Record]:
+        lines = self._whole_lines(block)
+        if lines is not None:
+            yield from self._read_all(lines)
+            return
         for line in self._streams.demultiplex(block):
-            yield from self._read_line(line)
+            yield self._read_stream_line(line)
 
-    def _read_line(self, line: StreamLine) -> Iterator[Record]:
+    def _whole_lines(self, block: Block) -> Lines | None:
+        """The lines of a block; None if one is partial, continues an earlier one or has several tags."""
+        is_tagged, streams = has_tag(block.data), self._streams
+        is_open = streams.is_any_within_line if is_tagged else streams.is_within_line
+        if is_open or block.data[-1:] != b"\n":
+            return None
+        clean = clean_lines(block.data, self._tags, is_tagged=is_tagged)
+        if clean is None:
+            return None
+        texts = clean.split(b"\n")
+        texts.pop()
+        raw = texts if clean is block.data else block.data.split(b"\n")[:-1]
+        ends = [*accumulate([len(line) + 1 for line in raw], initial=block.offset)][1:]
+        lines = Lines(texts, ends, streams.rank, self._line_count, streams.default_rank)
+        return self._without_tags(lines) if is_tagged else lines
+
+    def _without_tags(self, lines: Lines) -> Lines:
+        """The lines behind their tags, with the ranks and times that these tell."""
+        ends = [line.find(b">:", line.find(b"<std")) + 2 for line in lines.texts]
+        prefixes = [parse_prefix_cached(line[:end]) for line, end in zip(lines.texts, ends, strict=True)]
+        lines.raw, lines.rank = lines.texts, self._streams.default_rank
+        lines.texts = [
+            line[end + (line[end : end + 1] == b" ") :] for line, end in zip(lines.texts, ends, strict=True)
+        ]
+        lines.ranks = [prefix.rank(lines.default_rank) if prefix else None for prefix in prefixes]
+        lines.stamps = [prefix and prefix.timestamp for prefix in prefixes]
+        last = prefixes[-1] and prefixes[-1].key
+        if last:
+            self._streams.switch_to(last)
+        return lines
+
+    def _read_all(self, lines: Lines) -> Iterator[Readings]:
+        """Read header lines and lines that match a user pattern one by one, the others at once."""
+        self._line_count = lines.first + len(lines.texts)
+        done, count = 0, len(lines.texts)
+        for row in self._special_rows(lines):
+            if done < row:
+                yield self._read_together(lines.slice(done, row))
+            yield self._read_alone(lines.slice(row, row + 1))
+            done = row + 1
+        if done < count:
+            yield self._read_together(lines.slice(done, count) if done else lines)
+
+    def _special_rows(self, lines: Lines) -> Sequence[int]:
+        """The rows of lines that may be of a header, or match a pattern."""
+        is_in_header = self._header.is_open or HeaderWindow.opens_in(b"\n".join(lines.texts))
+        rows = [row for row, line in enumerate(lines.texts) if _HINTS.search(line)] if is_in_header else []
+        if not self._patterns:
+            return rows
+        starts = accumulate([len(line) + 1 for line in lines.texts], initial=0)
+        places = {start: row for row, start in enumerate(starts)}
+        matching = self._patterns.matching_lines(b"\n".join(lines.texts))
+        return sorted({*rows, *(places[start] for start in matching if start in places)})
+
+    def _read_together(self, lines: Lines) -> Readings:
+        self._header.skip(len(lines.texts))
+        return self._reader.read(lines, self._clock)
+
+    def _read_stream_line(self, line: StreamLine) -> Readings:
         text = strip_escapes(line.text)
-        cursor = BlockCursor(
-            text,
+        lines = Lines(
+            [text.removesuffix(b"\n")],
+            [line.end],
             line.rank,
-            line.end - len(line.text),
-            line.end,
-            self.cadence,
-            self.states,
+            self._line_count,
+            line.rank,
+            stamps=[line.timestamp],
             is_continued=line.is_continued,
-            clock=self._clock,
-            tag_timestamp=line.timestamp,
-            shapes=self.shapes,
-            first_line=self._line_count,
+            has_end=text.endswith(b"\n"),
         )
         self._line_count += 1
-        records = list(read_records(cursor, scan(text))) or self._read_row(cursor)
-        if self.states.lines.is_open:
-            self.states.lines.end(cursor.span, 1)
-        yield from self._read_header(text[: cursor.first_record_start], line.end, line.rank)
+        return self._read_alone(lines)
+
+    def _read_alone(self, lines: Lines) -> Readings:
+        """Read a line that may be of a header or match a pattern."""
+        readings = self._reader.read(lines, self._clock)
+        text, rank, end = lines.texts[0], lines.rank_at(0), lines.ends[0]
+        records = readings.records()
+        begin = self._reader.first_record_start if records else None
+        facts = self._read_header(text if begin is None else text[:begin], end, rank)
+        if not (facts or self._patterns):
+            return readings
+        readings = Readings()
+        readings.add(0, [*facts, *self._with_patterns(lines, records)])
+        return readings
+
+    def _with_patterns(self, lines: Lines, records: list[Record]) -> list[Record]:
+        """The records of a line and those of the user's patterns, which replace numbers of the same names."""
         if not self._patterns:
-            yield from records
-            return
+            return records
+        text = lines.texts[0]
         step, epoch = _position_of(text, records)
-        without = _json_names(text, records)
+        without, cursor = _json_names(text, records), self._reader.cursor(lines, 0)
         own = list(self._patterns.records(cursor, step=step, epoch=epoch, without=without))
         names = {record.name for record in own}
-        yield from (each for each in records if not (isinstance(each, Measurement) and each.name in names))
-        yield from own
+        rest = [each for each in records if not (isinstance(each, Measurement) and each.name in names)]
+        return [*rest, *own]
 
-    def _read_row(self, cursor: BlockCursor) -> list[Record]:
-        """The numbers of a table row, if a table is open."""
-        if not self.states.is_in_table or not (line_and_end := line_at(cursor, 0)):
-            return []
-        line, has_ended = line_and_end
-        return [*read_table_row(line)] if has_ended and line.state.table_lines_left else []
-
-    def _read_header(self, text: bytes, end: int, rank: int | None) -> Iterator[Record]:
+    def _read_header(self, text: bytes, end: int, rank: int | None) -> list[Record]:
+        facts: list[Record] = []
         for entry in self._header.read(text):
             if entry.key == "num_batches":
                 self.cadence.num_batches = int(entry.value)
             rank = rank_of(PREFIX.match(text)) if rank is None else rank
-            yield Fact(entry.key, entry.value, rank, end)
+            facts.append(Fact(entry.key, entry.value, rank, end))
+        return facts
 
 
 def _position_of(text: bytes, records: list[Record]) -> tuple[int | None, float | None]:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import gcd
 
-from batchai_magics.metrics.grammar.line_context import LineContext
-from batchai_magics.metrics.measurement import Record, StepRecord
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
+from batchai_magics.metrics.reading.line_context import LineContext
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX
 from batchai_magics.metrics.reading.process_lines import ProcessLines
 
@@ -30,8 +30,6 @@ class RankState:
     reported: dict[str, float] = field(default_factory=dict)
     # last (time, step) of each worker
     worker_times: dict[int, tuple[float, int]] = field(default_factory=dict)
-    table_columns: tuple[str, ...] = ()  # columns of the open table
-    table_lines_left: int = 0  # lines until an open table is abandoned
     year: int | None = None  # year of glog timestamps, which may omit it …
     month: int = 0  # … and the month of the last one
     context: LineContext = field(default_factory=LineContext)
@@ -73,17 +71,6 @@ class RankStates:
         self.bar_counts: list[BarCount] = []
         self.unplaced: list[UnplacedDict] = []
 
-    @property
-    def is_in_table(self) -> bool:
-        """Whether a line without any literal may be a table row."""
-        return bool(self._by_rank) and any(state.table_lines_left for state in self._by_rank.values())
-
-    @property
-    def has_bar(self) -> bool:
-        """Whether a progress bar was drawn, which places the dicts that are printed."""
-        contexts = (state.context for state in self._by_rank.values())
-        return any(context.bar_step is not None or context.bar_total for context in contexts)
-
     def release(
         self, rank: int | None, line: int = 0, done: int | None = None, total: float = 0
     ) -> list[Record]:
@@ -122,7 +109,6 @@ class StepCadence:
         self.num_batches: int | None = None  # from the header
         self.has_accuracy = False  # step lines include accuracies
         self.interval = 0  # greatest common divisor of the steps above 1; 0 until there are any
-        self.prefix_end = b"\n"  # the text before the last step: two bytes, or only the newline
 
     def observe(self, step: int, *, has_accuracy: bool = False) -> None:
         """Learn from one step line."""
@@ -131,10 +117,10 @@ class StepCadence:
         if self.interval != 1 and step > 1:
             self.interval = gcd(self.interval, step)
 
-    def observe_all(self, records: Sequence[StepRecord]) -> None:
+    def observe_all(self, steps: Sequence[int | None], *, has_accuracy: bool) -> None:
         """Learn from many step lines."""
-        self.interval = gcd(self.interval, *(record.step for record in records if record.step > 1))
-        self.has_accuracy = self.has_accuracy or any(record.top_1 is not None for record in records)
+        self.interval = gcd(self.interval, *(step for step in steps if step and step > 1))
+        self.has_accuracy = self.has_accuracy or has_accuracy
 
     def split_step(self, left: bytes) -> tuple[int | None, bytes]:
         """Split the text before a rate into the step at its end and the rest.

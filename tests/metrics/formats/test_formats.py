@@ -115,15 +115,6 @@ EXPECTED = {
     "Caffe net output": ({"test_accuracy": 0.9913}, (None, None)),
     "Caffe2 iteration": ({"images_per_sec": 4.34}, (0, 1)),
     "Caffe2 loss": ({"loss": 6.90421, "accuracy": 0.03125}, (None, None)),
-    "Chainer table": (
-        {
-            "main/loss": 0.190652,
-            "validation/main/loss": 0.0925411,
-            "main/accuracy": 0.942417,
-            "elapsed_time": 9.85731,
-        },
-        (1, None),
-    ),
     "MXNet speed": ({"samples_per_sec": 13681.57, "accuracy": 0.001244}, (0, 20)),
     "MXNet epoch": ({"val_accuracy": 0.953125}, (0, None)),
 }

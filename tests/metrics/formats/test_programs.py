@@ -80,11 +80,11 @@ class TestChainer:
 
     def test_a_blank_cell_is_no_number(self):
         text = f"{self.HEADER}1           100                     0.09                  \n"
-        assert told(text, "main/loss", "validation/main/loss") == [(1, 100, 0.09)]
+        assert told(text, "main/loss", "val_main/loss") == [(1, 100, 0.09)]
 
     def test_a_long_number_moves_the_others(self):
         text = f"{self.HEADER}1           100         -1.23457e-05  0.09\n"
-        assert told(text, "validation/main/loss") == [(1, 100, 0.09)]
+        assert told(text, "val_main/loss") == [(1, 100, 0.09)]
 
     def test_words_are_no_row(self):
         assert read(f"{self.HEADER}1           100         good        best\n") == []

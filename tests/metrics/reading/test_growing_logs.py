@@ -43,23 +43,23 @@ def parsed(parts, rank, clock):
     return read, parser.finish()
 
 
-def grown(parts, rank, clock, *, many_bytes=1):
+def grown(parts, rank, clock):
     parser, read = Parser(), []
     for data, offset in parts:
-        growing = GrowingLog(many_bytes)
+        growing = GrowingLog()
         growing.read(parser.file_of(rank), data, offset, clock)
         read += growing.columns()
     return read, parser.finish()
 
 
-def same(log, cuts=(), rank=None, clock=None, **options):
+def same(log, cuts=(), rank=None, clock=None):
     parts = parts_of(log, cuts)
-    assert repr(grown(parts, rank, clock, **options)) == repr(parsed(parts, rank, clock))
+    assert repr(grown(parts, rank, clock)) == repr(parsed(parts, rank, clock))
 
 
-@given(logs, cut_places, ranks, clocks, st.sampled_from([1, 1, 300]))
-def test_any_parts_of_a_growing_log_give_the_parsers_records(log, cuts, rank, clock, many_bytes):
-    same(log, cuts, rank, clock, many_bytes=many_bytes)
+@given(logs, cut_places, ranks, clocks)
+def test_any_parts_of_a_growing_log_give_the_parsers_records(log, cuts, rank, clock):
+    same(log, cuts, rank, clock)
 
 
 @given(st.lists(plain_bits, max_size=40).map(b"".join), st.integers(0, 40), cut_places, ranks, clocks)
@@ -83,12 +83,11 @@ def test_a_clock_and_the_stamps_of_lines_give_way_to_each_other_as_in_the_parser
         same(log, cuts, rank, clock)
 
 
-@pytest.mark.parametrize("many_bytes", [1, 1 << 20], ids=["as columns", "by the parser"])
-def test_a_jump_in_the_file_is_that_of_its_offsets(many_bytes):
+def test_a_jump_in_the_file_is_that_of_its_offsets():
     log = "".join(f"{step(10 * number)}\n" for number in range(1, 60)).encode()
     cut = len(log) // 2
     parts = [(log[:cut], 1000), (log[cut:], 90_000)]
-    assert repr(grown(parts, 2, None, many_bytes=many_bytes)) == repr(parsed(parts, 2, None))
+    assert repr(grown(parts, 2, None)) == repr(parsed(parts, 2, None))
 
 
 def test_parts_of_several_files_are_in_the_order_of_reading():

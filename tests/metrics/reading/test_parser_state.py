@@ -59,13 +59,8 @@ def test_no_stamp_has_a_year_while_none_was_told(year, month, expected):
 def test_each_process_has_a_memory_of_its_own_and_there_are_not_too_many(monkeypatch):
     monkeypatch.setattr(parser_state, "_MAX_RANKS", 2)
     memories = RankStates()
-    assert not memories.is_in_table
     first, second = memories.of(None), memories.of(1)
     assert (memories.of(None) is first, memories.of(1) is second, first is second) == (True, True, False)
-    second.table_lines_left = 1
-    assert memories.is_in_table
-    second.table_lines_left = 0
-    assert not memories.is_in_table
     memories.of(2)
     assert memories.of(1) is not second
 

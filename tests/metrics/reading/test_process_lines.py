@@ -95,10 +95,9 @@ turns = st.tuples(st.integers(0, 2), st.sampled_from(TEXTS), st.integers(1, 9))
     st.sampled_from([*PREFIXES, "mixed"]),
     st.integers(1, 900),
     growing.cut_places,
-    st.sampled_from([1, 300]),
     st.integers(0, 1 << 16),
 )
-def test_no_reader_and_no_cut_changes_what_belongs_to_a_heading(lines, prefix, block_bytes, cuts, many, seed):
+def test_no_reader_and_no_cut_changes_what_belongs_to_a_heading(lines, prefix, block_bytes, cuts, seed):
     rng = random.Random(seed)
     log = b"".join(
         log_of(rng.choice([*PREFIXES, ""]) if prefix == "mixed" else prefix, (rank, text.format(number)))
@@ -106,7 +105,7 @@ def test_no_reader_and_no_cut_changes_what_belongs_to_a_heading(lines, prefix, b
         for _ in range(40 if text == "words" and number > 7 else 1)
     )
     complete.same(log, block_bytes=block_bytes)
-    growing.same(log, cuts, many_bytes=many)
+    growing.same(log, cuts)
     whole, parser = complete.parsed(log), Parser()
     parts = [record for data, _ in growing.parts_of(log, cuts) for record in parser.feed(data)]
     assert repr([*parts, *parser.finish()]) == repr(whole)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.grammar.line_reading import BRANCH, Kind, LineReading
-from batchai_magics.metrics.grammar.line_shapes import LineForm, LineShape, MetricName
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, is_quality, split_phase
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
+from batchai_magics.metrics.reading.line_plan import LinePlan, MetricName
 
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2
@@ -39,13 +39,14 @@ class LineContext:
     is_phase_new: bool = False  # nothing was read below its heading
     table: MetricTable = field(default_factory=MetricTable)
 
-    def enter(self, form: LineForm, text: bytes, line: int) -> tuple[int | None, float | None, Values] | None:
+    def enter(
+        self, plan: LinePlan, line: int, step: int | None, epoch: float | None, numbers: Values
+    ) -> tuple[int | None, float | None, Values] | None:
         """The step, epoch and numbers of a line, whose number its process counts; None without any."""
-        shape, reading = form.shape, form.shape.reading
+        reading = plan.reading
         if reading.kind is Kind.RULE:
-            self._enter_rule(text, line)
+            self._enter_rule(line, is_branch=reading.is_member)
             return None
-        step, epoch, numbers = form.step_of(text), form.epoch_of(text), form.values_of(text)
         if reading.kind is Kind.BAR:
             self._enter_bar(step, epoch, numbers)
             return None
@@ -53,9 +54,9 @@ class LineContext:
             self._enter_heading(reading, step, epoch, line)
             return None
         if reading.kind is Kind.LOOSE:
-            return self._loose(shape, numbers, line)
+            return self._loose(plan, numbers, line)
         if reading.is_dict and step is None:
-            step = self._step_of_bar(shape)
+            step = self._step_of_bar(plan)
         elif self._is_evaluated(reading, step, epoch, line):
             return self.step, epoch, _in_phase(numbers, self.phase or TRAIN)
         else:
@@ -106,21 +107,21 @@ class LineContext:
         return self.step
 
     def _loose(
-        self, shape: LineShape, numbers: Values, line: int
+        self, plan: LinePlan, numbers: Values, line: int
     ) -> tuple[int | None, float | None, Values] | None:
         """The numbers of a line without a position, if they belong to the position above it."""
-        if self.phase and self._is_of_phase(shape, line):
+        if self.phase and self._is_of_phase(plan, line):
             self.phase_line, self.is_phase_new = line, False
             named = _in_phase(numbers, self.phase)
             if self.epoch is not None:
                 return self.phase_step, self.epoch, named
             return self.step, None, named
         numbers, is_twin = self._like_twin(numbers)
-        gap = _MAX_LIST_GAP if self.is_list else _gap_below(shape)
+        gap = _MAX_LIST_GAP if self.is_list else _gap_below(plan)
         is_below_heading = line - self.heading_line <= gap
         if is_below_heading:
             self.heading_line = line
-        elif not ((shape.reading.is_plain or is_twin) and self._has_position()):
+        elif not ((plan.reading.is_plain or is_twin) and self._has_position()):
             return None
         elif self.epoch is not None:
             if line - self.heading_line <= _MAX_LIST_GAP:
@@ -152,19 +153,19 @@ class LineContext:
             return _in_phase(numbers, twin[2]), True
         return numbers, False
 
-    def _is_of_phase(self, shape: LineShape, line: int) -> bool:
+    def _is_of_phase(self, plan: LinePlan, line: int) -> bool:
         """Whether a line belongs to the heading of a phase above it, or to the numbers right below that."""
         gap = line - self.phase_line
-        if shape.reading.phase is not None:
+        if plan.reading.phase is not None:
             return False
         if not self.is_phase_new:
             return gap <= 2  # another rank may print between
-        return gap <= _MAX_PHASE_GAP and any(is_quality(metric.name) for metric in shape.metrics)
+        return gap <= _MAX_PHASE_GAP and any(is_quality(metric.name) for metric in plan.metrics)
 
-    def _enter_rule(self, text: bytes, line: int) -> None:
+    def _enter_rule(self, line: int, *, is_branch: bool) -> None:
         if line - self.heading_line <= _MAX_RULE_GAP:
             self.heading_line = line
-        if BRANCH in text and line - self.phase_line <= _MAX_RULE_GAP:
+        if is_branch and line - self.phase_line <= _MAX_RULE_GAP:
             self.phase_line = line
 
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
@@ -191,10 +192,10 @@ class LineContext:
             elif (self.bar_step or 0) >= self.bar_total:
                 self.next_bar = step, total
 
-    def _step_of_bar(self, shape: LineShape) -> int | None:
+    def _step_of_bar(self, plan: LinePlan) -> int | None:
         """The count of the bar of training, which may have ended before the bar of an evaluation."""
-        is_summary = any("per_second" in metric.name for metric in shape.metrics)
-        if self.next_bar and not is_summary and any(metric.phase == "train" for metric in shape.metrics):
+        is_summary = any("per_second" in metric.name for metric in plan.metrics)
+        if self.next_bar and not is_summary and any(metric.phase == "train" for metric in plan.metrics):
             self.bar_step, self.bar_total = self.next_bar
             self.next_bar = None
         return self.bar_step
@@ -230,9 +231,9 @@ def _is_rounded(value: float, other: float) -> bool:
     return abs(value - other) <= 1e-3 * max(abs(other), 1.0)
 
 
-def _gap_below(shape: LineShape) -> int:
+def _gap_below(plan: LinePlan) -> int:
     """How far below its heading a line may stand: further if it can hardly be anything else."""
-    if shape.reading.is_member:
+    if plan.reading.is_member:
         return _MAX_GAP
-    qualities = [is_quality(metric.name) for metric in shape.metrics]
+    qualities = [is_quality(metric.name) for metric in plan.metrics]
     return 2 if len(qualities) > 2 and all(qualities) else 1

@@ -1,0 +1,234 @@
+"""Where the numbers of a JSON object stand, by the keys that lead to them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber, Span
+from batchai_magics.metrics.grammar.metric_names import (
+    PHASES,
+    TEST,
+    TRAIN,
+    VALIDATION,
+    phase_of_word,
+    split_phase,
+)
+from batchai_magics.metrics.reading.timestamps import json_timestamp
+
+STEP_KEYS = ("global_step", "step", "iteration", "iter")
+TIME_KEYS = ("timestamp", "time", "ts")
+POSITION_KEYS = frozenset((*STEP_KEYS, *TIME_KEYS, "epoch", "rank", "pid", "version", "n_parameters"))
+_NESTED_KEYS = ("metrics", "data")
+_PHASE_KEYS = frozenset(("mode", "phase", "split", "stage", "type", "_type"))
+_TOKEN = re.compile(
+    rb'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"(?P<key>[ \t]*:)?'
+    rb"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity)|(?P<edge>[{}\[\]])|(?P<comma>,)"
+)
+_COUNT = re.compile(rb"(?P<count>\d{1,18})(?:\.0+)?|(?P<of>\d{1,15})/\d{1,15}")
+_EPOCH = re.compile(rb"\d{1,18}(?:\.\d{1,20})?(?:[eE]-?\d{1,2})?|\d{1,15}/\d{1,15}")
+_PART = re.compile(r"[_.]")
+_MAX_DEPTH = 8
+_MAX_DIGITS = 300
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A number or a text in an object: what is printed, where, and whether it is a number."""
+
+    text: bytes
+    span: Span
+    is_number: bool
+
+    @property
+    def count(self) -> Span | None:
+        """Where a count stands: `10`, or the first of `"10/120"`; None for any other value."""
+        found = _COUNT.fullmatch(self.text)
+        if found is None or (found["of"] is None) is not self.is_number:
+            return None
+        begin, end = found.span("of" if found["of"] else "count")
+        return self.span[0] + begin, self.span[0] + end
+
+
+@lru_cache(4096)
+def phase_of(name: str) -> str:
+    """The phase that the name of a metric tells."""
+    return PHASES.get(_PART.split(name)[0], TRAIN)
+
+
+def values_of(text: bytes, begin: int, end: int) -> Mapping[Path, Value] | None:
+    """The numbers and texts of an object that stands here, by their paths; None if it is none."""
+    try:
+        if not isinstance(json.loads(text[begin:end]), dict):
+            return None
+    except (ValueError, RecursionError):
+        return None
+    values: dict[Path, Value] = {}
+    path: list[str | int] = []
+    for token in _TOKEN.finditer(text, begin, end):
+        if token["number"] is None and (token["text"] is None or token["key"]):
+            _move(path, token)
+        elif len(path) <= _MAX_DEPTH:
+            kind = "text" if token["number"] is None else "number"
+            if kind == "text" or len(token[kind]) <= _MAX_DIGITS:
+                values[tuple(path)] = Value(token[kind], token.span(kind), kind == "number")
+    return values
+
+
+def _move(path: list[str | int], token: re.Match[bytes]) -> None:
+    """Move a path into, behind or out of a part of an object."""
+    if token["edge"] in (b"{", b"["):
+        path.append("" if token["edge"] == b"{" else 0)
+    elif token["edge"]:
+        path.pop()
+    elif token["comma"]:
+        path[-1] = path[-1] + 1 if isinstance(path[-1], int) else ""
+    else:
+        path[-1] = token["text"].decode("utf-8", "replace")
+
+
+def key_digits(text: bytes, begin: int, end: int) -> tuple[Span, ...]:
+    """Where digits stand in keys."""
+    keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
+    return tuple(
+        (token.start("text") + run.start(), token.start("text") + run.end())
+        for token in keys
+        for run in re.finditer(rb"\d+", token["text"])
+    )
+
+
+def object_reading(match: re.Match[bytes]) -> LineReading | None:
+    """The reading of an object of any program: numbers beside a step or an epoch."""
+    text, (begin, end) = match.string, match.span("object")
+    values = values_of(text, begin, end)
+    if values is None:
+        return None
+    step, epoch = _step(values), _epoch(values)
+    if step is None and epoch is None:
+        return LineReading(Kind.OBJECT, None, None, None, (), None, 0)
+    rank = values.get(("rank",))
+    numbers = tuple(_numbers(values))
+    names = [value.span for path, value in values.items() if path in (("name",), ("unit",))]
+    return LineReading(
+        Kind.OBJECT,
+        step,
+        epoch,
+        rank.count if rank else None,
+        numbers,
+        None,
+        0,
+        is_member=rank is not None,
+        seconds=_time(values),
+        names=(*key_digits(text, begin, end), *names),
+    )
+
+
+def logged_reading(match: re.Match[bytes]) -> LineReading | None:
+    """The reading of an object of NVIDIA's DLLogger; None if it holds parameters."""
+    text, (begin, end) = match.string, match.span("object")
+    values = values_of(text, begin, end)
+    if values is None or values.get(("type",), _NO_VALUE).text != b"LOG":
+        return None
+    if values.get(("step",), _NO_VALUE).text == b"PARAMETER":
+        return None
+    paths = (
+        [("step", 1), ("step", 0)]
+        if any(path[:1] == ("step",) and len(path) > 1 for path in values)
+        else [("step",)]
+    )
+    counts = [values[path].count if path in values else None for path in paths]
+    numbers = tuple(
+        named_number(str(path[1]), value.span)
+        for path, value in values.items()
+        if len(path) == 2 and path[0] == "data" and value.is_number
+    )
+    return LineReading(
+        Kind.OBJECT,
+        counts[0],
+        counts[1] if len(counts) > 1 else None,
+        None,
+        numbers,
+        None,
+        0,
+        seconds=_time(values, ("timestamp", "datetime")),
+        names=key_digits(text, begin, end),
+    )
+
+
+_NO_VALUE = Value(b"", (0, 0), is_number=False)
+
+
+def named_number(name: str, span: Span, unit: str = "", divisor: float = 1.0) -> NamedNumber:
+    """A number whose name is that of its record."""
+    return NamedNumber(name, unit, phase_of(name), *span, is_full=True, divisor=divisor)
+
+
+def _step(values: Mapping[Path, Value]) -> Span | None:
+    counts = (values[key,].count for key in STEP_KEYS if (key,) in values)
+    return next(filter(None, counts), None)
+
+
+def _epoch(values: Mapping[Path, Value]) -> Span | None:
+    """An epoch, which may be a fraction."""
+    value = values.get(("epoch",))
+    if value is None:
+        return None
+    return value.count or (value.span if value.is_number and _EPOCH.fullmatch(value.text) else None)
+
+
+def _time(values: Mapping[Path, Value], keys: Iterable[str] = TIME_KEYS) -> Span | None:
+    found = (values[key,] for key in keys if (key,) in values)
+    return next((each.span for each in found if json_timestamp(_json(each))), None)
+
+
+def _json(value: Value) -> object:
+    return float(value.text) if value.is_number else value.text.decode("utf-8", "replace")
+
+
+def _numbers(values: Mapping[Path, Value]) -> Iterator[NamedNumber]:
+    name, number = values.get(("name",)), values.get(("value",))
+    if name and number and number.is_number and not name.is_number:
+        unit = values.get(("unit",), _NO_VALUE)
+        yield named_number(_text(name), number.span, "" if unit.is_number else _text(unit))
+        return
+    phase = told_phase((path, _text(value)) for path, value in values.items() if not value.is_number)
+    parts: list[tuple[Callable[[Path], bool], str | None]] = [(lambda path: len(path) == 1, phase)]
+    parts += [(_is_below(key), phase) for key in _NESTED_KEYS]
+    inner = dict.fromkeys(str(path[0]) for path in values if len(path) == 2 and isinstance(path[1], str))
+    parts += [(_is_below(key), phase_of_word(key)) for key in inner if phase_of_word(key)]
+    for is_of_part, of_phase in parts:
+        for path, value in values.items():
+            key = path[-1]
+            if is_of_part(path) and isinstance(key, str) and value.is_number and key not in POSITION_KEYS:
+                yield named_number(_in_phase(key, of_phase), value.span)
+
+
+def _is_below(key: str) -> Callable[[Path], bool]:
+    return lambda path: len(path) == 2 and path[0] == key
+
+
+def told_phase(texts: Iterable[tuple[Path, str]]) -> str | None:
+    """The phase of an object's numbers: `"mode": "val"`, `"_type": "val_epoch"`."""
+    told = (text for path, text in texts if len(path) == 1 and path[0] in _PHASE_KEYS)
+    words = (re.split(r"[\W_]", text, maxsplit=1)[0] for text in told)
+    return next(filter(None, map(phase_of_word, words)), None)
+
+
+def _in_phase(key: str, phase: str | None) -> str:
+    """The name of a number of a phase, which says so unless it is of training."""
+    before = {VALIDATION: "val_", TEST: "test_"}.get(phase or "", "")
+    return key if split_phase(key)[0] else before + key
+
+
+def _text(value: Value) -> str:
+    text = value.text
+    return (
+        str(json.loads(b'"' + text + b'"', strict=False))
+        if b"\\" in text
+        else text.decode("utf-8", "replace")
+    )

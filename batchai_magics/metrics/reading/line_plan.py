@@ -1,0 +1,302 @@
+"""Plans: the numbers on all lines of a skeleton, found by one expression, learned from the first of them.
+
+The *skeleton* of a line is the line without its digits. A plan does not depend on which line of a skeleton
+came first: its expression tells apart what the number of digits decides, and the digits that belong to names
+are groups of it, so that `acc1` and `acc5` are two metrics of one layout.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from batchai_magics.metrics.grammar.fixed_lines import has_fixed_digits
+from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
+from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, has_inner_phase
+from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
+from batchai_magics.metrics.grammar.position_grammar import count
+from batchai_magics.metrics.reading.line_prefixes import TimestampSlices
+
+DIGITS = b"0123456789"
+_RUN = re.compile(rb"\d+")
+_LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
+_MAX_NAME_WORDS = 7
+_FACTORS = {"k": 1e3, "K": 1e3}  # `M` alone is a memory
+_COMMA = re.compile(rb"\d,\d")
+
+Groups = Sequence[bytes]
+"""The texts of an expression's groups."""
+
+
+class MetricName(NamedTuple):
+    """How a number is recorded."""
+
+    name: str
+    unit: str
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineClock:
+    """Where the time of a line stands: in its prefixes, whose digits have fixed places, or anywhere.
+
+    `glog_at` is where a time in glog's form begins, -1 without one. `is_named`: a pair such as `ts=17724471`.
+    """
+
+    stamp: TimestampSlices | None = None
+    glog_at: int = -1
+    is_named: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinePlan:
+    """What the groups of a layout mean on lines whose names have these digits."""
+
+    layout: Layout
+    reading: LineReading
+    metrics: tuple[MetricName, ...]
+    converters: tuple[Callable[[bytes], float], ...]
+
+    @classmethod
+    def of(cls, layout: Layout, reading: LineReading, line: bytes, plain: bytes | None = None) -> LinePlan:
+        """The plan for lines like one with this reading, which was made of `plain` if that is given."""
+        plain = line if plain is None else plain
+        metrics = tuple(_metric(each, reading.phase) for each in reading.numbers)
+        converters = (
+            _converter(line[each.begin : each.end], plain[each.begin : each.end], each)
+            for each in reading.numbers
+        )
+        return cls(layout, reading, metrics, tuple(converters))
+
+    def values_of(self, groups: Groups) -> list[float]:
+        """The numbers on a line."""
+        places = self.layout.numbers
+        return [convert(groups[place]) for convert, place in zip(self.converters, places, strict=True)]
+
+
+@dataclass(slots=True, eq=False)
+class Layout:
+    """An expression for the lines of a skeleton, and which of its groups are positions and numbers.
+
+    A group is given by its place in `groups()`, -1 without one. `has_commas`: how a line is read depends on
+    what its commas separate, and with `same` on whether two groups are equal.
+    """
+
+    expression: re.Pattern[bytes]
+    step: int
+    epoch: int
+    rank: int
+    seconds: int
+    numbers: tuple[int, ...]
+    names: tuple[int, ...]
+    same: tuple[int, ...]
+    has_commas: bool
+    clock: LineClock
+    plans: dict[tuple[object, ...], LinePlan] = field(default_factory=dict)
+
+    @property
+    def is_of_one_plan(self) -> bool:
+        """Whether all lines of this layout are read alike."""
+        return not (self.names or self.same or self.has_commas)
+
+    def key_of(self, groups: Groups, line: bytes) -> tuple[object, ...]:
+        """What tells apart the lines of this layout that are read differently: the digits of their names."""
+        key: tuple[object, ...] = tuple([groups[place] for place in self.names])
+        if self.same:
+            key = (groups[self.same[0]] == groups[self.same[1]], *key)
+        return (has_decimal_commas(line), is_undecided(line), *key) if self.has_commas else key
+
+    def plan_of(self, groups: Groups, line: bytes) -> LinePlan | None:
+        """The plan of a line, None if that is not known.
+
+        Where a line does not tell what its commas are, they are those of its like that told it.
+        """
+        key = self.key_of(groups, line)
+        told = self.plans.get((True, False, *key[2:])) if self.has_commas and key[1] else None
+        return told or self.plans.get(key)
+
+    def step_of(self, groups: Groups) -> int | None:
+        """The step on a line."""
+        return None if self.step < 0 else count(groups[self.step])
+
+    def epoch_of(self, groups: Groups) -> float | None:
+        """The epoch on a line."""
+        return None if self.epoch < 0 else fraction(groups[self.epoch])
+
+    @property
+    def count_step(self) -> Callable[[bytes], int]:
+        """What turns the text of a step into a number."""
+        return count
+
+    @property
+    def count_epoch(self) -> Callable[[bytes], float]:
+        """What turns the text of an epoch into a number."""
+        return fraction
+
+    @property
+    def is_timeless(self) -> bool:
+        """Whether no time stands on a line."""
+        clock = self.clock
+        return self.seconds < 0 and clock.stamp is None and clock.glog_at < 0 and not clock.is_named
+
+
+def fraction(text: bytes) -> float:
+    """An epoch as printed; a whole one is an integer."""
+    return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))
+
+
+def layout_of(
+    line: bytes, reading: LineReading, *, plain: bytes | None = None, clock: LineClock | None = None
+) -> Layout:
+    """The layout of a line with this reading, which was made of `plain` if that is not the line itself."""
+    plain = line if plain is None else plain
+    counts = (reading.step, reading.epoch, reading.rank, reading.seconds)
+    spans = {("count", place): span for place, span in enumerate(counts) if span}
+    spans |= {("number", place): (each.begin, each.end) for place, each in enumerate(reading.numbers)}
+    for role, more in (
+        ("name", (*reading.names, *name_digits(plain, reading))),
+        ("same", reading.same or ()),
+    ):
+        taken = sorted(spans.values())
+        free = [span for span in dict.fromkeys(more) if role == "same" or _is_apart(span, taken)]
+        spans |= {(role, place): span for place, span in enumerate(free)}
+    order = sorted({*spans.values()})
+    places = {role: order.index(span) for role, span in spans.items()}
+    names = [place for (role, _), place in places.items() if role == "name"]
+    return Layout(
+        _compiled(_expression(line, order, reading.prefix_end)),
+        step=places.get(("count", 0), -1),
+        epoch=places.get(("count", 1), -1),
+        rank=places.get(("count", 2), -1),
+        seconds=places.get(("count", 3), -1),
+        numbers=tuple(places["number", place] for place in range(len(reading.numbers))),
+        names=tuple(names),
+        same=tuple(place for (role, _), place in places.items() if role == "same"),
+        has_commas=_COMMA.search(line) is not None,
+        clock=clock or LineClock(),
+    )
+
+
+def prefix_expression(line: bytes, end: int, rank: Span | None) -> bytes:
+    """An expression for prefixes like those of a line; the rank is a group."""
+    spans = [rank] if rank else []
+    parts, at = [b"(?m)^"], 0
+    for begin, stop in spans:
+        parts += [_text(line, at, begin, end), b"(", _text(line, begin, stop, end), b")"]
+        at = stop
+    return b"".join((*parts, _text(line, at, end, end)))
+
+
+def layout_with(
+    expression: bytes,
+    numbers: Sequence[str],
+    *,
+    has_rank: bool,
+    clock: LineClock,
+    step: str = "",
+    epoch: str = "",
+    seconds: str = "",
+) -> Layout:
+    """The layout of an expression whose groups have these names; the first is the rank if there is one."""
+    compiled = _compiled(expression + b"()()$")
+    places = {name: number - 1 for name, number in compiled.groupindex.items()}
+    return Layout(
+        compiled,
+        places.get(step, -1),
+        places.get(epoch, -1),
+        0 if has_rank else -1,
+        places.get(seconds, -1),
+        numbers=tuple(places[name] for name in numbers),
+        names=(),
+        same=(),
+        has_commas=False,
+        clock=clock,
+    )
+
+
+@lru_cache(4096)
+def _compiled(expression: bytes) -> re.Pattern[bytes]:
+    """Logs of one program have the same expressions, which take long to compile."""
+    return re.compile(expression)
+
+
+def name_digits(line: bytes, reading: LineReading) -> list[Span]:
+    """Where digits stand in the names of a line's numbers: `map50: 0.7` is not `map75: 0.7`."""
+    return [span for each in reading.numbers for span in _name_digits(line, each.begin)]
+
+
+def _name_digits(line: bytes, number: int) -> Iterator[Span]:
+    if has_fixed_digits(line[:number]):
+        yield from (run.span() for run in _RUN.finditer(line, 0, number))
+        return
+    end = len(line[:number].rstrip(b" \t:='\"(["))
+    for _ in range(_MAX_NAME_WORDS):
+        word = _LAST_WORD.search(line, max(0, end - 200), end)
+        if word is None or not word[0].lstrip(b"'\"([")[:1].isalpha():
+            return
+        yield from (run.span() for run in _RUN.finditer(line, *word.span()))
+        if line[word.start() - 1 : word.start()] != b" ":
+            return
+        end = word.start() - 1
+
+
+def _is_apart(span: Span, taken: Sequence[Span]) -> bool:
+    """Whether a span overlaps none of some others, which are in order."""
+    place = bisect_left(taken, span)
+    return all(span[1] <= begin or end <= span[0] for begin, end in taken[max(0, place - 1) : place + 1])
+
+
+def _expression(line: bytes, spans: Sequence[Span], prefix_end: int) -> bytes:
+    """An expression for lines that differ only in their digits; each span is a group, as are two ends of it.
+
+    In the prefixes of a line, the number of digits tells what they are.
+    """
+    parts, at = [b"(?m)^"], 0
+    for begin, end in spans:
+        parts += [_text(line, at, begin, prefix_end), b"(", _text(line, begin, end, prefix_end), b")"]
+        at = end
+    return b"".join((*parts, _text(line, at, len(line), prefix_end), b"()()$"))
+
+
+def _text(line: bytes, begin: int, end: int, prefix_end: int) -> bytes:
+    middle = min(max(begin, prefix_end), end)
+    return _pattern(line[begin:middle], is_exact=True) + _pattern(line[middle:end])
+
+
+def _pattern(text: bytes, *, is_exact: bool = False) -> bytes:
+    parts, at = [], 0
+    for run in _RUN.finditer(text):
+        digits = b"\\d{%d}" % len(run[0]) if is_exact else rb"\d{1,300}"
+        parts += [re.escape(text[at : run.start()]), digits]
+        at = run.end()
+    return b"".join((*parts, re.escape(text[at:])))
+
+
+def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
+    phase = number.phase or line_phase or TRAIN
+    if number.is_full:
+        return MetricName(number.name, number.unit, phase)
+    before = {VALIDATION: "val_", TEST: "test_"}.get(phase, "")
+    is_marked = number.name.startswith(("valid_", "validation_", "test_", "val-")) or has_inner_phase(
+        number.name
+    )
+    return MetricName(number.name if is_marked else before + number.name, number.unit, phase)
+
+
+def _factor(unit: str) -> float:
+    """What numbers with this unit, such as `k` or `k tok/s`, are multiplied by."""
+    return _FACTORS.get(unit if " " not in unit else unit.partition(" ")[0], 1.0)
+
+
+def _converter(text: bytes, plain: bytes, number: NamedNumber) -> Callable[[bytes], float]:
+    if number.divisor != 1:
+        return lambda digits: float(digits) / number.divisor
+    factor = 1.0 if number.is_full else _factor(number.unit)
+    if b"," in text:
+        comma = b"." if text != plain else b""
+        return lambda digits: float(digits.replace(b",", comma)) * factor
+    return float if factor == 1 else lambda digits: float(digits) * factor

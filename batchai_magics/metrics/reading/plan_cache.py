@@ -1,0 +1,215 @@
+"""The plans of one file's lines, learned while reading, by the skeletons of the lines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from batchai_magics.metrics.formats.format_table import EMBEDDED_LITERALS, formats_of
+from batchai_magics.metrics.formats.line_format import LineFormat, split_joined
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import step_layout
+from batchai_magics.metrics.grammar.line_grammar import MAX_LINE_BYTES, read_line
+from batchai_magics.metrics.grammar.line_interest import may_matter
+from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
+from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
+from batchai_magics.metrics.grammar.plain_lines import is_undecided, plain_line
+from batchai_magics.metrics.grammar.prefix_grammar import row_begin
+from batchai_magics.metrics.reading.line_plan import (
+    DIGITS,
+    Groups,
+    Layout,
+    LineClock,
+    LinePlan,
+    layout_of,
+)
+from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, timestamp_slices
+from batchai_magics.metrics.reading.timestamps import GLOG, MIN_TIMESTAMP_BYTES
+
+_MAX_SKELETONS = 1 << 16
+_MAX_BYTES = 32 << 20  # of all skeletons
+_MAX_LAYOUTS = 64
+_MIN_LEAD_BYTES = 3
+_NO_TABLE = b"Step\tImg/sec\ttotal_loss"  # of tf_cnn_benchmarks, whose step lines name their numbers
+_RUN = re.compile(rb"\d+")
+_NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
+
+Found = tuple[LinePlan, Groups]
+
+
+class SkeletonPlans:
+    """How the lines of a skeleton are read.
+
+    `opens_table`: a line may be the edge or the header of a table. `is_embedded`: records of
+    tf_cnn_benchmarks may stand anywhere on it. `formats` read such lines with code, unless a plan does.
+    `is_joined`: the lines are several that processes wrote without a newline between.
+    """
+
+    __slots__ = ("_silent", "formats", "is_embedded", "is_joined", "layouts", "opens_table")
+
+    def __init__(self, line: bytes) -> None:
+        self.layouts: list[Layout] = []
+        self.is_embedded = any(literal in line for literal in EMBEDDED_LITERALS)
+        self.opens_table = _may_open_table(line)
+        self.formats: Sequence[LineFormat] = ()
+        self.is_joined = False
+        self._silent: set[bytes] = set()
+
+    @property
+    def has_code(self) -> bool:
+        """Whether lines are read one by one, in their turn."""
+        return bool(self.is_embedded or self.formats or self.is_joined)
+
+    def find(self, line: bytes) -> Found | None:
+        """The plan of a line and its groups; None if it has none, or none is known."""
+        for layout in self.layouts:
+            if found := layout.expression.fullmatch(line):
+                groups = found.groups(b"")
+                if plan := layout.plan_of(groups, line):
+                    return plan, groups
+        return None
+
+    def has_nothing(self, line: bytes) -> bool:
+        """Whether a line with such digits had no number to read."""
+        return line.translate(DIGITS_TO_ZERO) in self._silent
+
+    def silence(self, line: bytes) -> None:
+        """Remember that there is nothing on lines with such digits."""
+        if len(self._silent) >= _MAX_LAYOUTS:
+            self._silent.clear()
+        self._silent.add(line.translate(DIGITS_TO_ZERO))
+
+
+class PlanCache:
+    """The plans of one file's lines; a skeleton without plans has None."""
+
+    def __init__(self, *, are_labels_ranks: bool = False) -> None:
+        self._are_labels_ranks = are_labels_ranks
+        self.known: dict[bytes, SkeletonPlans | None] = {b"": None}
+        self._of_grammar: dict[bytes, SkeletonPlans] = {}
+        self._size_bytes = 0
+
+    def silence(self, skeletons: Iterable[bytes]) -> None:
+        """Remember that lines of these skeletons have no number to read."""
+        for skeleton in skeletons:
+            self._add(skeleton, None)
+
+    def of(self, line: bytes) -> SkeletonPlans | None:
+        """The plans of a line that may matter; None if nothing is read on its like."""
+        skeleton = line.translate(None, DIGITS)
+        if skeleton in self.known:
+            return self.known[skeleton]
+        plans = SkeletonPlans(line)
+        self._add(skeleton, plans)
+        return plans
+
+    def _add(self, skeleton: bytes, plans: SkeletonPlans | None) -> None:
+        self._size_bytes += len(skeleton)
+        if len(self.known) >= _MAX_SKELETONS or self._size_bytes > _MAX_BYTES:
+            self.known.clear()
+            self.known[b""], self._size_bytes = None, len(skeleton)
+        self.known[skeleton] = plans
+
+    def find(self, plans: SkeletonPlans, line: bytes) -> Found | None:
+        """The plan of a line, learned if it is new; None if there is nothing on the line for a plan."""
+        found = plans.find(line)
+        if found is None and not plans.has_nothing(line):
+            found = self._learn(plans, line)
+        return found
+
+    def grammar_of(self, line: bytes) -> Found | None:
+        """The plan that the grammar alone makes for a line."""
+        plans = self._of_grammar.get(skeleton := line.translate(None, DIGITS))
+        if plans is None:
+            if len(self._of_grammar) >= _MAX_SKELETONS:
+                self._of_grammar.clear()
+            plans = self._of_grammar[skeleton] = SkeletonPlans(b"")
+        found = plans.find(line)
+        return found if found or plans.has_nothing(line) else self._learn_grammar(plans, line)
+
+    def parts_of(self, line: bytes) -> list[bytes]:
+        """The parts of a line that several processes wrote without a newline between; empty for one line."""
+        lead = _RUN.split(line, maxsplit=1)[0]
+        if len(lead.strip()) >= _MIN_LEAD_BYTES and line.count(lead) > 1 and line.startswith(lead):
+            parts = [lead + part for part in line.split(lead)[1:]]
+            readings = [self._read(part) for part in parts]
+            if all(each and each.kind is Kind.STEP for each in readings):
+                return parts
+        parts = split_joined(line) if formats_of(line) else []
+        are_known = (any(each.match_line(part) for each in formats_of(part)) for part in parts)
+        return parts if len(parts) > 1 and any(are_known) else []
+
+    def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
+        formats = formats_of(line)
+        for each in formats:
+            if match := each.match_line(line):
+                made = each.layout_of(match)
+                if made and made[1].numbers:
+                    return self._remember(plans, line, *made)
+                if made:
+                    plans.silence(line)
+                    return None
+                if each.has_code:
+                    plans.formats = formats
+                    return None
+        if plans.is_embedded:
+            made = step_layout(line)
+            return self._remember(plans, line, *made) if made else None
+        if self.parts_of(line):
+            plans.is_joined = True
+            return None
+        return self._learn_grammar(plans, line)
+
+    def _learn_grammar(self, plans: SkeletonPlans, line: bytes) -> Found | None:
+        plain = plain_line(line)
+        reading = self._read(line, plain)
+        if reading is None:
+            plans.silence(line)
+            return None
+        layout = layout_of(line, reading, plain=plain, clock=clock_of(line, reading))
+        return self._remember(plans, line, layout, reading, plain)
+
+    def _read(self, line: bytes, plain: bytes | None = None) -> LineReading | None:
+        plain = plain_line(line) if plain is None else plain
+        if len(line) > MAX_LINE_BYTES or not may_matter(plain):
+            return None
+        reading = read_line(plain, are_labels_ranks=self._are_labels_ranks)
+        is_open = is_undecided(plain) and (reading is None or reading.kind is Kind.HEADING)
+        return None if is_open else reading
+
+    def _remember(
+        self,
+        plans: SkeletonPlans,
+        line: bytes,
+        layout: Layout,
+        reading: LineReading,
+        plain: bytes | None = None,
+    ) -> Found | None:
+        known = next((each for each in plans.layouts if each.expression == layout.expression), None)
+        if known is None:
+            if len(plans.layouts) >= _MAX_LAYOUTS:
+                plans.layouts.clear()
+            plans.layouts.append(layout)
+        layout = known or layout
+        match = layout.expression.fullmatch(line)
+        if match is None:
+            return None
+        groups = match.groups(b"")
+        plan = LinePlan.of(layout, reading, line, plain)
+        layout.plans[layout.key_of(groups, line)] = plan
+        return plan, groups
+
+
+def clock_of(line: bytes, reading: LineReading) -> LineClock:
+    """Where the time of a line that the grammar reads stands."""
+    end = reading.prefix_end
+    is_named = _NAMED_TIME.search(line) is not None
+    if end < MIN_TIMESTAMP_BYTES - 4:
+        return LineClock(is_named=is_named)
+    stamp = timestamp_slices(line[:end].translate(DIGITS_TO_ZERO), 0, end)
+    return LineClock(stamp, 0 if stamp is None and GLOG.match(line) else -1, is_named)
+
+
+def _may_open_table(line: bytes) -> bool:
+    if _NO_TABLE in line or not may_be_of_table(line):
+        return False
+    return may_open_table(line[row_begin(line) :])

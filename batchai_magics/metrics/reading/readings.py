@@ -1,0 +1,89 @@
+"""What a block of lines gives: the numbers of the lines of each plan, and single records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
+
+from batchai_magics.metrics.grammar.line_reading import Kind
+from batchai_magics.metrics.measurement import Record, measurement, step_record
+from batchai_magics.metrics.reading.line_plan import MetricName
+
+_ACCURACY_METRICS = 6
+
+
+class LineGroup:
+    """The numbers of lines of one plan, in file order: a column for each metric.
+
+    `rows` are the numbers of the lines within their block; `times` and the positions may be None.
+    """
+
+    __slots__ = ("ends", "epochs", "kind", "metrics", "ranks", "rows", "steps", "times", "values")
+
+    def __init__(self, metrics: Sequence[MetricName], kind: Kind, rows: list[int] | None = None) -> None:
+        self.metrics, self.kind = metrics, kind
+        self.rows: list[int] = rows or []
+        self.steps: list[int | None] = []
+        self.epochs: list[float | None] = []
+        self.ranks: list[int | None] = []
+        self.ends: list[int] = []
+        self.times: list[float | None] = []
+        self.values: list[list[float]] = [[] for _ in metrics]
+
+    def add(
+        self,
+        row: int,
+        step: int | None,
+        epoch: float | None,
+        rank: int | None,
+        end: int,
+        time: float | None,
+        values: Iterable[float],
+    ) -> None:
+        """Add a line."""
+        self.rows.append(row)
+        self.steps.append(step)
+        self.epochs.append(epoch)
+        self.ranks.append(rank)
+        self.ends.append(end)
+        self.times.append(time)
+        for column, value in zip(self.values, values, strict=True):
+            column.append(value)
+
+    def lines(self) -> Iterator[tuple[int, list[Record]]]:
+        """The number and the records of each line."""
+        positions = zip(self.rows, self.steps, self.epochs, self.ranks, self.ends, self.times, strict=True)
+        for (row, step, epoch, rank, end, time), values in zip(
+            positions, zip(*self.values, strict=True), strict=True
+        ):
+            if self.kind is Kind.BENCHMARK:
+                accuracies = values[4:] if len(values) == _ACCURACY_METRICS else (None, None)
+                yield row, [step_record((step, rank, *values[:4], *accuracies, end, time))]
+            else:
+                yield (
+                    row,
+                    [
+                        measurement((name, value, unit, step, epoch, rank, end, time, phase))
+                        for (name, unit, phase), value in zip(self.metrics, values, strict=True)
+                    ],
+                )
+
+
+class Readings:
+    """The records of a block of lines."""
+
+    def __init__(self) -> None:
+        self.groups: list[LineGroup] = []
+        self.single: list[tuple[int, list[Record]]] = []
+
+    def add(self, row: int, records: list[Record]) -> None:
+        """Add the records that come with a line, in front of its own."""
+        if records:
+            self.single.append((row, records))
+
+    def records(self) -> list[Record]:
+        """All records in file order."""
+        lines = [*self.single, *(line for group in self.groups for line in group.lines())]
+        if len(self.groups) + bool(self.single) > 1:
+            lines.sort(key=itemgetter(0))
+        return [record for _, records in lines for record in records]
