@@ -140,6 +140,20 @@ class Lab:
         self.page.wait_for_function(scripts.IS_OPEN, arg=self.path.name)
         self._wait_until_ready()
 
+    def reload_views(self, count=1):
+        """Loads the page anew until it has restored its views: it may have given them up before it knew them.
+
+        JupyterLab looks for a model for two seconds, and once only where its page has no time.
+        """
+        view, none = self.page.locator(".ba-view"), self.page.get_by_text("model not found")
+
+        def is_restored():
+            self.reload()
+            view.or_(none).nth(count - 1).wait_for(state="attached")
+            return not none.count()
+
+        until(is_restored)
+
     def close(self):
         """Closes the notebook, without saving it, shuts down all kernels and makes the page light again."""
         self.close_notebook()

@@ -70,7 +70,7 @@ def test_a_page_loaded_again_has_every_line(lab, eight_ranks):
     show(lab, "again")
     has_every_line(lab.page, eight_ranks)
     lab.save()
-    lab.reload()
+    lab.reload_views()
     is_running(lab.page)
     has_every_line(lab.page, eight_ranks)
     assert lab.errors == []
@@ -108,7 +108,7 @@ def test_two_pages_show_one_job_and_the_other_goes_on_when_one_is_closed(lab, ch
     page = chrome.new_page()
     other = jupyter.Lab(page, server)
     other.path = lab.path
-    other.reload()
+    other.reload_views()
     is_running(page)
     for each in (lab.page, page):
         has_every_line(each, eight_ranks)

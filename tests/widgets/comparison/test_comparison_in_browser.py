@@ -220,7 +220,7 @@ def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):
         lab.run(index)
     speeds(lab.page, 0, "180.0 ±")
     lab.save()
-    lab.reload()
+    lab.reload_views()
     lab.page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True).wait_for()
     expect(lab.page.locator("[data-batchai-snapshot]").first).to_be_hidden()
 

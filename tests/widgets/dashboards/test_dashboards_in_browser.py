@@ -118,7 +118,7 @@ def test_views_come_back_when_the_page_is_opened_again(lab, setup_cell):
         lab.run(index)
     lab.page.locator(".ba-table .ba-open").nth(2).wait_for()
     lab.save()
-    lab.reload()
+    lab.reload_views(2)
     lab.page.locator(".ba-table .ba-open").nth(2).wait_for()
     lab.page.locator(".ba-tile").nth(3).wait_for()
     lab.page.locator(".ba-spark:not([hidden])").nth(1).wait_for()

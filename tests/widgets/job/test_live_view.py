@@ -131,7 +131,7 @@ def test_a_page_that_is_opened_again_gets_everything_again(lab, job_cell):
         lab.run(index)
     lab.page.get_by_role("img", name=LAST_POINT).wait_for()
     lab.save()
-    lab.reload()
+    lab.reload_views()
     lab.page.get_by_role("img", name=LAST_POINT).wait_for()
     lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
     assert lab.errors == []
