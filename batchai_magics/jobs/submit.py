@@ -128,7 +128,8 @@ def job_needs(backend: Backend, request: CellRequest, settings: Settings) -> Job
     )
     share = settings.share if request.uploads else ""
     job = experiment.child(Kind.JOB, request.name)
-    return JobNeeds(job, wanted, share, request.uploads, request.spec)
+    spec = None if request.is_growing else request.spec  # the cluster has room for it later
+    return JobNeeds(job, wanted, share, request.uploads, spec)
 
 
 def _check_arguments(request: object, settings: object) -> None:

@@ -109,6 +109,9 @@ class BackendDefaults:
         """Checks a job against the capabilities."""
         check_supported(self.capabilities, job)
 
+    def check_needs(self, needs: JobNeeds) -> None:
+        """Nothing: the default checks a job where it is created."""
+
     def close(self) -> None:
         """Releases nothing: the default holds no resources."""
 

@@ -30,6 +30,7 @@ def default_ensure(backend: Backend, needs: JobNeeds) -> Sequence[JobResource]:
         CapabilityError: Files are to be stored, and the backend has no shares.
         ConflictError: A missing resource exceeds a quota.
     """
+    backend.check_needs(needs)
     for id, spec in missing(backend, needs):
         with ignoring_existing(backend, id):
             backend.create(id, spec)

@@ -116,6 +116,9 @@ class Backend(Protocol):
             SpecError: A value that is impossible here, on whatever cluster.
         """
 
+    def check_needs(self, needs: JobNeeds) -> None:
+        """Raises what `create` would raise for the job of these needs on its cluster; writes nothing."""
+
     def create(
         self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None
     ) -> Resource:
@@ -161,6 +164,7 @@ class Backend(Protocol):
 
         Raises:
             CapabilityError: Files are to be stored, and the backend has no shares.
+            SpecError: The job of the needs cannot run here; nothing was created or stored.
             ConflictError: A missing resource exceeds a quota; what comes after it is not created.
         """
 

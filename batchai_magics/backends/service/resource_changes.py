@@ -43,6 +43,7 @@ from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
 
 if TYPE_CHECKING:
+    from batchai_magics.backends.base import JobNeeds
     from batchai_magics.models.cluster_spec import ClusterPatch
     from batchai_magics.models.mount_volumes import MountVolumes
 
@@ -192,12 +193,16 @@ def _planned(
         return existing
     context.repository.get(record.resource_id.parent)
     _check_file_servers(context, spec.mount_volumes)
+    return _admitted(context, record, spec, engine, records)
+
+
+def _admitted(
+    context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
+) -> PlannedJob:
+    """The plan of a job that its cluster can run."""
     cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
-    maximum = cluster_of(cluster).scale.maximum
-    if maximum and spec.node_count > maximum:
-        raise api_errors.too_many_nodes(spec.node_count, cluster.resource_id, maximum)
-    check_bounds(context, spec, cluster)
     cluster_spec = resource_views.cluster_spec(cluster.spec)
+    _check_size(context, spec, cluster.resource_id, cluster_spec)
     more = {
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
@@ -216,12 +221,23 @@ def _planned(
     return PlannedJob(record, cluster, replace(folder, notes=tuple(notes), records=records))
 
 
-def check_bounds(context: HomeContext, spec: JobSpec, cluster: Record | None = None) -> None:
-    """Raises SpecError for a job that is too large; without its cluster, its nodes may have no GPUs."""
-    cluster = cluster or context.repository.find(ResourceId.parse(spec.cluster.id))
-    size = resource_views.cluster_spec(cluster.spec).vm_size if cluster else ""
-    gpus = spec.batchai_gpus or (lookup(size).gpus if size else 0)
-    context.bounds.check(spec, gpus_per_node=gpus)
+def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
+    """Raises what the job is refused for on its cluster, or on the one that is to be created for it."""
+    cluster = ResourceId.parse(spec.cluster.id)
+    if context.repository.find(cluster):
+        record = _new_record(context, needs.job, spec, "")
+        _admitted(context, record, spec, _container_engine(context, spec), {})
+        return
+    for id, wanted in needs.resources:
+        if id.key == cluster.key and isinstance(wanted, ClusterSpec):
+            _check_size(context, spec, cluster, wanted)
+
+
+def _check_size(context: HomeContext, spec: JobSpec, id: ResourceId, cluster: ClusterSpec) -> None:
+    maximum = scale_of(cluster.scale_settings).maximum
+    if maximum and spec.node_count > maximum:
+        raise api_errors.too_many_nodes(spec.node_count, id, maximum)
+    context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster.vm_size).gpus)
 
 
 def _create_planned(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:

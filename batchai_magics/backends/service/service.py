@@ -11,6 +11,7 @@ from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnap
 from batchai_magics.backends.service.context import BusyNodes, HomeContext, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.lazy_facets import LazyFacets
 from batchai_magics.backends.service.stored_descriptions import job_resource
+from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -52,10 +53,26 @@ class Service(LazyFacets):
 
     def check(self, job: JobSpec) -> None:
         """Checks a job against the capabilities and the bounds."""
+        super().check(job)
+        self.context.bounds.check(job, gpus_per_node=job.batchai_gpus or 0)
+
+    def check_needs(self, needs: JobNeeds) -> None:
+        """Checks a job on its cluster; a run that exists is shown even where it could not run any more."""
         from batchai_magics.backends.service import resource_changes  # loads the models
 
-        super().check(job)
-        resource_changes.check_bounds(self.context, job)
+        if needs.spec:
+            try:
+                resource_changes.check_needs(self.context, needs, needs.spec)
+            except BatchAIError:
+                if not self._has_run(needs.job, needs.spec):
+                    raise
+
+    def _has_run(self, job: ResourceId, spec: JobSpec) -> bool:
+        from batchai_magics.backends.base.job_defaults import runs  # loads the models
+
+        with contextlib.suppress(NotFoundError):
+            return any(run.spec.to_wire() == spec.to_wire() for run in runs(self, job))
+        return False
 
     def check_environment(self, job: JobSpec) -> None:
         """Raises CapabilityError if nodes cannot make the environment of a job; for engines to override."""

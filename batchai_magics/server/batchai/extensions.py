@@ -7,6 +7,7 @@ all that a job needs in one request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from batchai_magics.backends.base import (
@@ -239,7 +240,7 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     if share:
         check_share_name(share.rpartition("/")[2])
     if body.get("spec"):
-        context.backend.check(JobSpec.from_wire(body["spec"]))
+        context.backend.check_needs(replace(needs, spec=JobSpec.from_wire(body["spec"])))
     for id, spec in missing(context.backend, needs):
         with ignoring_existing(context.backend, id):
             resource_handlers.create_owned(context, call.user.name, id, spec, is_new=True)
