@@ -197,7 +197,8 @@ def _row_start(text: bytes) -> tuple[int, int | None]:
     if label := NUMBER_IN_FRONT.match(text):
         at, rank = label.end(), int(label["rank"])
     while found := _element_at(text, at):
-        rank = int(found["rank"]) if found.groupdict().get("rank") else rank
+        if rank is None and found.groupdict().get("rank"):  # the launcher's, not one that the program prints
+            rank = int(found["rank"])
         at = found.end()
         separator = _ROW_SEPARATOR.match(text, at)
         at = separator.end() if separator else at

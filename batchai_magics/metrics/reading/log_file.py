@@ -151,9 +151,9 @@ class LogFile:
         ends = [line.find(b">:", line.find(b"<std")) + 2 for line in lines.texts]
         prefixes = [parse_prefix_cached(line[:end]) for line, end in zip(lines.texts, ends, strict=True)]
         lines.raw, lines.rank = lines.texts, self._streams.default_rank
-        lines.texts = [
-            line[end + (line[end : end + 1] == b" ") :] for line, end in zip(lines.texts, ends, strict=True)
-        ]
+        lines.texts = [line[end:] for line, end in zip(lines.texts, ends, strict=True)]
+        if self._patterns:  # a line begins behind the blank that Open MPI 5 puts behind a tag
+            lines.texts = [line.removeprefix(b" ") for line in lines.texts]
         lines.ranks = [prefix.rank(lines.default_rank) if prefix else None for prefix in prefixes]
         lines.stamps = [prefix and prefix.timestamp for prefix in prefixes]
         last = prefixes[-1] and prefixes[-1].key
