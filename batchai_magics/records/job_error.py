@@ -21,6 +21,8 @@ _LAST_ERROR, _MESSAGE_LINES = "Last error:", 5
 _LIBRARY = re.compile(
     r"/(?:site|dist)-packages/|/lib(?:64)?/python3[^/]*/|^<|(?:^|/)run_(?:cell|function|script|ranks)\.py$"
 )
+NOT_STARTED = (126, 127)  # exit codes of a shell that cannot start a command, and prints its name
+_SHELL = re.compile(r"^(?:/\S*/)?\w*sh: (?:line )?\d+: ")
 _ERROR_WORDS = re.compile(
     r"error|fatal|fail|exception|cannot|can't|no such|not found|denied|abort|unrecogni[sz]ed", re.IGNORECASE
 )
@@ -271,11 +273,11 @@ def error_of_process(
 
 def _exit_reason(process: FailedProcess, output: LastOutput | None) -> str:
     """How a process without an exception ended, with its last line if that tells of an error."""
-    text = f"exit code {process.exit_code}"
-    if process.meaning:
+    text, last = f"exit code {process.exit_code}", output.last_line if output else ""
+    told = _SHELL.sub("", last) if _ERROR_WORDS.search(last) else ""
+    if process.meaning and not (told and process.exit_code in NOT_STARTED):
         return f"{text}: {process.meaning}"
-    last = output.last_line if output else ""
-    return f"{text}: {last}" if _ERROR_WORDS.search(last) else text
+    return f"{text}: {told}" if told else text
 
 
 def error_of_preparation(node: str, exit_code: int | None, output: LastOutput | None, what: str) -> JobError:

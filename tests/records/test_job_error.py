@@ -49,6 +49,18 @@ def test_a_script_that_is_no_cell_has_its_own_lines():
     assert (error.place, error.exception) == ("train.py:10", "KeyError: 'labels'")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/bin/bash: line 1: /opt/python: No such file or directory",
+        "sh: 1: /opt/python: No such file or directory",
+    ],
+)
+def test_a_command_that_cannot_start_is_named(line):
+    error = error_of(line, process=FailedProcess(0, "node 1", 127, "the command was not found"))
+    assert error.reason == "exit code 127: /opt/python: No such file or directory"
+
+
 def test_bytes_of_a_log_are_shown_with_the_users_own_paths():
     assert PATHS.shown_bytes(f'a\n  File "{COPY}/b.py"\n'.encode() + b"\xff\n") == b'a\n  File "b.py"\n\xff\n'
     assert PATHS.shown_bytes(b"\xff/home") == b"\xff/home"
