@@ -58,6 +58,18 @@ def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path, ou
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("words", [["ps"], ["show", "waits"], ["logs", "ended"], ["cancel", "waits"]])
+def test_text_is_printed_without_what_parses_logs(tmp_path, words):
+    settings, backend = Settings(cluster_nodes=0), LocalBackend(LocalSettings(home=tmp_path))
+    for name in ("waits", "ended"):
+        job = submit(backend, cell.parse(name, "1", settings=settings), settings).job
+    backend.terminate(job.id)
+    backend.close()
+    parsing = {f"batchai_magics.metrics.{name}" for name in ("reading.line_reader", "formats.format_table")}
+    assert not loaded_by(words, tmp_path) & {"azure", "IPython", "matplotlib", "numpy", "pandas", *parsing}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_a_log_is_read_without_what_knows_of_jobs(tmp_path, output):
     log = tmp_path / "train.log"

@@ -120,8 +120,11 @@ def test_the_password_of_a_proxy_is_masked_wherever_it_is_printed(
         "import os, sys\nprint(os.environ['https_proxy'])\nsys.exit('no way to ' + os.environ['https_proxy'])"
     )
     job = place.run_cell("j --nodes 2 --prep env", script)
-    shown = (job.log(), job.log(file="stderr.txt"), str(job.error), job.log(file="stdout-job_prep-1.txt"))
-    assert not [text for text in shown if PASSWORD in text]
+    preparations = [file.path for file in job.files("stdouterr") if file.path.startswith("stdout-job_prep")]
+    logs = {name: job.log(file=name) for name in ("stderr.txt", *preparations)}
+    assert preparations
+    assert not [text for text in (job.log(), str(job.error), *logs.values()) if PASSWORD in text]
+    assert [MASKED_PROXY in logs[name] for name in preparations] == [True] * len(preparations)
     assert job.log() == f"{MASKED_PROXY}\n" * job.process_count()
 
 

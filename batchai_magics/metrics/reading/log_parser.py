@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
-from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.log_file import LogFile
 
 
 class Parser:
@@ -54,6 +57,8 @@ class Parser:
 
     def file_of(self, rank: int | None) -> LogFile:
         """The state of a process's file, so that another reader can continue from it."""
+        from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
+
         file = self._files.get(rank)
         if file is None:
             file = self._files[rank] = LogFile(rank, self._patterns)

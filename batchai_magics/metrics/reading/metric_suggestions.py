@@ -6,10 +6,9 @@ import re
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import NamedTuple
 
-from batchai_magics.metrics.formats.line_format import NUMBER
-from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
 from batchai_magics.metrics.measurement import Fact, Record
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
 
@@ -17,7 +16,6 @@ MIN_LINES = 3  # lines of one shape with different numbers
 MAX_SCAN_BYTES = 1 << 20  # of a log
 _MAX_SHAPES = 64
 _MAX_LINE_BYTES = 300  # bytes
-_NUMBER = re.compile(rb"(?<![\w.:/@-])" + NUMBER + rb"(?![\w:/@-])")
 _NAME = re.compile(r"[A-Za-z_][\w-]*")
 _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
@@ -76,10 +74,10 @@ class MetricSuggester:
                 return
 
     def _suggestion_for(self, line: bytes) -> Suggestion | None:
-        numbers = _NUMBER.findall(line)
+        numbers = _number().findall(line)
         if not numbers:
             return None
-        shape = self._shapes.get(key := _NUMBER.sub(b"#", line))
+        shape = self._shapes.get(key := _number().sub(b"#", line))
         if shape is None:
             if len(self._shapes) < _MAX_SHAPES:
                 self._shapes[key] = _LineShape(numbers)
@@ -88,15 +86,25 @@ class MetricSuggester:
         return _suggestion(line.decode("utf-8", "replace"), shape) if shape.count >= MIN_LINES else None
 
 
+@cache
+def _number() -> re.Pattern[bytes]:
+    """A number on its own; what reads logs is imported with the first line that is scanned."""
+    from batchai_magics.metrics.formats.line_format import NUMBER
+
+    return re.compile(rb"(?<![\w.:/@-])" + NUMBER + rb"(?![\w:/@-])")
+
+
 def _strip_prefixes(line: bytes) -> bytes:
     """The line without launcher and logger prefixes."""
+    from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
+
     prefixes = read_prefixes(line)
     return line[prefixes.begin : prefixes.end]
 
 
 def _suggestion(line: str, shape: _LineShape) -> Suggestion | None:
     """The option for the first fractional number that changed and is preceded by a name."""
-    places = [match.span() for match in _NUMBER.finditer(line.encode())]
+    places = [match.span() for match in _number().finditer(line.encode())]
     for number in sorted(shape.changed):
         if b"." not in shape.numbers[number]:
             continue

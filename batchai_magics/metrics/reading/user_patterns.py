@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN, split_phase
 from batchai_magics.metrics.measurement import Measurement
-from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 from batchai_magics.options.regular_expressions import Expression, Match, compile_number, matching_lines
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.block_cursor import BlockCursor
 
 _MOST_LINE_CHARACTERS = 120  # of a quoted line
 
