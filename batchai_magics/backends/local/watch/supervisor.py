@@ -154,7 +154,7 @@ def _finish(job: JobLayout, writer: OutcomeWriter, outcome: Outcome, *, takes_ne
     """Records how a job ended; True if it is requeued."""
     if outcome.is_requeued:
         job.plan.unlink(missing_ok=True)  # the next attempt has other nodes
-    else:
-        job.environment.unlink(missing_ok=True)
     writer.finish(outcome, takes_next=takes_next)
+    if not outcome.is_requeued:  # only now: another attempt needs it if this program is killed before
+        job.environment.unlink(missing_ok=True)
     return outcome.is_requeued

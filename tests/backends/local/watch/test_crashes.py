@@ -164,6 +164,8 @@ def test_a_pid_that_is_somebody_elses_now_is_no_supervisor(world: World, change:
 def test_nodes_given_by_a_process_that_died_are_given_again(world: World) -> None:
     job = world.submit("j", "print('ran')")
     job.wait(PATIENCE_S)
+    (environment,) = (folder / "environment.json" for folder in (world.home / "jobs").iterdir())
+    environment.write_text("{}")
     dead = subprocess.Popen(["true"])
     name = process.identity(dead.pid)
     dead.wait()
