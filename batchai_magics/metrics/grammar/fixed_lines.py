@@ -11,6 +11,8 @@
 * `HellaSwag accuracy: 2534/10042=0.2523`: build-nanogpt
 * `  10000/ 200000: 2.1234`: makemore, and who learned from it
 * `[lfw][2000]Accuracy-Flip: 0.98123+-0.00512`: InsightFace
+* `(PolicyModelActor pid=4411) Train epoch [1/1]:  50%|…| 4/8 […, kl=0.001]`: OpenRLHF, whose actors count the
+  batches of one global step, so that their bars tell no position
 """
 
 from __future__ import annotations
@@ -74,6 +76,8 @@ _VERIFIED = re.compile(
 _SAMPLED = re.compile(
     rb"Fps is \(10 sec: (?P<number>" + NUMBER + rb"),[^)\n]*\)\. Total num frames: (?P<step>\d{1,18})\."
 )
+_ACTOR = re.compile(rb"Actor pid=\d")
+_ACTOR_BAR = re.compile(rb"Train epoch \[\d+/\d+\]: +\d+%\|")
 
 
 def take_fixed_line(scan: LineScan) -> bool:
@@ -204,6 +208,11 @@ def _take_verified(scan: LineScan) -> bool:
     return True
 
 
+def _take_actor_bar(scan: LineScan) -> bool:
+    is_of_actor = _ACTOR.search(scan.text, 0, scan.begin) is not None
+    return is_of_actor and _ACTOR_BAR.match(scan.text, scan.begin, scan.end) is not None
+
+
 def _add(scan: LineScan, name: str, found: re.Match[bytes], unit: str = "") -> None:
     scan.strong += 1
     scan.numbers.append(NamedNumber(name, unit, None, *found.span("number")))
@@ -218,6 +227,7 @@ _READERS: dict[bytes, tuple[Callable[[LineScan], bool], ...]] = {
     b"H": (_take_hellaswag,),
     b"M": (_take_frames_per_second,),
     b"R": (_take_recent,),
+    b"T": (_take_actor_bar,),
     b"f": (_take_fit,),
     b"m": (_take_recent,),
     b"e": (_take_fields,),

@@ -212,7 +212,7 @@ class LineContext:
             if (is_new and name.phase == "train") or self.shown.get(name.name) != value
         ]
         self.shown = {name.name: value for name, value in numbers}
-        return fresh
+        return numbers if len(fresh) == len(numbers) else fresh
 
 
 def _in_phase(numbers: Values, phase: str) -> Values:

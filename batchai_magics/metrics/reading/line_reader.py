@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 
 from batchai_magics.metrics.formats.format_table import LINE_TEXTS, formats_of, read_embedded
@@ -35,8 +36,11 @@ from batchai_magics.metrics.reading.timestamps import (
 MAX_TABLE_LINE_BYTES = 8 * 1024
 _MANY_LINES = 4  # which one search reads faster than one for each
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
-_UNIFORM = frozenset((Kind.STEP, Kind.OBJECT, Kind.BENCHMARK))
+_OBJECTS = (Kind.OBJECT, Kind.REDRAWN)
 _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
+
+Placed = tuple[int | None, float | None, Values]
+"""The step, the epoch and the numbers of a line."""
 
 
 @dataclass(slots=True)
@@ -98,6 +102,18 @@ class _Group:
     found: list[Groups] = field(default_factory=list)
 
 
+class _GroupInTurn:
+    """The lines of a group while they are read in their turn, and the places of those kept."""
+
+    __slots__ = ("found", "is_of_bar", "is_simple", "kept", "plan", "read", "values")
+
+    def __init__(self, group: _Group, read: LineGroup) -> None:
+        self.plan, self.found, self.read = group.plan, group.found, read
+        self.is_simple, self.is_of_bar = _is_simple(group.plan), _is_of_bar(group.plan)
+        self.values = [*zip(*read.values, strict=True)] or [()] * len(read.rows)
+        self.kept: list[int] = []
+
+
 class LineReader:
     """Reads the lines of one file, with all that its lines have told so far."""
 
@@ -122,15 +138,16 @@ class LineReader:
         states = self._states
         if block.single or states.has_table or states.held:
             return False
-        return all(
-            group.plan.reading.kind in _UNIFORM and _is_simple(group.plan) for group in block.groups
-        ) and _has_one_epoch(block.groups)
+        if sum(group.plan.layout.clock.glog_at >= 0 for group in block.groups) > 1:
+            return False  # the month of a line may tell the year of the next
+        return all(_is_simple(group.plan) for group in block.groups) and _has_one_epoch(block.groups)
 
     def _read_uniform(self, block: _Block) -> Readings:
         """Read lines whose epochs are all their own, or all that of the lines above."""
         readings, last = Readings(), dict[int | None, tuple[int, int | None, float | None]]()
         for group in block.groups:
             read = self._group_of(group, block.lines)
+            read.times = self._times_of(group.plan, group.found, read, block.lines)
             is_benchmark = group.plan.reading.kind is Kind.BENCHMARK
             if is_benchmark:
                 self._cadence.observe_all(read.steps, has_accuracy=len(read.metrics) > 4)
@@ -150,100 +167,96 @@ class LineReader:
 
     def _read_in_turn(self, block: _Block) -> Readings:
         """Read lines in their order, each with what those above have told."""
-        readings = Readings()
-        reads: dict[int, LineGroup] = {}
-        slots = {row: (group, place) for group in block.groups for place, row in enumerate(group.rows)}
-        events, count, row = sorted({*slots, *block.single}), len(block.lines.texts), 0
+        readings, lines = Readings(), block.lines
+        groups = [self._group_in_turn(group, lines) for group in block.groups]
+        slots = {row: (group, place) for group in groups for place, row in enumerate(group.read.rows)}
+        events, count, row = sorted({*slots, *block.single}), len(lines.texts), 0
         while row < count:
             if not self._states.has_table:
                 place = bisect_left(events, row)
                 if place == len(events):
                     break
                 row = events[place]
-            single = block.single.get(row)
-            is_benchmark = (single and single.is_embedded) or (
-                row in slots and slots[row][0].plan.reading.kind is Kind.BENCHMARK
-            )
-            if (
-                not is_benchmark
-                and (self._states.has_table or (single and single.opens_table))
-                and self._enter_table(
-                    block.lines, row, readings, is_opening=bool(single and single.opens_table)
-                )
-            ):
-                row += 1
-                continue
-            if row in slots:
-                self._enter(block.lines, row, *slots[row], reads, readings)
-            elif single:
-                readings.add(row, self._read_single(block.lines, row, single))
+            single, slot = block.single.get(row), slots.get(row)
+            if not self._enter_table(lines, row, readings, single, slot):
+                if slot:
+                    self._enter(lines, *slot, readings)
+                elif single:
+                    readings.add(row, self._read_single(lines, row, single))
             row += 1
-        readings.groups = [*reads.values()]
+        readings.groups = [
+            group.read.take(group.kept) for group in groups if group.kept and group.plan.metrics
+        ]
         return readings
 
-    def _enter(
-        self,
-        lines: Lines,
-        row: int,
-        group: _Group,
-        place: int,
-        reads: dict[int, LineGroup],
-        readings: Readings,
-    ) -> None:
+    def _group_in_turn(self, group: _Group, lines: Lines) -> _GroupInTurn:
+        read = self._group_of(group, lines)
+        if group.plan.layout.clock.glog_at < 0:  # of the others, lines above tell the year
+            read.times = self._times_of(group.plan, group.found, read, lines)
+        return _GroupInTurn(group, read)
+
+    def _enter(self, lines: Lines, group: _GroupInTurn, place: int, readings: Readings) -> None:
         """Enter a line that has a plan, and keep its numbers."""
-        plan, groups = group.plan, group.found[place]
-        if plan.reading.kind not in _UNIFORM:
-            readings.add(row, self._records(lines, row, plan, groups))
-            return
-        rank = _rank_of(lines, row, plan, groups)
-        if not _is_simple(plan):
-            readings.add(row, self._records(lines, row, plan, groups))
-            return
-        if self._states.held and plan.reading.kind is Kind.STEP:
-            readings.add(row, self._states.release(rank))
-        read = reads.get(id(group))
-        if read is None:
-            read = reads[id(group)] = LineGroup(plan.metrics, plan.reading.kind)
-        step, epoch = plan.layout.step_of(groups), plan.layout.epoch_of(groups)
-        if plan.reading.kind is Kind.BENCHMARK:
+        plan, read, groups = group.plan, group.read, group.found[place]
+        row, rank, kind = read.rows[place], read.ranks[place], plan.reading.kind
+        step, epoch = read.steps[place], read.epochs[place]
+        if kind is Kind.BENCHMARK:
             self._cadence.observe(step or 0, has_accuracy=len(plan.metrics) > 4)
-        else:
+        elif group.is_simple:
+            if kind is Kind.STEP and self._states.held:
+                readings.add(row, self._states.release(rank))
             context = self._states.of(rank).context
             context.note(step, epoch)
-            epoch = context.epoch if epoch is None and plan.reading.kind is Kind.STEP else epoch
-        end = lines.ends[row]
-        read.add(
-            row, step, epoch, rank, end, self._seconds(lines, row, plan, groups, rank), plan.values_of(groups)
-        )
+            epoch = context.epoch if epoch is None and kind is Kind.STEP else epoch
+        else:
+            numbers = [*zip(plan.metrics, group.values[place], strict=True)]
+            before, placed = self._place(lines, row, plan, rank, (step, epoch, numbers))
+            readings.add(row, before)
+            if placed is None:
+                return
+            step, epoch, new = placed
+            is_waiting = group.is_of_bar and not (step is None and read.times[place] is None)
+            if new is not numbers or is_waiting:
+                readings.add(row, self._records_at(lines, row, plan, groups, rank, placed))
+                return
+        if plan.layout.clock.glog_at >= 0:
+            read.times[place] = self._seconds(lines, row, plan, groups, rank)
+        read.steps[place], read.epochs[place] = step, epoch
+        group.kept.append(place)
 
     def _group_of(self, group: _Group, lines: Lines) -> LineGroup:
-        """The numbers of all lines of a plan."""
+        """The numbers of all lines of a plan, without times."""
         plan, rows = group.plan, group.rows
-        layout, columns = plan.layout, [*zip(*group.found, strict=True)]
+        layout, columns, count = plan.layout, [*zip(*group.found, strict=True)], len(group.rows)
         read = LineGroup(plan.metrics, plan.reading.kind, rows)
-        count = len(rows)
         read.steps = [None] * count if layout.step < 0 else [*map(layout.count_step, columns[layout.step])]
         read.epochs = (
             [None] * count if layout.epoch < 0 else [*map(layout.count_epoch, columns[layout.epoch])]
         )
-        read.ranks = (
-            [_rank_of(lines, row, plan, found) for row, found in zip(rows, group.found, strict=True)]
-            if layout.rank >= 0 or lines.ranks
-            else [lines.rank] * count
-        )
-        read.ends = [lines.ends[row] for row in rows]
-        if self._clock is None and lines.stamps is None and layout.is_timeless:
-            read.times = [None] * count
-        else:
-            read.times = [
-                self._seconds(lines, row, plan, found, rank)
-                for row, found, rank in zip(rows, group.found, read.ranks, strict=True)
+        if lines.ranks or (layout.rank >= 0 and lines.rank is not None):
+            read.ranks = [
+                _rank_of(lines, row, plan, found) for row, found in zip(rows, group.found, strict=True)
             ]
+        else:
+            read.ranks = [lines.rank] * count if layout.rank < 0 else [*map(int, columns[layout.rank])]
+        read.ends = [lines.ends[row] for row in rows]
+        read.times = [None] * count
         read.values = [
             [*map(convert, columns[place])]
             for convert, place in zip(plan.converters, layout.numbers, strict=True)
         ]
         return read
+
+    def _times_of(
+        self, plan: LinePlan, found: Sequence[Groups], read: LineGroup, lines: Lines
+    ) -> list[float | None]:
+        """When the lines of a plan were printed."""
+        if self._clock is None and lines.stamps is None and plan.layout.is_timeless:
+            return read.times
+        return [
+            self._seconds(lines, row, plan, groups, rank)
+            for row, groups, rank in zip(read.rows, found, read.ranks, strict=True)
+        ]
 
     def _read_single(self, lines: Lines, row: int, plans: SkeletonPlans) -> list[Record]:
         """Read a line that code reads, or that is not whole."""
@@ -319,8 +332,20 @@ class LineReader:
             tag_timestamp=lines.stamp_at(row),
         )
 
-    def _enter_table(self, lines: Lines, row: int, readings: Readings, *, is_opening: bool) -> bool:
+    def _enter_table(
+        self,
+        lines: Lines,
+        row: int,
+        readings: Readings,
+        single: SkeletonPlans | None,
+        slot: tuple[_GroupInTurn, int] | None,
+    ) -> bool:
         """Read a line that may be one of a table; whether it is one."""
+        is_opening = single is not None and single.opens_table
+        if not (self._states.has_table or is_opening) or (single and single.is_embedded):
+            return False
+        if slot and slot[0].plan.reading.kind is Kind.BENCHMARK:
+            return False
         text = lines.texts[row]
         if not lines.is_whole(row) or len(text) > MAX_TABLE_LINE_BYTES:
             return False
@@ -347,57 +372,63 @@ class LineReader:
 
     def _records(self, lines: Lines, row: int, plan: LinePlan, groups: Groups) -> list[Record]:
         """The numbers of a line, and those of lines above that waited for it."""
-        layout, kind = plan.layout, plan.reading.kind
-        rank = _rank_of(lines, row, plan, groups)
-        step, epoch = layout.step_of(groups), layout.epoch_of(groups)
+        layout, rank = plan.layout, _rank_of(lines, row, plan, groups)
         numbers = [*zip(plan.metrics, plan.values_of(groups), strict=True)]
-        before: list[Record] = []
-        if kind is Kind.OBJECT or kind is Kind.REDRAWN:
-            epoch, numbers = self._enter_object(kind, rank, step, epoch, numbers)
-        else:
-            before, position = self._enter_line(lines, row, plan, groups, rank, (step, epoch, numbers))
-            if position is None:
-                return before
-            step, epoch, numbers = position
+        told = layout.step_of(groups), layout.epoch_of(groups), numbers
+        before, placed = self._place(lines, row, plan, rank, told)
+        return [*before, *self._records_at(lines, row, plan, groups, rank, placed)] if placed else before
+
+    def _place(
+        self, lines: Lines, row: int, plan: LinePlan, rank: int | None, told: Placed
+    ) -> tuple[list[Record], Placed | None]:
+        """The numbers that waited for a line, and its own, as far as something places them."""
+        if plan.reading.kind in _OBJECTS:
+            return [], self._enter_object(plan.reading.kind, rank, *told)
+        return self._enter_line(lines, row, plan, rank, told)
+
+    def _records_at(
+        self, lines: Lines, row: int, plan: LinePlan, groups: Groups, rank: int | None, placed: Placed
+    ) -> list[Record]:
+        """The numbers of a line at their position; none yet if they wait for a bar."""
+        step, epoch, numbers = placed
         seconds = self._seconds(lines, row, plan, groups, rank)
         end = lines.ends[row]
         records: list[Measurement] = [
             measurement((name, value, unit, step, epoch, rank, end, seconds, phase))
             for (name, unit, phase), value in numbers
         ]
-        if plan.reading.is_dict and plan.reading.step is None and kind is Kind.STEP:
+        if _is_of_bar(plan):
             if step is not None:
                 self._states.held[rank] = HeldDict(lines.first + row, records)
-                return before
-            if seconds is not None:
-                self._states.unplaced.append(UnplacedDict(rank, epoch, seconds))
-        return [*before, *records]
+                return []
+            self._note_unplaced(rank, epoch, seconds)
+        return [*records]
+
+    def _note_unplaced(self, rank: int | None, epoch: float | None, seconds: float | None) -> None:
+        """Note a printed dict whose bar is in another file."""
+        if seconds is not None:
+            self._states.unplaced.append(UnplacedDict(rank, epoch, seconds))
 
     def _enter_object(
         self, kind: Kind, rank: int | None, step: int | None, epoch: float | None, numbers: Values
-    ) -> tuple[float | None, Values]:
-        """The epoch and the new numbers of a line that needs no context but that of its bar."""
+    ) -> Placed:
+        """The position and the new numbers of a line that needs no context but that of its bar."""
         state = self._states.of(rank)
         if kind is Kind.REDRAWN:
-            epoch = state.epoch
-            state.enter_step(state.epoch, step)
-            numbers = [each for each in numbers if state.reported.get(each[0].name) != each[1]]
-            state.reported.update({metric.name: value for metric, value in numbers})
+            epoch, reported = state.epoch, state.reported
+            state.enter_step(epoch, step)
+            if reported is state.reported:
+                numbers = [each for each in numbers if reported.get(each[0].name) != each[1]]
+            state.reported.update([(metric.name, value) for metric, value in numbers])
         elif isinstance(epoch, float) and epoch.is_integer():
             epoch = int(epoch)
         if numbers:
             state.context.note(step, epoch)
-        return epoch, numbers
+        return step, epoch, numbers
 
     def _enter_line(
-        self,
-        lines: Lines,
-        row: int,
-        plan: LinePlan,
-        groups: Groups,
-        rank: int | None,
-        told: tuple[int | None, float | None, Values],
-    ) -> tuple[list[Record], tuple[int | None, float | None, Values] | None]:
+        self, lines: Lines, row: int, plan: LinePlan, rank: int | None, told: Placed
+    ) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as its context places them."""
         states, reading = self._states, plan.reading
         context, own_number = states.of(rank).context, self._own_number(lines, row, rank)
@@ -422,7 +453,7 @@ class LineReader:
     def _released(self, lines: Lines, row: int, reading: LineReading, rank: int | None) -> list[Record]:
         """The numbers of a dict that waited for this line, which may be its bar."""
         if not reading.is_bar:
-            return self._states.release(rank)
+            return self._states.release(rank) if self._states.held else []
         context = self._states.of(rank).context
         count = context.count_of(reading)
         if count is None:
@@ -444,17 +475,18 @@ class LineReader:
         self, lines: Lines, row: int, plan: LinePlan, groups: Groups, rank: int | None
     ) -> Timestamp | None:
         layout, text = plan.layout, lines.texts[row]
-        if layout.seconds >= 0 and (seconds := json_timestamp(groups[layout.seconds].decode())):
+        if layout.seconds >= 0 and (seconds := _json_timestamp(groups[layout.seconds])):
             return seconds
         clock = layout.clock
         if clock.is_named and (found := _NAMED_TIME.search(text)):
-            return json_timestamp(found[1].decode())
+            return _json_timestamp(found[1])
         if clock.stamp is not None:
             return clock.stamp.parse(text)
         if clock.glog_at < 0:
             return None
         prefix, state = text[clock.glog_at :], self._states.of(rank)
-        return parse_glog_timestamp(prefix, state.year_for(glog_month(prefix)))
+        year = None if state.year is None else state.year_for(glog_month(prefix))
+        return parse_glog_timestamp(prefix, year)
 
 
 class _Block:
@@ -560,13 +592,23 @@ class _Block:
         return group
 
 
+@lru_cache(4096)
+def _json_timestamp(text: bytes) -> Timestamp | None:
+    return json_timestamp(text.decode())
+
+
 def _is_simple(plan: LinePlan) -> bool:
-    """Whether a line of a uniform kind depends on nothing but the epoch above it."""
-    reading, layout = plan.reading, plan.layout
-    if reading.kind is not Kind.STEP:
-        return layout.clock.glog_at < 0 or reading.kind is Kind.BENCHMARK
-    is_placed = layout.step >= 0
-    return is_placed and not reading.is_bar and layout.clock.glog_at < 0
+    """Whether a line depends on nothing but the epoch above it."""
+    reading = plan.reading
+    if reading.kind is Kind.STEP:
+        return plan.layout.step >= 0 and not reading.is_bar
+    return reading.kind is Kind.OBJECT or reading.kind is Kind.BENCHMARK
+
+
+def _is_of_bar(plan: LinePlan) -> bool:
+    """Whether a line is a printed dict whose step only a bar tells."""
+    reading = plan.reading
+    return reading.is_dict and reading.step is None and reading.kind is Kind.STEP
 
 
 def _has_one_epoch(groups: Sequence[_Group]) -> bool:

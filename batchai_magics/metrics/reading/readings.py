@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 from batchai_magics.metrics.grammar.line_reading import Kind
@@ -30,25 +30,16 @@ class LineGroup:
         self.times: list[float | None] = []
         self.values: list[list[float]] = [[] for _ in metrics]
 
-    def add(
-        self,
-        row: int,
-        step: int | None,
-        epoch: float | None,
-        rank: int | None,
-        end: int,
-        time: float | None,
-        values: Iterable[float],
-    ) -> None:
-        """Add a line."""
-        self.rows.append(row)
-        self.steps.append(step)
-        self.epochs.append(epoch)
-        self.ranks.append(rank)
-        self.ends.append(end)
-        self.times.append(time)
-        for column, value in zip(self.values, values, strict=True):
-            column.append(value)
+    def take(self, places: Sequence[int]) -> LineGroup:
+        """Some of the lines, in this order."""
+        if len(places) == len(self.rows):
+            return self
+        taken = LineGroup(self.metrics, self.kind)
+        for name in ("rows", "steps", "epochs", "ranks", "ends", "times"):
+            column = getattr(self, name)
+            setattr(taken, name, [column[place] for place in places])
+        taken.values = [[column[place] for place in places] for column in self.values]
+        return taken
 
     def lines(self) -> Iterator[tuple[int, list[Record]]]:
         """The number and the records of each line."""

@@ -133,7 +133,9 @@ def test_a_stream_without_newlines_costs_no_memory():
     for _ in range(200):
         parser.feed(b"x" * 50_000)
     source = parser._files[None]
-    kept = len(source._lines._carry) + sum(len(stream.carry) for stream in source._streams._streams.values())
+    kept = len(source._splitter.carry) + sum(
+        len(stream.carry) for stream in source._streams._streams.values()
+    )
     assert kept <= 3 * MAX_LINE_BYTES
 
 
