@@ -3,9 +3,9 @@
     python benchmarks/logs/programs.py [--size-mb 20] [--repeat 3]
 
 A log holds step lines only, and another 2 % of them among other output. The loop has the expression of that
-program and makes the same numbers of each line; `rg -o` prints the text. Figures are MB per second of
-processor time, with one thread, and what the live view's parser takes for a record, in µs. Then logs without
-a step line.
+program and makes the same numbers of each line, `times` is our speed in the loop's; `rg -o` prints the text.
+Figures are MB per second of processor time, with one thread, and what the live view's parser takes for a
+record, in µs. Then logs without a step line, and logs of many names, ranks and skeletons.
 """
 
 from __future__ import annotations
@@ -63,6 +63,32 @@ PROGRAMS = {
         '{{"step": {n}, "loss": {a:.4f}, "lr": 0.001}}',
         rf'"step": (\d+), "loss": {N}, "lr": {N}',
     ),
+    "nested JSON": (
+        '{{"time": "2026-03-02T10:{m:02d}:{s:02d}Z", "step": {n}, '
+        '"metrics": {{"loss": {a:.4f}, "lr": {c:.5f}}}}}',
+        rf'"step": (\d+), "metrics": {{"loss": {N}, "lr": {N}}}',
+    ),
+    "tf_cnn_benchmarks": (
+        "{n}\timages/sec: {b:.1f} +/- 0.4 (jitter = 1.3)\t{a:.3f}",
+        rf"(\d+)\timages/sec: {N} \+/- {N} \(jitter = {N}\)\t{N}",
+    ),
+    "detectron2": (
+        "[04/05 01:{m:02d}:{s:02d} d2.utils.events]:  eta: 1 day, 0:03:35  iter: {n}  total_loss: {a:.4f}  "
+        "loss_cls: {c:.3f}  time: 0.3614  data_time: 0.1102  lr: 3.8e-06  max_mem: 4331M",
+        rf"iter: (\d+)  total_loss: {N}  loss_cls: {N}  time: {N}  data_time: {N}  lr: {N}",
+    ),
+    "absl": (
+        "I0405 01:{m:02d}:{s:02d}.123456 140000 train.py:88] step = {n}, loss = {a:.4f}, lr = {c:.5f}",
+        rf"step = (\d+), loss = {N}, lr = {N}",
+    ),
+    "tqdm": (
+        "epoch 3:  12%|█▏        | {n}/100000 [00:12<01:33,  8.52it/s, loss={a:.4f}, lr={c:.3f}]",
+        rf"(\d+)/100000 \[.*?loss={N}, lr={N}",
+    ),
+    "a logger": (
+        "2026-11-23 12:{m:02d}:{s:02d} INFO step {n} loss={a:.5f} acc={c:.5f}",
+        rf"step (\d+) loss={N} acc={N}",
+    ),
 }
 """Each program's line, and the expression that one would write for it."""
 
@@ -87,23 +113,54 @@ def make_log(path: Path, line: str, size_mb: int, share: float = 1.0) -> None:
             log.write(line.format(n=step % 100_000, m=step // 60 % 60, s=step % 60, a=a, b=b, c=c) + "\n")
 
 
-def make_prose(path: Path, size_mb: int) -> None:
-    """Write a log of words, of which some are numbers."""
-    rng = random.Random(0)
-    with path.open("w", encoding="utf-8") as log:
-        while log.tell() < size_mb * 1_000_000:
-            words = [
-                rng.choice(_WORDS) if rng.random() < 0.93 else str(rng.randint(1, 5000)) for _ in range(14)
-            ]
-            log.write(" ".join(words) + "\n")
+def _prose(rng: random.Random, _: int) -> str:
+    words = (rng.choice(_WORDS) if rng.random() < 0.93 else str(rng.randint(1, 5000)) for _ in range(14))
+    return " ".join(words)
 
 
-def make_numbers(path: Path, size_mb: int) -> None:
-    """Write a log of numbers."""
+def _numbers(rng: random.Random, _: int) -> str:
+    return " ".join(f"{rng.uniform(-1e3, 1e3):.{rng.randint(0, 6)}f}" for _ in range(6))
+
+
+def _dump(rng: random.Random, number: int) -> str:
+    words = " ".join(f"{rng.randrange(1 << 16):04x}" for _ in range(8))
+    return f"{16 * number:08x}: {words}  ................"
+
+
+def _names(count: int) -> Callable[[random.Random, int], str]:
+    def line(rng: random.Random, number: int) -> str:
+        heading = "" if number % count else f"step {number // count}\n"
+        name = number % count
+        letters = "".join(_LETTERS[name // 26**place % 26] for place in range(3))
+        return f"{heading}  {letters}_loss: {rng.uniform(0, 9):.4f}"
+
+    return line
+
+
+def _ranks(rng: random.Random, number: int) -> str:
+    return f"[rank{number % 5000}] step {number // 5000} loss={rng.uniform(0, 9):.4f} lr=0.1"
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+OTHER_LOGS: dict[str, Callable[[random.Random, int], str]] = {
+    "prose": _prose,
+    "numbers": _numbers,
+    "hexadecimal dump": _dump,
+    "200 names": _names(200),
+    "5,000 names": _names(5000),
+    "5,000 ranks": _ranks,
+}
+"""What the lines of each log are, by their numbers."""
+
+
+def make_other(path: Path, line: Callable[[random.Random, int], str], size_mb: int) -> None:
+    """Write a log of such lines."""
     rng = random.Random(0)
     with path.open("w", encoding="utf-8") as log:
-        while log.tell() < size_mb * 1_000_000:
-            log.write(" ".join(f"{rng.uniform(-1e3, 1e3):.{rng.randint(0, 6)}f}" for _ in range(6)) + "\n")
+        for number in itertools.count():
+            log.write(line(rng, number) + "\n")
+            if log.tell() >= size_mb * 1_000_000:
+                return
 
 
 def with_loop(expression: re.Pattern[str]) -> Callable[[Path], int]:
@@ -157,9 +214,10 @@ def show(name: str, folder: Path, chosen: argparse.Namespace) -> None:
         for way in ways
         if log == dense or way != ways[1]
     ]
-    texts = "".join(f"{each:>10,.0f}" for each in speeds)
+    texts = "".join(f"{each:>10,.1f}" for each in speeds)
+    texts = f"{speeds[0] / speeds[1]:>8.2f}{texts}"
     print(
-        f"{name:16}{live_us(dense):>8.2f}{texts}{'' if len(ways) > 2 else '  rg skipped: not installed'}",
+        f"{name:18}{live_us(dense):>8.2f}{texts}{'' if len(ways) > 2 else '  rg skipped: not installed'}",
         flush=True,
     )
 
@@ -170,22 +228,21 @@ def main() -> None:
     options.add_argument("--repeat", type=int, default=3)
     chosen = options.parse_args()
     read_metrics(b"step 1: loss 0.5\n" * 100_000).frame()  # what has to be imported is imported
-    print(f"{'':24}{'only step lines':^30}{'2 % step lines':^20}")
+    print(f"{'':34}{'only step lines':^30}{'2 % step lines':^20}")
     print("".join(f"{title:>{width}}" for title, width in _TITLES))
     with tempfile.TemporaryDirectory() as folder:
         for name in PROGRAMS:
             show(name, Path(folder), chosen)
-        for name, make in (("prose", make_prose), ("numbers", make_numbers)):
-            make(Path(folder) / name, chosen.size_mb)
-            print(
-                f"{name:16}{'':8}{speed(with_read_metrics, Path(folder) / name, chosen.repeat):>10,.0f}",
-                flush=True,
-            )
+        for name, line in OTHER_LOGS.items():
+            log = Path(folder) / name
+            make_other(log, line, chosen.size_mb)
+            print(f"{name:18}{'':16}{speed(with_read_metrics, log, chosen.repeat):>10,.1f}", flush=True)
 
 
 _TITLES = (
-    ("program", 16),
+    ("program", 18),
     ("live", 8),
+    ("times", 8),
     ("ours", 10),
     ("re loop", 10),
     ("rg -o", 10),

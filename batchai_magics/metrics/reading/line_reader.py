@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from batchai_magics.metrics.formats.format_table import LINE_TEXTS, formats_of, read_embedded
 from batchai_magics.metrics.formats.line_format import read_line
-from batchai_magics.metrics.grammar.line_interest import interest_in
+from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.measurement import Measurement, Record, measurement
@@ -533,7 +533,8 @@ class _Block:
             rows = [row for row in interest_in(joined, ends, LINE_TEXTS) if row in new]
         silent = {skeletons[row] for row in unknown}
         if len(silent) <= _MANY_LINES or 2 * len(silent) < len(unknown):
-            self._cache.silence(silent.difference([skeletons[row] for row in rows]))
+            silent.difference_update([skeletons[row] for row in rows])
+            self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
         return rows
 
     def _add(self, plans: SkeletonPlans, rows: list[int]) -> None:

@@ -1,0 +1,52 @@
+"""Plans depend on the skeletons of lines alone: any order and any subset of lines give the same numbers."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.log_reader import read_columns
+
+TEMPLATES = (
+    "step {a}: loss {b}",
+    "step {a}: loss 0.{b}",
+    "step={a},loss={b}",
+    "step {a} acc{c}: {b}.5 acc{d}: 0.25",
+    "[rank{c}] step {a} loss=0.{b}",
+    "2026-03-0{c} 10:00:0{d} INFO step {a} layer{c}.loss={b} lr=1e-0{d}",
+    '{{"step": {a}, "loss": {b}, "map{c}": 0.5}}',
+    "I0405 01:30:0{d}.123456 140000 train.py:88] step = {a}, loss = 0.{b}",
+    "worker {c} of {d} wrote shard {a}",
+)
+SILENT = (
+    "step=,loss=",
+    "step : loss ",
+    "step : loss .",
+    "worker  of  wrote shard ",
+    "",
+)  # their skeletons without digits
+
+lines = st.builds(
+    lambda template, a, b, c, d: template.format(a=a, b=b, c=c, d=d),
+    st.sampled_from(TEMPLATES),
+    st.integers(1, 12_000),
+    st.integers(1, 999),
+    st.sampled_from((1, 3, 5)),
+    st.sampled_from((2, 5, 9)),
+) | st.sampled_from(SILENT)
+
+
+def numbers(records):
+    return [(each.name, each.value, each.step, each.rank, each.phase) for each in records]
+
+
+@given(st.lists(lines, max_size=20), st.booleans())
+def test_any_lines_around_a_line_leave_its_numbers_alone(chosen, is_growing):
+    parser, read = Parser(), []
+    parts = [f"{line}\n".encode() for line in chosen]
+    if is_growing:
+        read = [numbers(parser.feed(part)) for part in parts]
+    else:
+        records = list(read_columns([b"".join(parts)]).records())
+        ends = [sum(map(len, parts[: place + 1])) for place in range(len(parts))]
+        read = [numbers(each for each in records if each.offset == end) for end in ends]
+    assert read == [numbers(Parser().feed(part)) for part in parts]
