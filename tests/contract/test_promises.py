@@ -58,6 +58,11 @@ def test_what_a_backend_cannot_do_is_refused_before_files_are_stored(place: Plac
         assert [file.path for file in files if "refused" in file.path] == []
 
 
+def test_the_needs_of_a_job_that_fits_are_checked_and_nothing_is_made(place: Place) -> None:
+    place.backend.check_needs(JobNeeds(place.job(), spec=place.spec()))
+    assert not place.backend.list(place.experiment, Kind.JOB)
+
+
 @pytest.mark.lacks("slurm_options")
 def test_options_of_sbatch_are_refused_where_no_slurm_is(place: Place) -> None:
     with pytest.raises(CapabilityError, match=r"properties\.batchaiSlurm is not supported by the"):

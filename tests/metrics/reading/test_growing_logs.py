@@ -91,7 +91,7 @@ def test_a_jump_in_the_file_is_that_of_its_offsets():
 
 
 def test_parts_of_several_files_are_in_the_order_of_reading():
-    lines, parser, growing = f"{step(10)}\n{step(20)}\n".encode(), Parser(), GrowingLog(40)
+    lines, parser, growing = f"{step(10)}\n{step(20)}\n".encode(), Parser(), GrowingLog()
     for place, (rank, data) in enumerate([(0, lines), (1, lines[:30]), (0, lines), (1, lines[30:])]):
         growing.read(parser.file_of(rank), data, 1000 * place)
     assert [(record.rank, record.step) for record in growing.columns()] == [
