@@ -108,7 +108,10 @@ class Layout:
         key: tuple[object, ...] = tuple([groups[place] for place in self.names])
         if self.same:
             key = (groups[self.same[0]] == groups[self.same[1]], *key)
-        return (has_decimal_commas(line), is_undecided(line), *key) if self.has_commas else key
+        if not self.has_commas:
+            return key
+        is_decimal = has_decimal_commas(line)
+        return (is_decimal, not is_decimal and is_undecided(line), *key)
 
     def plan_of(self, groups: Groups, line: bytes) -> LinePlan | None:
         """The plan of a line, None if that is not known.

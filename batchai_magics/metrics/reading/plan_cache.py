@@ -12,7 +12,7 @@ from batchai_magics.metrics.grammar.line_grammar import MAX_LINE_BYTES, read_lin
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
-from batchai_magics.metrics.grammar.plain_lines import is_undecided, plain_line
+from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 from batchai_magics.metrics.reading.line_plan import (
     DIGITS,
@@ -70,13 +70,13 @@ class SkeletonPlans:
 
     def has_nothing(self, line: bytes) -> bool:
         """Whether a line with such digits had no number to read."""
-        return line.translate(DIGITS_TO_ZERO) in self._silent
+        return _without_digits(line) in self._silent
 
     def silence(self, line: bytes) -> None:
         """Remember that there is nothing on lines with such digits."""
         if len(self._silent) >= _MAX_LAYOUTS:
             self._silent.clear()
-        self._silent.add(line.translate(DIGITS_TO_ZERO))
+        self._silent.add(_without_digits(line))
 
 
 class PlanCache:
@@ -197,6 +197,12 @@ class PlanCache:
         plan = LinePlan.of(layout, reading, line, plain)
         layout.plans[layout.key_of(groups, line)] = plan
         return plan, groups
+
+
+def _without_digits(line: bytes) -> bytes:
+    """What lines have in common that are read alike: all but their digits, and whether commas are decimal."""
+    mark = b"\n" if b"," in line and has_decimal_commas(line) else b""
+    return line.translate(DIGITS_TO_ZERO) + mark
 
 
 def clock_of(line: bytes, reading: LineReading) -> LineClock:
