@@ -94,7 +94,7 @@ class JobLogs:
 
 
 class RequestBudget:
-    """A token bucket: what was sent without asking is missing later."""
+    """A token bucket: what was sent without asking is missing later, but no more than one burst."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
         self._rate, self._burst, self._clock = rate, burst, clock
@@ -110,7 +110,7 @@ class RequestBudget:
 
     def spend(self) -> None:
         """Counts a request."""
-        self._tokens -= 1
+        self._tokens = max(self._tokens - 1, -self._burst)
 
 
 class Schedule:

@@ -64,6 +64,14 @@ def test_a_watched_job_costs_less_than_one_request_a_second(
     assert source.requests.total() <= 300 * job_logs.REQUESTS_PER_S + job_logs._BURST
 
 
+def test_a_log_grows_for_its_watcher_while_others_are_read_often(logs: JobLogs, source: LogSource) -> None:
+    source.write(ranked(0), b"zero\n")
+    for _ in range(200):
+        logs.read(FileRef(JOB, "stdout-0.txt"), 0, 100)
+    source.write(ranked(0), b"more\n")
+    assert watch(logs, source, 15) == b"zero\nmore\n"
+
+
 def test_every_process_is_read_in_turn(logs: JobLogs, source: LogSource) -> None:
     for rank in range(4):
         source.write(ranked(rank), b"%d\n" % rank)
