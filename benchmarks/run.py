@@ -6,6 +6,8 @@ import os
 import platform
 import sys
 import tempfile
+import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,7 +29,10 @@ PARSED = ("dense", "noisy", "Open MPI tag", "Open MPI tag+time", "tags at both e
 
 
 def main() -> None:
-    """Prints the machine, each row as soon as it is measured, and in the end the table."""
+    """Prints the machine, each row as soon as it is measured, and in the end the table.
+
+    A failed measurement ends none of the others.
+    """
     machine = f"Python {platform.python_version()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}\n"
     print(machine, flush=True)
     sources = (
@@ -61,7 +66,19 @@ def main() -> None:
         parse_rows,
         seen.rows,
     )
-    print(table(told(row) for rows in sources for row in rows()))
+    rows: list[Row] = []
+    failed = []
+    for source in sources:
+        started = time.monotonic()
+        try:
+            rows += map(told, source())
+        except Exception:  # noqa: BLE001  # whatever one benchmark raises
+            failed.append(source.__module__)
+            traceback.print_exc()
+        print(f"{source.__module__}: {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    print(table(rows))
+    if failed:
+        sys.exit(f"Failed, with their reasons above: {', '.join(failed)}.")
 
 
 def told(row: Row) -> Row:

@@ -15,8 +15,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import submitit
-
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
@@ -64,6 +62,8 @@ def queued(home: Path) -> None:
 
 def by_submitit(folder: Path) -> None:
     """Calls of a function that does nothing."""
+    import submitit  # of the extra [bench]
+
     executor = submitit.LocalExecutor(folder=folder)
     executor.update_parameters(timeout_min=1)
     for job in [executor.submit(int) for _ in range(BY_HAND)]:

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import submitit
-
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
@@ -52,6 +50,8 @@ def queued(home: Path) -> float:
 
 def by_submitit(place: Path) -> float:
     """The same with submitit's local executor."""
+    import submitit  # of the extra [bench]
+
     executor = submitit.LocalExecutor(folder=place / "submitit")
     executor.update_parameters(timeout_min=1)
     began = time.perf_counter()

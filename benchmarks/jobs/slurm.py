@@ -24,7 +24,7 @@ from batchai_magics.backends.slurm.settings import SlurmSettings
 from benchmarks.row import Row, table
 from tests.backends.machines import real_sshd
 from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, skip_reason
-from tests.contract.place import HOLD, Place, Wishes
+from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
 
 ROUNDS = 7
@@ -58,13 +58,13 @@ def rows() -> Iterator[Row]:
         print(f"Slurm is not measured: {reason}.", file=sys.stderr)
         return
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, running(Path(folder)) as slurm:
-        with place_on(slurm, Path(folder), Wishes()) as place:
+        with place_on(slurm, Path(folder), PlaceOptions()) as place:
             ours = median(_seconds(lambda number: _first_line(place, number)))
             bare = median(_seconds(lambda number: _bare_first_line(slurm, number)))
             yield Row("submit -> first line, median", ours, "sbatch", bare, "s")
             yield Row("submit -> first line, median", ours, "submitit", _submitit(slurm), "s")
             yield _training(place, slurm)
-        with place_on(slurm, Path(folder) / "watched", Wishes()) as place:
+        with place_on(slurm, Path(folder) / "watched", PlaceOptions()) as place:
             calls = _calls_a_minute(place)
             yield Row(f"calls a minute, {WATCHED} watched jobs", calls, "the most", MOST_CALLS, "calls")
         yield from _over_ssh(slurm, Path(folder) / "far", ours, calls)
@@ -77,10 +77,10 @@ def _over_ssh(slurm: RealSlurm, folder: Path, near_s: float, near_calls: float) 
         return
     sshd = real_sshd.SHARED.get()
     try:
-        with place_on(slurm, folder, Wishes(), sshd=sshd) as place:
+        with place_on(slurm, folder, PlaceOptions(), sshd=sshd) as place:
             far_s = median(_seconds(lambda number: _first_line(place, number)))
             yield Row("submit -> first line over ssh, median", far_s, "on the login node", near_s, "s")
-        with place_on(slurm, folder / "watched", Wishes(), sshd=sshd) as place:
+        with place_on(slurm, folder / "watched", PlaceOptions(), sshd=sshd) as place:
             asked, runs = Questions(), sshd.log.count("Starting session")
             calls = _calls_a_minute(place, asked)
             runs = sshd.log.count("Starting session") - runs
@@ -100,9 +100,9 @@ class Questions:
 
         def counted(channel: SshChannel, *words: object, **asked: object) -> object:
             self.count += 1
-            return ask(channel, *words, **asked)  # type: ignore[arg-type]  # whatever is asked
+            return ask(channel, *words, **asked)  # whatever is asked
 
-        SshChannel.request = counted  # type: ignore[method-assign, assignment]  # this program ends soon
+        SshChannel.request = counted  # this program ends soon
 
 
 @contextlib.contextmanager
@@ -211,9 +211,9 @@ class Counted(SlurmBackend):
 
         def counted(self: SlurmClient, *words: object, **options: object) -> str:
             cls.calls += 1
-            return ask(self, *words, **options)  # type: ignore[arg-type]  # whatever is asked
+            return ask(self, *words, **options)  # whatever is asked
 
-        SlurmClient._run = counted  # type: ignore[method-assign, assignment]  # this program ends soon
+        SlurmClient._run = counted  # this program ends soon
         plain = SlurmSettings()
         usual = replace(given, look_s=plain.look_s, lost_s=plain.lost_s)
         return cls(usual)

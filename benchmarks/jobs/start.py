@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-import submitit
-
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import parse
@@ -72,6 +70,8 @@ def mpiexec(script: str = SCRIPT) -> float:
 
 def submitit_in(folder: Path) -> Callable[[], float]:
     """A function that submitit runs in a process of this machine."""
+    import submitit  # of the extra [bench]
+
     executor = submitit.LocalExecutor(folder=folder)
     executor.update_parameters(timeout_min=1)
     return lambda: executor.submit(time.time).result()

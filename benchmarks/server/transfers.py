@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from azure.storage.fileshare import ShareServiceClient
+from azure.storage.fileshare import ShareClient, ShareServiceClient
 
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import Backend, Copy
@@ -84,13 +84,13 @@ def lag_ms(backend: Backend) -> float:
     return statistics.median(lags)
 
 
-def upload(share: object, file: Path) -> None:
+def upload(share: ShareClient, file: Path) -> None:
     """Sends a file."""
     with file.open("rb") as stream:
         share.get_file_client(file.name).upload_file(stream)
 
 
-def download(share: object, name: str) -> None:
+def download(share: ShareClient, name: str) -> None:
     """Fetches a file, and lets it fall."""
     for _ in share.get_file_client(name).download_file().chunks():
         pass

@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 from batchai_magics.metrics.runs.metric_traits import Direction
-from batchai_magics.widgets.comparison.sweep_output import SweepFeed, SweepUpdate, SweepView, TrialRow
-from batchai_magics.widgets.comparison.sweep_source import TrialMetric, curve_of
+from batchai_magics.widgets.comparison.sweep_output import SweepFeed, SweepView
+from batchai_magics.widgets.comparison.sweep_source import SweepUpdate, TrialMetric, TrialRow, curve_of
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, measured
 
