@@ -126,7 +126,7 @@ def _errors(record: Record, status: RunStatus) -> tuple[ErrorDetail, ...]:
         return ()
     from batchai_magics.models.error_details import ErrorDetail
 
-    return tuple(map(ErrorDetail.from_wire, errors))
+    return tuple(map(ErrorDetail.of_stored, errors))
 
 
 @lru_cache(maxsize=4096)

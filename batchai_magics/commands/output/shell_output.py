@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.table import Table as RichTable
 from rich.text import Text
 
 from batchai_magics.commands.output.command_result import ResourceHandle, Result, TextResult
@@ -96,21 +96,30 @@ def _print_table(table: Table, stream: TextIO) -> None:
         print(f"\n{footer}", file=stream)
 
 
-def fitted_table(table: Table, width: int) -> RichTable:
+def fitted_table(table: Table, width: int) -> Text:
     """The table with state colours, its widest columns cut where it would be wider than `width`."""
-    shown = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    widths = fitted([Text(title).cell_len for title in table.shown_titles], table.texts, width)
-    for title, is_number, column in zip(table.shown_titles, table.numeric, widths, strict=True):
-        justify = "right" if is_number else "left"
-        shown.add_column(Text(title), justify=justify, no_wrap=True, overflow="ellipsis", width=column)  # type: ignore[arg-type]  # a literal
-    for row in table.texts:
-        shown.add_row(*(Text(text, STATE_STYLES.get(text, "")) for text in row))
+    widths = fitted([cell_len(title) for title in table.shown_titles], table.texts, width)
+    shown = Text(no_wrap=True)
+    for row, style in [(table.shown_titles, "bold"), *((row, "") for row in table.texts)]:
+        if shown:
+            shown.append("\n")
+        for i, (text, column, is_number) in enumerate(zip(row, widths, table.numeric, strict=True)):
+            shown.append(" " * _GAP if i else "")
+            shown.append(_in_column(text, column, is_number=is_number), style or STATE_STYLES.get(text))
     return shown
+
+
+def _in_column(text: str, width: int, *, is_number: bool) -> str:
+    """A cell as wide as its column, a number at the right end."""
+    if cell_len(text) > width:
+        return set_cell_size(text, width - 1) + "…"
+    padding = " " * (width - cell_len(text))
+    return padding + text if is_number else text + padding
 
 
 def fitted(titles: Sequence[int], rows: Sequence[Sequence[str]], width: int) -> list[int]:
     """The widths of columns that fit: the widest is cut first, and the first column, a name, last."""
-    widths = [max([title, *(Text(row[i]).cell_len for row in rows)]) for i, title in enumerate(titles)]
+    widths = [max([title, *(cell_len(row[i]) for row in rows)]) for i, title in enumerate(titles)]
     excess = sum(widths) + _GAP * (len(widths) - 1) - width
     while excess > 0 and (cut := max(_cuttable(widths), key=widths.__getitem__, default=None)) is not None:
         widths[cut] -= 1

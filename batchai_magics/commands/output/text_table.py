@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 from batchai_magics.errors import visible
@@ -32,7 +33,7 @@ class Table:
         numeric = self.numeric
         return "\n".join(_line(line, widths, numeric) for line in [titles, *rule, *cells])
 
-    @property
+    @cached_property
     def numeric(self) -> Sequence[bool]:
         """Whether a column has numbers alone, by column."""
         return [all(_is_number_or_none(row[i]) for row in self.rows) for i in range(len(self.titles))]
@@ -41,12 +42,12 @@ class Table:
         """The same with capitalized titles, as `az` prints query results."""
         return Table(tuple(title[:1].upper() + title[1:] for title in self.titles), self.rows)
 
-    @property
+    @cached_property
     def shown_titles(self) -> tuple[str, ...]:
         """The titles as display text: some are names of metrics and parameters, which a job chooses."""
         return tuple(map(visible, self.titles))
 
-    @property
+    @cached_property
     def texts(self) -> tuple[tuple[str, ...], ...]:
         """The cells as display text."""
         return tuple(tuple(_cell(value) for value in row) for row in self.rows)
