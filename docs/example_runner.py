@@ -22,13 +22,12 @@ from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
 from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import read_end, write_end
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import mpi_launchers, requirements
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports, inherited
 from batchai_magics.backends.node.outcome import (
     TERMINATE,
-    Outcome,
     failed_with,
     not_run,
     of_preparation,
@@ -54,12 +53,12 @@ from batchai_magics.backends.service.runner import (
     NodeStatus,
     Run,
     RunRequest,
-    RunResult,
     RunStatus,
     Site,
 )
 from batchai_magics.backends.service.service import Service
 from batchai_magics.config import Settings
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.launch.references import Bindings
 from batchai_magics.models.backend_options import BackendOption, check_texts
@@ -218,7 +217,7 @@ class ProcessRunner:
                 process.send_signal(signal.SIGTERM)
             elif process:
                 process.kill()
-                RunEnd(unless_begun, time.time()).write(job.end)
+                write_end(job.end, unless_begun._replace(ended=time.time()))
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -226,18 +225,16 @@ class ProcessRunner:
     def _status(self, run: Run) -> RunStatus:
         job = self._layout.job(run.guid)
         is_alive = _process(job) is not None  # before its end is looked for: it may come meanwhile
-        end = RunEnd.read(job.end)
+        end = read_end(job.end)
         if end is None and not is_alive and (job.supervisor.exists() or time.time() - run.created > 60):
             lost = failed_with("JobSupervisorLost", "The process that ran the job disappeared")
-            end = RunEnd(stopped(_stop_reason(job)) if _stop_reason(job) else lost, time.time())
-            end.write(job.end)
+            end = (stopped(_stop_reason(job)) if _stop_reason(job) else lost)._replace(ended=time.time())
+            write_end(job.end, end)
         begun = job.root / "begun"
         nodes, started = json.loads(begun.read_text()) if begun.exists() else ([], None)
         if end:
-            state = ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
-            outcome = end.outcome
-            result = RunResult(end.ended, outcome.exit_code, outcome.errors, outcome.warnings, outcome.ranks)
-            return RunStatus(state, end.ended, started, result=result)
+            state = ExecutionState.SUCCEEDED if end.is_success else ExecutionState.FAILED
+            return RunStatus(state, end.ended, started, result=end)
         if _stop_reason(job):
             return RunStatus(ExecutionState.TERMINATING, time.time(), started, tuple(nodes))
         state = ExecutionState.RUNNING if nodes else ExecutionState.QUEUED
@@ -295,7 +292,7 @@ def main() -> None:
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
         outcome = not_run(error)
     termination.kill()
-    RunEnd(outcome, time.time()).write(job.end)
+    write_end(job.end, outcome._replace(ended=time.time()))
     entry.unlink(missing_ok=True)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.job_execution import Attempt, RankExit
 from batchai_magics.models.response_object import ResponseObject
@@ -125,14 +126,6 @@ NO_DETAILS = RunDetails("NotStarted")
 
 
 @dataclass(frozen=True)
-class ProgramEnd:
-    """Why our program on a node ended a run; the exit code is that of a failed preparation."""
-
-    error: ErrorDetail
-    exit_code: int | None = None
-
-
-@dataclass(frozen=True)
 class RunFacts:
     """What is known of a run beside its job.
 
@@ -147,7 +140,7 @@ class RunFacts:
     details: RunDetails = NO_DETAILS
     ranks: tuple[RankExit, ...] = ()
     attempts: tuple[Attempt, ...] = ()
-    end: ProgramEnd | None = None
+    end: Outcome | None = None
     unchecked: tuple[ErrorDetail, ...] = ()
 
     @property
@@ -163,14 +156,14 @@ class RunFacts:
     @property
     def warnings(self) -> tuple[ErrorDetail, ...]:
         """What is no reason for a failure; of stop conditions, unless one was met."""
-        is_met = self.end is not None and self.end.error.code == CONDITION_MET
+        is_met = self.end is not None and any(each["code"] == CONDITION_MET for each in self.end.errors)
         return (*(() if is_met else self.unchecked), *self.details.warnings)
 
     @property
     def errors(self) -> tuple[ErrorDetail, ...]:
         """Why it failed: what our programs recorded, and what the service says."""
         if self.end:  # the service only says that a process of ours has failed
-            return (self.end.error,)
+            return tuple(ErrorDetail(code=each["code"], message=each["message"]) for each in self.end.errors)
         own = [_error_of(rank) for rank in self.ranks[:1] if rank.exit_code]
         return (*own, *self.details.errors)
 

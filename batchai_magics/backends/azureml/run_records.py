@@ -18,8 +18,9 @@ from batchai_magics.backends.azureml.job_names import labels_of, tags_of
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.rank_logs import attempt_count, rank_logs
-from batchai_magics.backends.azureml.run_details import ProgramEnd, RunDetails, RunFacts
+from batchai_magics.backends.azureml.run_details import RunDetails, RunFacts
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.error_details import ErrorDetail
@@ -114,20 +115,10 @@ def _with_missing(job: ServiceJob, found: Sequence[RankExit], ended: datetime | 
                 yield RankExit(rank, "", None, ended)
 
 
-def _end(watched: WatchedLogs, details: RunDetails) -> ProgramEnd | None:
+def _end(watched: WatchedLogs, details: RunDetails) -> Outcome | None:
     """Why our program on a node ended the job, if it did."""
     blob = watched.blob(_END, _MAX_EXIT_BYTES) if _END in details.log_files else None
-    return parse_end(blob.data) if blob else None
-
-
-def parse_end(data: bytes) -> ProgramEnd | None:
-    """The end that a program on a node recorded; None if its node was lost while it was written."""
-    try:
-        record = json.loads(data)
-        error = ErrorDetail(code=str(record["code"]), message=str(record["message"]))
-        return ProgramEnd(error, record.get("exit_code"))
-    except (ValueError, TypeError, KeyError):
-        return None
+    return Outcome.from_json(blob.data) if blob else None
 
 
 def parse_exit(data: bytes) -> RankExit | None:

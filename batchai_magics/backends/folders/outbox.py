@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogFile, Plan, ProcessExit
 from batchai_magics.log_lines import lines_at_end, visible_text
 from batchai_magics.metrics.reading.line_splitter import strip_controls
@@ -241,12 +241,12 @@ def watch_request(job: JobLayout) -> WatchRequest | None:
         return None
 
 
-def end_notifications(job: JobLayout, end: RunEnd) -> list[Notification]:
+def end_notifications(job: JobLayout, outcome: Outcome) -> list[Notification]:
     """The notifications of an ended run; those sent while it ran have the same ids, and count once."""
-    last, errors = ended_notification(job, end), end.outcome.errors
+    last, errors = ended_notification(job, outcome), outcome.errors
     before, told = last.time - 1e-3, list[Notification]()
-    failed = next((rank for rank in end.outcome.ranks if rank.exit_code), None)
-    if last.state == "failed" and failed and len(end.outcome.ranks) > 1:
+    failed = next((rank for rank in outcome.ranks if rank.exit_code), None)
+    if last.state == "failed" and failed and len(outcome.ranks) > 1:
         told.append(failure_notification(job, failed)._replace(time=min(failed.ended or before, before)))
     if last.state == "stopped":
         reason = "; ".join(str(error["message"]) for error in errors)
@@ -268,12 +268,11 @@ def traceback_notification(job: JobLayout) -> Notification | None:
     return running_notification(job, NotificationKind.TRACEBACK, 1, reason) if reason else None
 
 
-def ended_notification(job: JobLayout, end: RunEnd) -> Notification:
+def ended_notification(job: JobLayout, outcome: Outcome) -> Notification:
     """The notification that a run has ended."""
-    outcome = end.outcome
     made = notifications.end_notification(
         ended_id(job.root.name),
-        time=end.ended,
+        time=outcome.ended,
         is_success=outcome.is_success,
         exit_code=outcome.exit_code,
         errors=outcome.errors,

@@ -1,12 +1,13 @@
-"""How a job ended, derived from its processes' exits."""
+"""The outcome of a run, from the exits of its processes or why it was stopped."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.errors import DISK_FULL, is_disk_full
+from batchai_magics.launch.outcome import Outcome, Ranks, error_detail, exits_of
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 from batchai_magics.untrusted_files import tail_of
 
@@ -15,11 +16,8 @@ if TYPE_CHECKING:
 
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason is a sentence
 STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
-EXPORT = "export to "  # prefix of the note that a live export is incomplete
 MAX_LINE = 1000  # bytes of the last line of a setup task's log
 NO_CODE = 255  # exit code of a job whose processes reported none
-
-Ranks = tuple[ProcessExit, ...]  # earliest failure first
 
 
 class Fault(NamedTuple):
@@ -36,64 +34,11 @@ class Fault(NamedTuple):
 NO_FAULT = Fault()
 
 
-class Outcome(NamedTuple):
-    """The end of a job. `errors` are the service's error details as JSON; a stopped job has no exit code.
-
-    `warnings` have the same form; they do not turn a success into a failure. `reason` is why it is requeued.
-    """
-
-    exit_code: int | None
-    errors: tuple[dict[str, Any], ...] = ()
-    ranks: Ranks = ()
-    is_requeued: bool = False
-    warnings: tuple[dict[str, Any], ...] = ()
-    reason: str = ""
-
-    @property
-    def is_success(self) -> bool:
-        """Whether every process ended with exit code 0."""
-        return not self.errors and not self.is_requeued
-
-    @property
-    def sentence(self) -> str:
-        """The outcome as a line of the execution log."""
-        if self.is_requeued:
-            return "the job was stopped and queued again" + f": {self.reason}" * bool(self.reason)
-        code = "none" if self.exit_code is None else self.exit_code
-        reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
-        warnings = "".join(f"; warning: {warning['message']}" for warning in self.warnings)
-        return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "") + warnings
-
-    def without_mpi(self, size: int) -> Outcome:
-        """The outcome with the warning that none of its ranks joined the job's MPI."""
-        text = (
-            f"The {size} processes ran independently (no MPI). For PyTorch add --toolkit pytorch; "
-            "if intended, --toolkit custom."
-        )
-        return self.warned("MpiNotUsed", text)
-
-    def warned(self, code: str, *texts: str) -> Outcome:
-        """The outcome with a warning for each text."""
-        return self._replace(warnings=(*self.warnings, *(_error(code, text) for text in texts)))
-
-    def with_watch_notes(self, notes: Iterable[str]) -> Outcome:
-        """The outcome with a warning for each note of the program that watched the run."""
-        outcome = self
-        for note in notes:
-            is_export = note.startswith(EXPORT)
-            outcome = outcome.warned("ExportIncomplete" if is_export else "StopConditionNotChecked", note)
-        return outcome
-
-    def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
-        """The outcome with the exit of each process."""
-        return self._replace(ranks=_ranks(ends, plan))
-
-
 def of_ranks(
     ends: Iterable[ProcessExit], plan: Plan, ended_on_their_own: Collection[int], fault: Fault = NO_FAULT
 ) -> Outcome:
     """The outcome of a job's processes: the first failure of one that ended on its own decides."""
-    ranks = _ranks(ends, plan)
+    ranks = exits_of(ends, plan)
     first, workers = ranks[0], _workers(ranks, plan)
     is_well = all(rank.exit_code == 0 for rank in workers)
     if first.exit_code and first.rank in ended_on_their_own and not is_well:
@@ -116,9 +61,9 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
 def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
     """The outcome of a job whose output could not be written completely."""
     if is_disk_full(problem):
-        return Outcome(code, (_error(DISK_FULL, "The disk that holds the job's output is full"),))
+        return Outcome(code, (error_detail(DISK_FULL, "The disk that holds the job's output is full"),))
     text = f"The job's output could not be written: {problem.strerror}"
-    return Outcome(code, (_error("OutputLost", text),))
+    return Outcome(code, (error_detail("OutputLost", text),))
 
 
 def not_run(error: Exception) -> Outcome:
@@ -150,13 +95,15 @@ def _missed(ranks: Sequence[int]) -> Outcome:
     """The outcome when ranks ended without MPI_Finalize: whatever their exit code, others would hang."""
     named = ", ".join(map(str, ranks))
     text = f"Rank {named} ended without MPI_Finalize while other ranks were waiting for it"
-    return Outcome(NO_CODE, (_error("JobFailed", text, _details(processes=",".join(map(str, ranks)))),))
+    return Outcome(NO_CODE, (error_detail("JobFailed", text, _details(processes=",".join(map(str, ranks)))),))
 
 
 def _disappeared(silent: Sequence[int]) -> Outcome:
     """The outcome when processes left no exit code."""
     details = _details(processes=",".join(map(str, silent)))
-    return Outcome(NO_CODE, (_error("JobFailed", "Processes disappeared before the job was done", details),))
+    return Outcome(
+        NO_CODE, (error_detail("JobFailed", "Processes disappeared before the job was done", details),)
+    )
 
 
 def of_preparation(codes: Sequence[int]) -> Outcome | None:
@@ -165,7 +112,7 @@ def of_preparation(codes: Sequence[int]) -> Outcome | None:
     if not bad:
         return None
     return Outcome(
-        bad[0], (_error("JobPreparationFailed", "Job preparation task failed with non-zero exit code"),)
+        bad[0], (error_detail("JobPreparationFailed", "Job preparation task failed with non-zero exit code"),)
     )
 
 
@@ -209,33 +156,14 @@ def _parts(seconds: float) -> list[tuple[str, str]]:
 
 def failed_with(code: str, message: str, **details: object) -> Outcome:
     """A failure that no process caused."""
-    return Outcome(None, (_error(code, message, _details(**details)),))
+    return Outcome(None, (error_detail(code, message, _details(**details)),))
 
 
 def _failed(rank: ProcessExit, notes: Sequence[str]) -> Outcome:
     code = rank.exit_code
     details = _details(failedRank=rank.rank, failedNode=rank.node, exitCode=code)
     details += [{"name": "note", "value": note} for note in notes]
-    return Outcome(code, (_error("JobFailed", "Job failed with non-zero exit code", details),))
-
-
-def _ranks(ends: Iterable[ProcessExit], plan: Plan) -> Ranks:
-    """The exits of all processes, failures first, in the order in which they happened."""
-    ranks = {end.rank: end for end in ends}
-    for process in plan.processes:
-        ranks.setdefault(process.rank, ProcessExit(process.rank, plan.node_of(process).id))
-    return tuple(sorted(ranks.values(), key=_failure_order))
-
-
-def _failure_order(rank: ProcessExit) -> tuple[bool, float, int]:
-    return (not rank.exit_code, (rank.ended or 0.0) if rank.exit_code else 0.0, rank.rank)
-
-
-def _error(code: str, message: str, details: list[dict[str, str]] | None = None) -> dict[str, Any]:
-    error: dict[str, Any] = {"code": code, "message": message}
-    if details:
-        error["details"] = details
-    return error
+    return Outcome(code, (error_detail("JobFailed", "Job failed with non-zero exit code", details),))
 
 
 def _details(**values: object) -> list[dict[str, str]]:

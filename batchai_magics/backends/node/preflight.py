@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from batchai_magics.backends.node import preflight_program
-from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Containers, Launcher, LogFile, Output, Plan, Process
 from batchai_magics.records.preflight import (
     NodeCheck,

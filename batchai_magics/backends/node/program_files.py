@@ -6,6 +6,7 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2]
 _FILES = (
+    "launch/outcome.py",
     "launch/plan.py",
     "backends/service/remote_path.py",
     "launch/references.py",

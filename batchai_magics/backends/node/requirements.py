@@ -12,8 +12,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.node.ranks.leftovers import MARK
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Directory, Plan, Requirement
 
 _SUDO = ("sudo", "-n", "-E", "--")

@@ -10,8 +10,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO
 
-from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import opener
 

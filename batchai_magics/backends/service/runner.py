@@ -16,7 +16,8 @@ from batchai_magics.launch.plan import GRACE_S
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.backends.service.repository import Footprint
-    from batchai_magics.launch.plan import Plan, ProcessExit
+    from batchai_magics.launch.outcome import Outcome
+    from batchai_magics.launch.plan import Plan
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 EngineState = Mapping[str, Any]
@@ -150,20 +151,6 @@ class RunAttempt:
 
 
 @dataclass(frozen=True)
-class RunResult:
-    """How a run ended, and when. `errors` and `warnings` are the service's error details as JSON.
-
-    `ranks` has every process, the first one that failed first.
-    """
-
-    ended: float
-    exit_code: int | None
-    errors: tuple[Mapping[str, Any], ...] = ()
-    warnings: tuple[Mapping[str, Any], ...] = ()
-    ranks: tuple[ProcessExit, ...] = ()
-
-
-@dataclass(frozen=True)
 class RunStatus:
     """The status of a run.
 
@@ -178,7 +165,7 @@ class RunStatus:
     nodes: tuple[str, ...] = ()
     waiting: str = ""
     attempts: tuple[RunAttempt, ...] = ()
-    result: RunResult | None = None
+    result: Outcome | None = None
     warnings: tuple[Mapping[str, Any], ...] = ()
 
     @property

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
-from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import cli_args, client, partitions
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import NodeLine, node_state
 from batchai_magics.backends.slurm.settings import SlurmSettings, slurm_values
 from batchai_magics.errors import BatchAIError, StorageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import NodeState
 
 CODE = "HomeNotShared"

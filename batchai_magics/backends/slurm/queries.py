@@ -246,20 +246,18 @@ class PastJob(NamedTuple):
     comment: str
 
     @property
+    def end_state(self) -> EndState | None:
+        """The state in which it ended; None if it has not."""
+        return end_state_of(self.state)
+
+    @property
     def description(self) -> str:
-        """How it ended, as reported by accounting: `FAILED with exit code 3`."""
+        """How it ended, a sentence without its period: `Slurm's accounting says FAILED with exit code 3`."""
         match = _EXIT.fullmatch(self.exit_code)
         code, signal = (int(part) for part in match.groups()) if match else (0, 0)
         state = re.sub(r" by (\d+)$", r" by the user with number \1", self.state)
-        return f"{state}{f' with exit code {code}' * bool(code)}{f' by signal {signal}' * bool(signal)}"
-
-
-class AccountedEnd(NamedTuple):
-    """How an attempt ended."""
-
-    ending: EndState
-    ended: float = 0.0  # seconds since 1970; 0.0 if unknown
-    description: str = ""  # from accounting, a sentence without a full stop
+        words = f"{state}{f' with exit code {code}' * bool(code)}{f' by signal {signal}' * bool(signal)}"
+        return f"Slurm's accounting says {words}"
 
 
 def sacct_args(numbers: Collection[str]) -> list[str]:
@@ -292,10 +290,10 @@ def parse_past_jobs(text: str) -> list[PastJob]:
     ]
 
 
-def accounted_end(
+def ended_job(
     jobs: Iterable[PastJob], number: str, *, guid: str, name: str, submitted: float
-) -> AccountedEnd | None:
-    """How an attempt of a run ended; None if it is not among these jobs.
+) -> PastJob | None:
+    """An attempt of a run that has ended; None if it is not among these jobs.
 
     Slurm reuses job numbers, and users reuse names: the comment (the guid) or the submit time identifies the
     attempt.
@@ -307,12 +305,7 @@ def accounted_end(
         return job.name == job_name(name) and job.submitted >= submitted - _MAX_CLOCK_SKEW_S
 
     own = sorted(filter(is_own, jobs), key=lambda job: job.submitted)
-    ending = end_state_of(own[-1].state) if own else None
-    return (
-        AccountedEnd(ending, own[-1].ended, f"Slurm's accounting says {own[-1].description}")
-        if ending
-        else None
-    )
+    return own[-1] if own and own[-1].end_state else None
 
 
 def _seconds(text: str) -> float:
@@ -352,8 +345,8 @@ class AccountingCache:
 
     def of(
         self, run: Run, submission: SlurmSubmission, others: Callable[[], Collection[str]]
-    ) -> AccountedEnd | None:
-        """How an attempt of a run ended; `others` are job numbers to query at the same time.
+    ) -> PastJob | None:
+        """An attempt of a run that has ended; `others` are job numbers to query at the same time.
 
         None if unknown: there is no accounting, it does not respond, or it has no record of that end.
         """
@@ -362,7 +355,7 @@ class AccountingCache:
             if time.monotonic() - self._queried.get(number, -TTL_S) >= TTL_S and self._is_available():
                 self._query({number, *others()})
             known = self._jobs
-        return accounted_end(known, number, guid=run.guid, name=run.name, submitted=submission.time)
+        return ended_job(known, number, guid=run.guid, name=run.name, submitted=submission.time)
 
     def _query(self, numbers: Collection[str]) -> None:
         try:

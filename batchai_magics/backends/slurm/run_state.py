@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.backends.service.runner import RunAttempt, RunResult, RunStatus
+from batchai_magics.backends.service.runner import RunAttempt, RunStatus
 from batchai_magics.backends.slurm import home_check
 from batchai_magics.backends.slurm.node.attempt_ends import (
     NOT_REPORTED,
@@ -24,6 +23,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.backends.slurm.node.scratch import Collection
 from batchai_magics.backends.slurm.parse import WAITING_STATES, JobLine
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text, tail_of
@@ -40,7 +40,7 @@ class RunState:
     state: ExecutionState
     changed: float
     attempt_start: AttemptStart | None = None
-    end: RunEnd | None = None
+    end: Outcome | None = None
     waiting: str = ""
     is_between_attempts: bool = False
     attempts: tuple[tuple[AttemptStart, AttemptEnd | None], ...] = ()
@@ -66,7 +66,7 @@ class RunState:
             nodes=start.nodes if start and self.holds_nodes else (),
             waiting=self.waiting,
             attempts=tuple(self._attempts()),
-            result=end and _result(end),
+            result=end,
             warnings=Outcome(None).with_watch_notes([start.unwatched]).warnings
             if start and start.unwatched and self.holds_nodes
             else (),
@@ -85,11 +85,6 @@ class RunState:
     def is_waiting(self) -> bool:
         """Whether no program of it is running that a stop request could reach."""
         return self.is_open and (self.attempt_start is None or self.is_between_attempts)
-
-
-def _result(end: RunEnd) -> RunResult:
-    outcome = end.outcome
-    return RunResult(end.ended, outcome.exit_code, outcome.errors, outcome.warnings, outcome.ranks)
 
 
 def state_of(files: RunFiles) -> RunState:
@@ -130,8 +125,8 @@ def _open_state(
     return ExecutionState.QUEUED, submission.time if submission else 0.0
 
 
-def _final_state(end: RunEnd) -> ExecutionState:
-    return ExecutionState.SUCCEEDED if end.outcome.is_success else ExecutionState.FAILED
+def _final_state(end: Outcome) -> ExecutionState:
+    return ExecutionState.SUCCEEDED if end.is_success else ExecutionState.FAILED
 
 
 def reported_end(line: JobLine | None, files: RunFiles) -> EndState | None:

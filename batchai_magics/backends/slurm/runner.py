@@ -15,7 +15,7 @@ from batchai_magics.backends.base import CommandOutput
 from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
-from batchai_magics.backends.node.outcome import TERMINATE, Outcome, failed_with
+from batchai_magics.backends.node.outcome import TERMINATE, failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
@@ -39,6 +39,7 @@ from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
 from batchai_magics.errors import BatchAIError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import DeallocationOption
 
 

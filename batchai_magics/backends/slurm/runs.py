@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.folders.file_repository import left_for_later_if_full
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, failed_with, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm import bundle_writer, cli_args, parse, run_state
@@ -32,9 +31,9 @@ from batchai_magics.backends.slurm.node.run_files import (
 )
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import (
-    AccountedEnd,
     AccountingCache,
     Observation,
+    PastJob,
     PolledTogether,
     QueryCache,
 )
@@ -51,6 +50,7 @@ from batchai_magics.backends.slurm.run_state import (
 )
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
 
@@ -216,7 +216,7 @@ class Runs:
             return False
         if reason != REQUEUE:
             with left_for_later_if_full():
-                files.note_end(RunEnd(stopped(reason), self._clock.now()))
+                files.note_end(stopped(reason)._replace(ended=self._clock.now()))
         return True
 
     def requeue(self, run: Run, placement: Placement) -> None:
@@ -249,7 +249,8 @@ class Runs:
     def conclude(self, run: Run, outcome: Outcome, *, ended: float = 0.0) -> None:
         """Records the end of a run whose own program cannot."""
         files = self.files(run.guid)
-        files.note_end(RunEnd(with_files_left(with_ranks(outcome, files), files), ended or self._clock.now()))
+        outcome = with_files_left(with_ranks(outcome, files), files)
+        files.note_end(outcome._replace(ended=ended or self._clock.now()))
 
     def _reconciled(self, run: Run) -> RunState:
         state = self.state(run.guid)
@@ -322,13 +323,16 @@ class Runs:
         is_cancelled = ending is EndState.CANCELLED and self.state(run.guid).is_waiting
         over_s = self._clock.age_s(files.written_at("over", attempt))
         if run_state.never_started(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
-            known, ended, words = self._accounted_end(run, submission, ending)
+            accounted = self._accounted(run, submission) if ending is EndState.GONE else None
+            known = (accounted and accounted.end_state) or ending
             stop = files.last_stop(attempt)
             reason = stop.reason if stop and stop.reason != REQUEUE else ""
             problems = self._node_problems(over.time) if run_state.depends_on_nodes(known, evidence) else {}
             outcome = run_state.outcome(known, evidence, reason=reason, problems=problems)
-            outcome = with_sentence(with_last_log_line(outcome, files), words)
-            self.conclude(run, outcome, ended=ended or over.time)
+            outcome = with_last_log_line(outcome, files)
+            if accounted:
+                outcome = with_sentence(outcome, accounted.description)
+            self.conclude(run, outcome, ended=(accounted and accounted.ended) or over.time)
 
     def _is_cancelled_task(self, files: RunFiles, submission: SlurmSubmission) -> bool:
         """Whether a task of an array was cancelled before it started: Slurm forgets it, not the others."""
@@ -355,13 +359,10 @@ class Runs:
         if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > limit_s:
             self._slurm.cancel(submission.slurm_job)
 
-    def _accounted_end(self, run: Run, submission: SlurmSubmission, ending: EndState) -> AccountedEnd:
-        """How a run ended; if the controller has forgotten it, according to accounting."""
+    def _accounted(self, run: Run, submission: SlurmSubmission) -> PastJob | None:
+        """What accounting has of a run that has ended and that the controller has forgotten."""
         known = run._replace(guid=self.files(run.guid).comment)
-        accounted = (
-            self._accounting.of(known, submission, self._forgotten) if ending is EndState.GONE else None
-        )
-        return accounted or AccountedEnd(ending)
+        return self._accounting.of(known, submission, self._forgotten)
 
     def _forgotten(self) -> set[str]:
         """The numbers of the batch's jobs that the controller has forgotten."""

@@ -14,13 +14,14 @@ from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.state import job_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import resource_changes, resource_views, stored_descriptions
 from batchai_magics.backends.service.home_subscription import Nodes
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.stored_descriptions import with_image
 from batchai_magics.errors import NotFoundError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue

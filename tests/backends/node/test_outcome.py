@@ -6,7 +6,6 @@ import pytest
 
 from batchai_magics.backends.node.outcome import (
     Fault,
-    Outcome,
     failed_with,
     not_run,
     not_started,
@@ -19,6 +18,7 @@ from batchai_magics.backends.node.outcome import (
 from batchai_magics.backends.node.ranks.pmi import Abort
 from batchai_magics.cell.cell_option_values import short_duration
 from batchai_magics.errors import StorageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit, Role
 
 

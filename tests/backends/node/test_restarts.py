@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import restarts
-from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.restarts import RESIZED, SEEN, EndWarning, continued, with_attempt
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Containers, Limits, Plan
 from tests.backends.node.test_outcome import plan as plan_of
 

@@ -17,6 +17,7 @@ FILES = [*sorted(Path(node.__file__).parent.rglob("*.py")), *SHARED]
 OURS = (
     "batchai_magics.errors",
     "batchai_magics.launch",
+    "batchai_magics.launch.outcome",
     "batchai_magics.launch.plan",
     "batchai_magics.models.secret_masking",
     "batchai_magics.untrusted_files",

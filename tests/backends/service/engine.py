@@ -27,11 +27,11 @@ from batchai_magics.backends.service.runner import (
     NodeStatus,
     Run,
     RunRequest,
-    RunResult,
     RunStatus,
     Site,
 )
 from batchai_magics.backends.service.service import Service
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -82,7 +82,7 @@ class Engine:
     def end(self, guid: str, exit_code: int = 0, **error: str) -> None:
         """The run ends."""
         state = ExecutionState.FAILED if exit_code or error else ExecutionState.SUCCEEDED
-        result = RunResult(30.0, exit_code, errors=(error,) if error else ())
+        result = Outcome(exit_code, (error,) if error else (), ended=30.0)
         self.statuses[guid] = RunStatus(state, 30.0, 20.0, result=result)
 
     def allocate(

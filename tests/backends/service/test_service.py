@@ -9,8 +9,9 @@ import pytest
 
 from batchai_magics.backends.base import CommandEnd, FileRef, JobNeeds, Page
 from batchai_magics.backends.service import resource_changes
-from batchai_magics.backends.service.runner import RunAttempt, RunResult, RunStatus
+from batchai_magics.backends.service.runner import RunAttempt, RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.file_server import FileServerSpec
@@ -47,9 +48,8 @@ def test_the_attempts_of_a_run_are_shown_with_their_reasons(home: EngineHome) ->
 
 def test_a_run_that_ended_before_it_began_has_an_end_and_its_errors(home: EngineHome) -> None:
     assert home.job().execution is None
-    result = RunResult(
-        30.0, None, errors=({"code": "A", "message": "a"},), warnings=({"code": "B", "message": "b"},)
-    )
+    errors, warnings = ({"code": "A", "message": "a"},), ({"code": "B", "message": "b"},)
+    result = Outcome(None, errors, warnings=warnings, ended=30.0)
     home.engine.statuses[home.guid(JOB)] = RunStatus(ExecutionState.FAILED, 30.0, result=result)
     execution = home.service.show(JOB).execution
     assert execution.started == execution.ended == datetime.fromtimestamp(30.0, timezone.utc)
@@ -349,7 +349,7 @@ def test_closing_it_closes_the_engine(tmp_path: Path) -> None:
 def test_the_exits_of_all_ranks_are_shown_with_their_nodes(home: EngineHome) -> None:
     assert home.job().ranks == ()
     exits = (ProcessExit(1, "node2", 3, 30.0, 1 << 20), ProcessExit(0, "node1"))
-    result = RunResult(31.0, 3, ranks=exits)
+    result = Outcome(3, ranks=exits, ended=31.0)
     home.engine.statuses[home.guid(JOB)] = RunStatus(ExecutionState.FAILED, 31.0, 20.0, result=result)
     failed, lost = home.service.show(JOB).ranks
     assert (failed.rank, failed.node, failed.exit_code, failed.peak_bytes) == (1, "node2", 3, 1 << 20)

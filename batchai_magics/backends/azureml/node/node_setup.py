@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.job_environment import JOB_MODULES
-from batchai_magics.backends.node.outcome import Outcome, of_preparation
+from batchai_magics.backends.node.outcome import of_preparation
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Node, Plan
 
 POLL_S = 0.1  # how often the other processes of a node look whether it is done
@@ -21,17 +21,6 @@ _FILES = "batchai/files"  # the uploaded files, in the code
 _MOUNTS = "batchai/mounts"
 _FOLDERS = ("batchai/shared", "batchai/checkpoints", "batchai/modules", "outputs/batchai/artifacts")
 SHARE_OUTPUT = "batchai"  # the output that stands for the default share
-
-
-class Failure(NamedTuple):
-    """Why no process of a job starts, or why they are ended: a code and a sentence.
-
-    The exit code is that of the job preparation; None where nothing has ended by itself.
-    """
-
-    code: str
-    message: str
-    exit_code: int | None = None
 
 
 class SetupBarrier(NamedTuple):
@@ -49,7 +38,7 @@ class SetupBarrier(NamedTuple):
     mounts: Mapping[str, str]
     paths: Mapping[str, str]
 
-    def once(self, prepare: Callable[[], Failure | None]) -> Failure | None:
+    def once(self, prepare: Callable[[], Outcome | None]) -> Outcome | None:
         """Runs `prepare` in the first process of this node; the others wait for its result."""
         lock, result = self.folder / "batchai/setup.lock", self.folder / "batchai/setup.json"
         try:
@@ -57,11 +46,10 @@ class SetupBarrier(NamedTuple):
         except FileExistsError:
             while not result.exists():
                 time.sleep(POLL_S)
-            found = json.loads(result.read_text(encoding="utf-8"))
-            return Failure(*found) if found else None
+            return Outcome.from_json(result.read_text(encoding="utf-8"))
         failure = prepare()
         part = result.with_suffix(".part")
-        part.write_text(json.dumps(failure), encoding="utf-8")
+        part.write_text(failure.to_json() if failure else "", encoding="utf-8")
         part.replace(result)
         return failure
 
@@ -99,14 +87,14 @@ class SetupBarrier(NamedTuple):
                 target.mkdir(parents=True, exist_ok=True)
                 _link(share / rest / segment, target)
 
-    def directories(self, plan: Plan) -> Failure | None:
+    def directories(self, plan: Plan) -> Outcome | None:
         """Creates the job's directories, or says which is missing; the service has mounted its own inputs."""
         mounted = {f"AZ_BATCHAI_INPUT_{name[3:]}" for name in self.paths if name.startswith("in:")}
         node = plan.nodes[0]  # all nodes have the same directories
         own = tuple(each for each in node.directories if each.variable not in mounted)
-        return _failure(requirements.directories(plan._replace(nodes=(node._replace(directories=own),))))
+        return requirements.directories(plan._replace(nodes=(node._replace(directories=own),)))
 
-    def prepare(self, plan: Plan, node: int, env: Mapping[str, str]) -> Failure | None:
+    def prepare(self, plan: Plan, node: int, env: Mapping[str, str]) -> Outcome | None:
         """Runs the job preparation of a node, with logs of its own."""
         process = plan.processes[node]
         output = plan.output_of(process)
@@ -121,7 +109,7 @@ class SetupBarrier(NamedTuple):
                 stderr=stderr,
                 check=False,
             )
-        return _failure(of_preparation([done.returncode]))
+        return of_preparation([done.returncode])
 
 
 def write_records(folder: Path, records: Mapping[str, str]) -> None:
@@ -130,14 +118,6 @@ def write_records(folder: Path, records: Mapping[str, str]) -> None:
         file = folder / "logs/batchai/records" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-
-
-def _failure(outcome: Outcome | None) -> Failure | None:
-    if outcome is None or outcome.is_success:
-        return None
-    errors: Sequence[Any] = outcome.errors
-    code, message = (errors[0]["code"], errors[0]["message"]) if errors else ("JobFailed", outcome.sentence)
-    return Failure(str(code), str(message), outcome.exit_code)
 
 
 def _link(path: Path, target: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
-from batchai_magics.backends.azureml.node.node_setup import Failure, SetupBarrier, write_records
+from batchai_magics.backends.azureml.node.node_setup import SetupBarrier, write_records
 from batchai_magics.backends.azureml.node.process_identity import (
     ProcessIdentity,
     cores,
@@ -30,6 +30,7 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.telemetry_sampler import sampler
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder, is_given
 from batchai_magics.backends.node.ranks.trainer_file_log import trainer_file_log
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import TRAINER_LOG, Plan, ProcessExit
 
 TICK_S = 1.0
@@ -84,7 +85,7 @@ def _prepare(
     env: Mapping[str, str],
     identity: ProcessIdentity,
     records: Mapping[str, str],
-) -> Failure | None:
+) -> Outcome | None:
     """What the first process of a node does for all of them."""
     setup.make_folders(plan)
     Path(env["AZ_BATCHAI_MPI_HOST_FILE"]).write_text("".join(f"{host}\n" for host in identity.addresses))
@@ -105,18 +106,18 @@ def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> Any:
     return ConditionWatch(bundle, rank, plan)
 
 
-def _fail(folder: Path, failure: Failure) -> int:
+def _fail(folder: Path, outcome: Outcome) -> int:
     """Writes why the job ends into its record and its log; returns the exit code for the service."""
-    print(f"batchai: {failure.message}", flush=True)
-    _write(folder, "end.json", failure._asdict())
-    return failure.exit_code or 1
+    print(*(f"batchai: {error['message']}" for error in outcome.errors), sep="\n", flush=True)
+    _write(folder, "end.json", outcome._replace(ended=time.time()).to_json())
+    return outcome.exit_code or 1
 
 
-def _write(folder: Path, name: str, value: object) -> None:
+def _write(folder: Path, name: str, text: str) -> None:
     """Writes JSON to a file of the run's logs, atomically: the service uploads files as they appear."""
     file, part = folder / "logs/batchai" / name, folder / f"batchai/{os.getpid()}.part"
     file.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text(json.dumps(value), encoding="utf-8")
+    part.write_text(text, encoding="utf-8")
     part.replace(file)
 
 
@@ -128,7 +129,7 @@ class RankRun:
     ) -> None:
         self._plan, self._identity, self._env, self._watch = plan, identity, env, watch
         self._folder, self._process = folder, plan.processes[identity.rank]
-        self._failure: Failure | None = None
+        self._failure: Outcome | None = None
         self._numbers = trainer_file_log(_of_first_node(plan)) if identity.rank == 0 else None
         self._kill_at_s = float("inf")
 
@@ -144,7 +145,7 @@ class RankRun:
             self._numbers.close()
         termination.kill(partial(termination.live_descendants, {recorder} if recorder else ()))
         unchecked = {"unchecked": self._unchecked()} if self._watch else {}
-        _write(self._folder, f"exits/{self._identity.rank}.json", {**end._asdict(), **unchecked})
+        _write(self._folder, f"exits/{self._identity.rank}.json", json.dumps({**end._asdict(), **unchecked}))
         if self._failure:
             _fail(self._folder, self._failure)
             return STOPPED_CODE
@@ -208,14 +209,14 @@ class RankRun:
         now_s = time.monotonic()
         reason = self._watch.reason if self._watch and not self._failure else ""
         if reason:
-            self._end(child, stopped(f"{STOP_IF}{reason.removeprefix(STOP_IF)}").errors[0])
+            self._end(child, stopped(f"{STOP_IF}{reason.removeprefix(STOP_IF)}"))
         elif now_s >= self._deadline_s and not self._failure:
-            self._end(child, time_limit_reached(self._plan.limits).errors[0])
+            self._end(child, time_limit_reached(self._plan.limits))
         if now_s >= self._kill_at_s:
             _signal(child, signal.SIGKILL)
 
-    def _end(self, child: subprocess.Popen[bytes], error: Mapping[str, Any]) -> None:
-        self._failure = Failure(error["code"], error["message"])
+    def _end(self, child: subprocess.Popen[bytes], outcome: Outcome) -> None:
+        self._failure = outcome
         self._stop(child)
 
     def _stop(self, child: subprocess.Popen[bytes]) -> None:

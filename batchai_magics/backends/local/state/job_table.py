@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
-from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import ExecutionState, NodeState
 
 Attempts = tuple[Mapping[str, Any], ...]
@@ -232,9 +232,9 @@ def requeue(db: sqlite3.Connection, key: str, guid: str, reason: str = "") -> No
     )
 
 
-def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
-    """Records the outcome of an open run, and its end, which defaults to now."""
-    now = ended or time.time()
+def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
+    """Records the outcome of an open run, which has ended now unless it says when."""
+    now = outcome.ended or time.time()
     said = (*outcome.errors, *outcome.warnings)
     ranks = [rank._asdict() for rank in outcome.ranks]
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED

@@ -13,7 +13,8 @@ from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.resource_table import record_of
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.backends.service.runner import RunAttempt, RunResult, RunStatus
+from batchai_magics.backends.service.runner import RunAttempt, RunStatus
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"  # the address of all nodes
 NO_USAGE = job_table.NodeUsage()
-_DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=RunResult(0.0, None))
+_DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=Outcome(None))
 _VALUES = "state, changed, started, ended, exit_code, errors, ranks, attempts"
 _LIMITS = "is_assigned, max_running, job.owner AS job_owner"
 _COLUMNS = f"guid, {_VALUES}, {_LIMITS}"
@@ -76,7 +77,7 @@ def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus
     result = None
     if row["ended"] is not None:
         ranks = tuple(ProcessExit(**rank) for rank in _parsed(row["ranks"]))
-        result = RunResult(row["ended"], row["exit_code"], errors, ranks=ranks)
+        result = Outcome(row["exit_code"], errors, ranks, ended=row["ended"])
     return RunStatus(
         state=ExecutionState(row["state"]),
         changed=float(row["changed"]),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.outcome import failed_with
@@ -144,9 +144,9 @@ def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
 def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
     """Sets a job to ended, running, queued with its secrets' holder, or failed as lost."""
     key, guid = kept.job["key"], kept.job["guid"]
-    end, supervisor = RunEnd.read(kept.folder.end), _supervisor(kept.folder)
+    end, supervisor = read_end(kept.folder.end), _supervisor(kept.folder)
     if end:
-        job_table.end(db, key, guid, end.outcome, ended=end.ended)
+        job_table.end(db, key, guid, end)
     elif supervisor and kept.folder.plan.exists():
         _restore_running(db, kept, supervisor)
     elif supervisor and kept.job["needs_secrets"]:

@@ -25,7 +25,6 @@ from batchai_magics.backends.node.outcome import (
     NO_FAULT,
     REQUEUE,
     Fault,
-    Outcome,
     of_preparation,
     of_ranks,
     stopped,
@@ -40,6 +39,7 @@ from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
 from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan
 from batchai_magics.untrusted_files import tail_of
 

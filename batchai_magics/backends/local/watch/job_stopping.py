@@ -10,7 +10,8 @@ from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.node.outcome import TERMINATE, Outcome, failed_with, stopped
+from batchai_magics.backends.node.outcome import TERMINATE, failed_with, stopped
+from batchai_magics.launch.outcome import Outcome
 
 
 def kill_stopped(store: Store, guids: Sequence[str]) -> None:

@@ -18,13 +18,12 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
-from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.local.watch.detached_process import Program, SharedStore
-from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState
 
@@ -52,10 +51,11 @@ def main() -> None:
         box.hand_over(process.own_identity(), until=time.time() + RETRY_LATER_S)
 
 
-def _end_of(run: JobRow, ended: float) -> RunEnd:
+def _end_of(run: JobRow, ended: float) -> Outcome:
     """How a run ended, from its row; the errors of a success are warnings."""
     errors = () if run.state is ExecutionState.SUCCEEDED else run.errors
-    return RunEnd(Outcome(run.exit_code, errors, tuple(ProcessExit(**rank) for rank in run.ranks)), ended)
+    ranks = tuple(ProcessExit(**rank) for rank in run.ranks)
+    return Outcome(run.exit_code, errors, ranks, ended=ended)
 
 
 def start(job: JobLayout, env: Mapping[str, str] = {}) -> list[subprocess.Popen[bytes]]:

@@ -6,14 +6,15 @@ import contextlib
 import time
 
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import Attempts
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import node_allocation, process
-from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError, is_disk_full
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import ExecutionState
 
 FINISH_S = 60.0  # how long to retry the store; the job's folder has the outcome by then
@@ -115,42 +116,38 @@ class OutcomeWriter:
             outcome: How the job ended.
             takes_next: Whether to assign nodes to the next job, for this process, in the same transaction.
         """
-        ended = time.time()
-        self._write_run_end(outcome, ended)
-        if self._is_recorded(outcome, ended, takes_next=takes_next):
+        outcome = outcome._replace(ended=time.time())
+        self._write_end(outcome)
+        if self._is_recorded(outcome, takes_next=takes_next):
             return
         with process.ended_by_signals():
             deadline = time.monotonic() + FINISH_S
             while self._job.root.exists() and time.monotonic() < deadline:
                 time.sleep(RETRY_S)
-                if self._is_recorded(outcome, ended, takes_next=takes_next):
+                if self._is_recorded(outcome, takes_next=takes_next):
                     return
 
-    def _write_run_end(self, outcome: Outcome, ended: float) -> None:
+    def _write_end(self, outcome: Outcome) -> None:
         if outcome.is_requeued:
             return
         while True:
             try:
-                return RunEnd(outcome, ended).write(self._job.end)
+                return write_end(self._job.end, outcome)
             except OSError as error:
                 if not is_disk_full(error) or not self._store.reserve.release_slice():
                     return  # the store is tried all the same
 
-    def _is_recorded(self, outcome: Outcome, ended: float, *, takes_next: bool) -> bool:
+    def _is_recorded(self, outcome: Outcome, *, takes_next: bool) -> bool:
         try:
-            self.next_job = self._store.insist(
-                lambda db: self._hand_over(db, outcome, ended, takes_next=takes_next)
-            )
+            self.next_job = self._store.insist(lambda db: self._hand_over(db, outcome, takes_next=takes_next))
         except StorageError:
             return False
         self._store.reserve.refill()
         return True
 
-    def _hand_over(
-        self, db: Database, outcome: Outcome, ended: float, *, takes_next: bool
-    ) -> job_table.JobRow | None:
+    def _hand_over(self, db: Database, outcome: Outcome, *, takes_next: bool) -> job_table.JobRow | None:
         run = job_table.find_run(db, self._key, self._guid)
-        write_outcome(db, self._key, self._guid, outcome, ended=ended)
+        write_outcome(db, self._key, self._guid, outcome)
         return node_allocation.hand_over_nodes(db, run) if run and takes_next else None
 
     def _run(self) -> job_table.JobRow | None:
@@ -163,10 +160,10 @@ class OutcomeWriter:
         return self._last
 
 
-def write_outcome(db: Database, key: str, guid: str, outcome: Outcome, *, ended: float = 0.0) -> None:
+def write_outcome(db: Database, key: str, guid: str, outcome: Outcome) -> None:
     """Writes how and when a job ended, in an open transaction, and releases its nodes."""
     if outcome.is_requeued:
         job_table.requeue(db, key, guid, outcome.reason)
     else:
-        job_table.end(db, key, guid, outcome, ended=ended)
+        job_table.end(db, key, guid, outcome)
     node_table.release(db, guid)

@@ -11,7 +11,7 @@ import threading
 import time
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.database_errors import DISK_FULL
@@ -23,9 +23,10 @@ from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
 from batchai_magics.backends.node import containers, restarts
-from batchai_magics.backends.node.outcome import REQUEUE, Outcome, failed_with, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.errors import StorageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S, Plan, PlanError
 from batchai_magics.models.states import ExecutionState
 
@@ -77,9 +78,9 @@ def _end_job(db: Database, layout: Layout, job: JobRow) -> None:
     now = job_table.find_open(db, guid=job.guid)
     if now is None or now.supervisor != job.supervisor or _is_watched(now):
         return  # it has ended or has another supervisor meanwhile
-    end = RunEnd.read(layout.job(job.guid).end)
+    end = read_end(layout.job(job.guid).end)
     if end and now.state is not ExecutionState.QUEUED:  # written to the folder, but not to the store
-        write_outcome(db, job.key, job.guid, end.outcome, ended=end.ended)
+        write_outcome(db, job.key, job.guid, end)
         layout.job(job.guid).environment.unlink(missing_ok=True)
     else:
         outcome = _lost_outcome(layout, now)

@@ -21,9 +21,10 @@ from batchai_magics.backends.local.watch.detached_process import JobSecrets, Sha
 from batchai_magics.backends.local.watch.job_run import JobRun
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
-from batchai_magics.backends.node.outcome import Outcome, not_run, stopped
+from batchai_magics.backends.node.outcome import not_run, stopped
 from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.records.record_files import TRIAL
 
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs

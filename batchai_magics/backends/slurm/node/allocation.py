@@ -11,8 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node.outcome import Outcome, time_limit_reached
+from batchai_magics.backends.node.outcome import time_limit_reached
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, outcome_of
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits
 from batchai_magics.untrusted_files import tail_of
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.node import restarts
-from batchai_magics.backends.node.outcome import NO_CODE, REQUEUE, Outcome, failed_with, stopped
+from batchai_magics.backends.node.outcome import NO_CODE, REQUEUE, failed_with, stopped
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import tail_of
 

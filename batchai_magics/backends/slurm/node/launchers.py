@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from batchai_magics.backends.node import mpi_launchers
-from batchai_magics.backends.node.outcome import NO_FAULT, Fault, Outcome, failed_with, of_ranks
+from batchai_magics.backends.node.outcome import NO_FAULT, Fault, failed_with, of_ranks
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.rank import die_with_parent
@@ -40,6 +40,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     unwritten_folder,
 )
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
 
 

@@ -15,8 +15,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.node.outcome import Outcome, failed_with, setup_problem
+from batchai_magics.backends.node.outcome import failed_with, setup_problem
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import read_json
 

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import read_end, write_end
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.errors import is_disk_full
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import NotRegularError, read_json
 
@@ -286,18 +287,18 @@ class RunFiles:
         return written_at(self._file(note, attempt))
 
     @property
-    def end(self) -> RunEnd | None:
+    def end(self) -> Outcome | None:
         """How the run ended; None before."""
-        return RunEnd.read(self.layout.end)
+        return read_end(self.layout.end)
 
-    def note_end(self, end: RunEnd) -> bool:
+    def note_end(self, outcome: Outcome) -> bool:
         """Records the end of the run; False if it had ended.
 
         The secrets are deleted before it becomes visible.
         """
         part = self.layout.end.with_name(f"end-{uuid.uuid4().hex}.json")
         try:
-            self._write_end(end, part)
+            self._write_end(outcome, part)
             is_first = link_once(part, self.layout.end)
         finally:
             part.unlink(missing_ok=True)
@@ -308,11 +309,11 @@ class RunFiles:
         """Reserves disk space, so that the end can be recorded even when the disk is full."""
         private_files.write(self.room, " " * (ROOM + ROOM_OF_RANK * process_count))
 
-    def _write_end(self, end: RunEnd, part: Path) -> None:
+    def _write_end(self, outcome: Outcome, part: Path) -> None:
         try:
             with private_files.pipelined(self.root):
                 self.secrets.unlink(missing_ok=True)
-                end.write(part)
+                write_end(part, outcome)
         except OSError as error:
             part.with_suffix(".part").unlink(missing_ok=True)
             if not is_disk_full(error):
@@ -321,7 +322,7 @@ class RunFiles:
                 self.room.rename(part)  # the file now belongs to this process alone
             except FileNotFoundError:
                 raise error from None
-            overwrite(part, end.to_json().encode())
+            overwrite(part, outcome.to_json().encode())
 
     def _file(self, name: Note, attempt: int, restarts: int | None = None) -> Path:
         number = attempt if restarts is None else f"{attempt}.{restarts}"

@@ -16,16 +16,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node import requirements, restarts
-from batchai_magics.backends.node.outcome import (
-    REQUEUE,
-    Outcome,
-    failed_with,
-    not_run,
-    of_preparation,
-    stopped,
-)
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with, not_run, of_preparation, stopped
 from batchai_magics.backends.node.preflight import Preflight, PreflightRequest, SmallerPlans
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
@@ -59,6 +51,7 @@ from batchai_magics.backends.slurm.node.run_files import (
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.run_watching import watched
 from batchai_magics.backends.slurm.node.scratch import Collection, ScratchError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 
 OUTPUT_TIMEOUT_S = 2.0  # how long a stopped job's last output may take to be written
@@ -84,7 +77,7 @@ def main() -> None:
         attempt.record_end()
         outcome = _requeued(outcome)
     if not (outcome.is_requeued or attempt.is_superseded):
-        files.note_end(RunEnd(outcome, time.time()))
+        files.note_end(outcome._replace(ended=time.time()))
         notification_sending.send(files)
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
@@ -340,7 +333,7 @@ class JobRun:
     def _stop_request(self) -> Outcome | None:
         """The stop request in the job's folder; None without one."""
         if end := self._files.end:  # Slurm has lost this node, and the end was recorded elsewhere
-            return end.outcome
+            return end
         stop = self._files.stop(self._attempt.submission)
         if stop and stop.reason == REQUEUE:
             self._attempt.reason = RESIZED

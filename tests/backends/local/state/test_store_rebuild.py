@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.local.local_folders import LocalFolders
 from batchai_magics.backends.local.state import store_rebuild
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node.outcome import Outcome
 from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import VERSION
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
@@ -230,7 +230,7 @@ def test_a_job_that_had_begun_is_as_its_supervisor_left_it(still: Still, has_end
     folder, nodes = still.layout.job(still.state(job)["guid"]), set(still.nodes(cluster))
     folder.supervisor.write_text(dead())
     if has_ended:
-        RunEnd(Outcome(0), 12.5).write(folder.end)
+        write_end(folder.end, Outcome(0, ended=12.5))
     found_again(still)
     row = still.state(job)
     expected = ("succeeded", 12.5, 0, 0) if has_ended else ("running", None, None, 1)

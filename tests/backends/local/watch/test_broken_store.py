@@ -11,11 +11,12 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import read_end, write_end
 from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.backends.local.watch import outcome_writer, reconciler
-from batchai_magics.backends.node.outcome import Outcome, stopped
+from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.errors import StorageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from tests.backends.local.still import Still, dead
 from tests.backends.local.watch.outcome_writers import started
@@ -44,8 +45,8 @@ def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
     with monkeypatch.context() as meanwhile:
         broken(still, meanwhile)
         writer.finish(ENDED_SO)
-    kept = RunEnd.read(still.layout.job(still.state(job)["guid"]).end)
-    assert kept.outcome == ENDED_SO
+    kept = read_end(still.layout.job(still.state(job)["guid"]).end)
+    assert kept._replace(ended=0.0) == ENDED_SO
     assert reconciler.recover_jobs(still.store, still.layout)
     row = still.state(job)
     assert (row["state"], row["exit_code"], row["ended"]) == ("failed", 3, kept.ended)
@@ -66,7 +67,7 @@ def test_a_store_that_refuses_for_a_while_is_asked_again(still: Still, monkeypat
     writer.finish(Outcome(0))
     row = still.state(job)
     assert row["state"] == "succeeded"
-    assert row["ended"] == RunEnd.read(still.layout.job(row["guid"]).end).ended
+    assert row["ended"] == read_end(still.layout.job(row["guid"]).end).ended
 
 
 def test_nobody_waits_for_a_store_whose_job_was_deleted_with_it(still: Still, monkeypatch) -> None:
@@ -83,16 +84,16 @@ def test_the_word_in_the_folder_is_left_from_the_reserve_when_the_disk_is_full(
 ) -> None:
     job, writer = started(still)
     still.store.make_reserve()
-    write, reserve = RunEnd.write, still.store.reserve
+    reserve = still.store.reserve
 
-    def full(end: RunEnd, file) -> None:
+    def full(file, outcome: Outcome) -> None:
         if reserve.size_bytes == RESERVE_BYTES:
             raise OSError(errno.ENOSPC, "no space")
-        write(end, file)
+        write_end(file, outcome)
 
-    monkeypatch.setattr(RunEnd, "write", full)
+    monkeypatch.setattr(outcome_writer, "write_end", full)
     writer.finish(Outcome(0))
-    assert RunEnd.read(still.layout.job(still.state(job)["guid"]).end).outcome == Outcome(0)
+    assert read_end(still.layout.job(still.state(job)["guid"]).end).exit_code == 0
 
 
 def test_a_job_that_is_queued_again_leaves_no_end(still: Still) -> None:
@@ -129,7 +130,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
-from batchai_magics.backends.node.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome
 SignalPipe()
 layout = Layout(Path(sys.argv[1]))
 OutcomeWriter(Store(layout.database), "key", "guid", layout.job("guid")).finish(Outcome(0))
@@ -146,4 +147,4 @@ def test_who_waits_for_a_broken_store_ends_when_told_to(tmp_path) -> None:
     while child.poll() is None:  # it may not have come to the waiting yet
         child.terminate()
     assert child.returncode == -signal.SIGTERM
-    assert RunEnd.read(end).outcome == Outcome(0)
+    assert read_end(end).exit_code == 0

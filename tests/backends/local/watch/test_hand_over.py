@@ -13,9 +13,10 @@ import pytest
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.watch import detached_process, node_allocation, outcome_writer, process
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
-from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome
+from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE
 from batchai_magics.errors import StorageError
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still

@@ -8,11 +8,12 @@ import shutil
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import RunEnd
+from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node.outcome import Outcome, failed_with, stopped
+from batchai_magics.backends.node.outcome import failed_with, stopped
 from batchai_magics.errors import StorageError
+from batchai_magics.launch.outcome import Outcome
 from tests.backends.local.still import Still, dead
 from tests.backends.local.watch.outcome_writers import started, writer_of
 
@@ -115,7 +116,7 @@ def test_an_end_frees_the_nodes_and_keeps_what_became_of_it(
     row = still.state(job)
     assert (row["state"], row["exit_code"], row["is_assigned"]) == (state, outcome.exit_code, 0)
     assert (row["started"], json.loads(row["errors"])) == (began, list(outcome.errors))
-    assert row["ended"] == RunEnd.read(still.layout.job(row["guid"]).end).ended >= began
+    assert row["ended"] == read_end(still.layout.job(row["guid"]).end).ended >= began
     assert row["changed"] >= row["ended"]
     assert list(still.nodes(cluster).values()) == ["idle", "idle"]
     freed, untouched = still.rows("SELECT since, job FROM node ORDER BY ordinal")

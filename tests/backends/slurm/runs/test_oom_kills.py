@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.outcome import Outcome, of_ranks
+from batchai_magics.backends.node.outcome import of_ranks
 from batchai_magics.backends.slurm.node import attempt_ends
 from batchai_magics.backends.slurm.node.attempt_ends import (
     out_of_memory_folder,
     started_folder,
     with_kill_reason,
 )
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process, ProcessExit
 
 BINDING = "srun: cluster configuration lacks support for cpu binding\n"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node.outcome import REQUEUE, Outcome, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, stopped
 from batchai_magics.backends.slurm.node import attempt_ends, run_files
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
@@ -20,6 +19,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     Stop,
     has_next_attempt,
 )
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 
@@ -138,9 +138,9 @@ def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunF
 
 def test_a_run_ends_once_and_its_secrets_go(files: RunFiles) -> None:
     files.secrets.write_text(json.dumps({"KEY": "hush"}))
-    assert files.note_end(RunEnd(Outcome(0), 1.0))
-    assert not files.note_end(RunEnd(stopped("terminate"), 2.0))
-    assert files.end == RunEnd(Outcome(0), 1.0)
+    assert files.note_end(Outcome(0, ended=1.0))
+    assert not files.note_end(stopped("terminate"))
+    assert files.end == Outcome(0, ended=1.0)
     assert [file.name for file in files.root.iterdir()] == ["end.json"]
 
 
@@ -152,7 +152,7 @@ def test_who_sees_that_a_run_has_ended_finds_no_secret(
     monkeypatch.setattr(
         run_files, "link_once", lambda *names: left.append(files.secrets.exists()) or link(*names)
     )
-    assert files.note_end(RunEnd(Outcome(0), 1.0))
+    assert files.note_end(Outcome(0, ended=1.0))
     assert left == [False]
 
 

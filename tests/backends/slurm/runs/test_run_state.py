@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import RunEnd
-from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, Outcome, failed_with
+from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, failed_with
 from batchai_magics.backends.slurm.node.run_files import (
     AttemptEnd,
     AttemptStart,
@@ -16,6 +15,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     Stop,
 )
 from batchai_magics.backends.slurm.run_state import state_of, with_last_log_line
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import ExecutionState
 
 QUEUED, RUNNING, TERMINATING = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.TERMINATING
@@ -68,7 +68,7 @@ def test_a_run_that_was_begun_again_and_is_to_end_is_terminating(files: RunFiles
 
 def test_a_run_that_has_ended_neither_holds_nodes_nor_waits(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
-    files.note_end(RunEnd(Outcome(0), 9.0))
+    files.note_end(Outcome(0, ended=9.0))
     assert summary_of(files) == (ExecutionState.SUCCEEDED, 9.0, False, False)
 
 

@@ -179,7 +179,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
     slurm.lines = {"1": JobLine("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
-    (error,) = patient.reconcile(job).end.outcome.errors
+    (error,) = patient.reconcile(job).end.errors
     assert error["code"] == "HomeNotShared"
     test = f"`srun --partition=p --nodelist=n07 ls -d {runs.files('guid').script}`"
     for words in ("on n07", f"nothing to {tmp_path}", "slurm.home", test):
@@ -198,8 +198,8 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
     end = patient.reconcile(job).end
     assert (end is not None) is is_ended
     if end:
-        assert end.outcome.errors[0]["code"] == "JobSupervisorLost"
-        assert "no such python" in end.outcome.errors[0]["message"]
+        assert end.errors[0]["code"] == "JobSupervisorLost"
+        assert "no such python" in end.errors[0]["message"]
 
 
 def test_slurm_is_not_asked_about_a_job_that_it_has_just_got(
@@ -249,7 +249,7 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
     shutil.rmtree(runs.files("guid").root)
     runs.files("guid").root.mkdir()
     slurm.report("RUNNING", comment="another")
-    (error,) = runs.reconcile(job._replace(created=job.created - TIMEOUT_S - 1)).end.outcome.errors
+    (error,) = runs.reconcile(job._replace(created=job.created - TIMEOUT_S - 1)).end.errors
     assert error["code"] == "JobLaunchFailed"
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
-from batchai_magics.backends.folders.run_end import RunEnd
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.slurm.node import notification_sending
 from batchai_magics.backends.slurm.node.run_files import RunFiles
@@ -29,7 +28,7 @@ def files(tmp_path: Path, webhook: Webhook) -> RunFiles:
 
 
 def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: Webhook) -> None:
-    files.note_end(RunEnd(failed_with("NodeLost", "its node was lost"), 1000.0))
+    files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
     notification_sending.deliver_left(files)
     notification_sending.deliver_left(files)
     (body,) = webhook.received
@@ -40,7 +39,7 @@ def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: 
 
 
 def test_nobody_tries_while_another_sender_has_the_lease(files: RunFiles, webhook: Webhook) -> None:
-    files.note_end(RunEnd(failed_with("NodeLost", "its node was lost"), 1000.0))
+    files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
     assert Outbox.of_run(files.layout).claim("another", lambda _: False, lease_s=60.0)
     notification_sending.deliver_left(files)
     assert webhook.received == []

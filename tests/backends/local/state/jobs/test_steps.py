@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.node.outcome import Outcome, failed_with
+from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.state.jobs.table import (

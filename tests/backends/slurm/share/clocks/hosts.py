@@ -91,4 +91,4 @@ class Host:
 
 
 def error_of(standing: RunState) -> str:
-    return standing.end.outcome.errors[0]["code"] if standing.end else ""
+    return standing.end.errors[0]["code"] if standing.end else ""

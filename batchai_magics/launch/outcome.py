@@ -1,0 +1,125 @@
+"""How a run ended: one class and one JSON on every engine. Standard library only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from batchai_magics.launch.plan import Plan, ProcessExit, from_json_types
+from batchai_magics.untrusted_files import parse_json
+
+EXPORT = "export to "  # prefix of the note that a live export is incomplete
+VERSION = 1  # of the JSON
+_LAST_S = 1e11  # the latest time that is read, in the year 5138
+
+Ranks = tuple[ProcessExit, ...]  # earliest failure first
+
+
+class Outcome(NamedTuple):
+    """How a run ended, on every engine; `ended` is when, in seconds since 1970, once that is recorded.
+
+    `errors` are the service's error details as JSON; a stopped job has no exit code. `warnings` have the same
+    form; they do not turn a success into a failure. `reason` is why it is requeued.
+    """
+
+    exit_code: int | None
+    errors: tuple[dict[str, Any], ...] = ()
+    ranks: Ranks = ()
+    is_requeued: bool = False
+    warnings: tuple[dict[str, Any], ...] = ()
+    reason: str = ""
+    ended: float = 0.0
+
+    @property
+    def is_success(self) -> bool:
+        """Whether every process ended with exit code 0."""
+        return not self.errors and not self.is_requeued
+
+    @property
+    def sentence(self) -> str:
+        """The outcome as a line of the execution log."""
+        if self.is_requeued:
+            return "the job was stopped and queued again" + f": {self.reason}" * bool(self.reason)
+        code = "none" if self.exit_code is None else self.exit_code
+        reasons = "; ".join(f"{error['code']}: {error['message']}" for error in self.errors)
+        warnings = "".join(f"; warning: {warning['message']}" for warning in self.warnings)
+        return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "") + warnings
+
+    def to_json(self) -> str:
+        """The JSON of the end of a run, as every engine keeps it; a requeue is none."""
+        data = {
+            "version": VERSION,
+            "ended": self.ended,
+            "exit_code": self.exit_code,
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "ranks": [rank._asdict() for rank in self.ranks],
+        }
+        return json.dumps(data)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Outcome | None:
+        """Parses that JSON; None for anything else."""
+        try:
+            data = parse_json(text)
+            ranks = from_json_types(tuple[ProcessExit, ...], data["ranks"], "ranks")
+            exit_code = from_json_types(int | None, data["exit_code"], "exit_code")
+            errors, warnings = _error_details(data["errors"]), _error_details(data["warnings"])
+            ended = float(data["ended"])
+            is_known = data["version"] == VERSION and 0 <= ended < _LAST_S
+        except (ValueError, KeyError, TypeError):
+            return None
+        return cls(exit_code, errors, ranks, warnings=warnings, ended=ended) if is_known else None
+
+    def without_mpi(self, size: int) -> Outcome:
+        """The outcome with the warning that none of its ranks joined the job's MPI."""
+        text = (
+            f"The {size} processes ran independently (no MPI). For PyTorch add --toolkit pytorch; "
+            "if intended, --toolkit custom."
+        )
+        return self.warned("MpiNotUsed", text)
+
+    def warned(self, code: str, *texts: str) -> Outcome:
+        """The outcome with a warning for each text."""
+        return self._replace(warnings=(*self.warnings, *(error_detail(code, text) for text in texts)))
+
+    def with_watch_notes(self, notes: Iterable[str]) -> Outcome:
+        """The outcome with a warning for each note of the program that watched the run."""
+        outcome = self
+        for note in notes:
+            is_export = note.startswith(EXPORT)
+            outcome = outcome.warned("ExportIncomplete" if is_export else "StopConditionNotChecked", note)
+        return outcome
+
+    def with_ranks(self, ends: Iterable[ProcessExit], plan: Plan) -> Outcome:
+        """The outcome with the exit of each process."""
+        return self._replace(ranks=exits_of(ends, plan))
+
+
+def exits_of(ends: Iterable[ProcessExit], plan: Plan) -> Ranks:
+    """The exits of all processes, failures first, in the order in which they happened."""
+    ranks = {end.rank: end for end in ends}
+    for process in plan.processes:
+        ranks.setdefault(process.rank, ProcessExit(process.rank, plan.node_of(process).id))
+    return tuple(sorted(ranks.values(), key=_failure_order))
+
+
+def _failure_order(rank: ProcessExit) -> tuple[bool, float, int]:
+    return (not rank.exit_code, (rank.ended or 0.0) if rank.exit_code else 0.0, rank.rank)
+
+
+def error_detail(code: str, message: str, details: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    """The service's JSON of an error."""
+    error: dict[str, Any] = {"code": code, "message": message}
+    if details:
+        error["details"] = details
+    return error
+
+
+def _error_details(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Errors or warnings in JSON; TypeError or KeyError if they are something else."""
+    for value in values:
+        if not (isinstance(value["code"], str) and isinstance(value["message"], str)):
+            raise TypeError("it is no error")
+    return tuple(values)
