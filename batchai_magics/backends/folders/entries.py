@@ -100,11 +100,30 @@ def _scan(root: Path, folder: Path, limit: int | None) -> Iterator[Entry]:
 
 
 def resolve_inside(folder: Path, path: str) -> Path:
-    """`folder/path` with links resolved; StorageError if that is outside the folder."""
-    full = _real(join(folder, path))
-    if not full.is_relative_to(_real(folder)):
+    """`folder/path` with its links below the folder resolved; StorageError if it is outside the folder."""
+    full = join(folder, path)
+    if not is_remote(full) and not _has_links(folder, full):
+        return full
+    real, base = _real(full), _real(folder)
+    if not real.is_relative_to(base):
         raise StorageError(f"{path!r} is outside {folder.name}", hint="Paths are relative and stay inside.")
-    return full
+    return folder / real.relative_to(base)
+
+
+def _has_links(folder: Path, full: Path) -> bool:
+    """Whether a part of a path below the folder is, or may be, a link."""
+    parts = full.relative_to(folder).parts
+    current = str(folder)
+    try:
+        for part in parts:
+            current = f"{current}/{part}"
+            if part == ".." or stat.S_ISLNK(os.lstat(current).st_mode):
+                return True
+    except FileNotFoundError:
+        return ".." in parts
+    except OSError:
+        return True
+    return False
 
 
 def unresolved(folder: Path, path: str) -> Path:
