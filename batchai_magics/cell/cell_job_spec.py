@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.cell.cell_option_values import RUN_CELL, CellOptions, attempt_fields
+from batchai_magics.cell.cell_options import RUN_CELL, CellOptions
+from batchai_magics.cell.job_options import with_properties
 from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
@@ -153,17 +154,9 @@ def with_program(asked: CellOptions) -> CellOptions:
 
 def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
     """Overrides `body` by the options: replaces single values, merges lists by id or name."""
-    merged = dict(body)
-    _replace(merged, "nodeCount", asked.nodes)
-    _replace(merged, "batchaiGpus", asked.gpus)
-    _replace(merged, "schedulingPriority", asked.priority)
-    if asked.max_time:
-        merged["constraints"] = {**_object(merged, "constraints"), "maxWallClockTime": asked.max_time}
-    merged |= attempt_fields(asked.max_restarts, asked.signal_before, asked.grace, asked.preflight)
+    merged = with_properties(body, asked.properties)
     if asked.image:
-        container = _object(merged, "containerSettings")
-        registry = {**_object(container, "imageSourceRegistry"), "image": asked.image}
-        merged["containerSettings"] = {**container, "imageSourceRegistry": registry}
+        merged = with_properties(merged, {"containerSettings.imageSourceRegistry.image": asked.image})
         merged["batchaiNeedsImage"] = True
     if asked.prep:
         merged["jobPreparation"] = {"commandLine": asked.prep}
@@ -271,11 +264,6 @@ def _outputs(asked: CellOptions, share_path: str) -> list[dict[str, str]]:
     ]
 
 
-def _replace(body: dict[str, Any], key: str, value: Any) -> None:
-    if value is not None:
-        body[key] = value
-
-
 def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: str) -> None:
     """Adds `items` to the list at `key`, replacing those of the same name."""
     if not items:
@@ -288,11 +276,6 @@ def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: s
         else []
     )
     body[key] = [*kept, *items]
-
-
-def _object(body: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = body.get(key)
-    return dict(value) if isinstance(value, Mapping) else {}
 
 
 def _mount_parts(text: str) -> tuple[str, str, str]:

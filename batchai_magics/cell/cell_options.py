@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import keyword
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from batchai_magics.cell.cell_option_values import CellOptions, values_of
-from batchai_magics.cell.sweep_options import PRUNERS, SEARCHES
+from batchai_magics.cell.job_options import JOB_OPTIONS, JobOption, pairs, read_values
+from batchai_magics.cell.sweep_options import PRUNERS, SEARCHES, SweepOptions, sweep_options_of
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
-from batchai_magics.models.backend_options import BackendOption
+from batchai_magics.models.backend_options import BackendOption, given_options
+from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 from batchai_magics.options.option import (
     Expected,
     NameKind,
@@ -20,87 +24,108 @@ from batchai_magics.options.option import (
 from batchai_magics.options.option_parsing import join_dashed_values, parse_options
 
 MAGIC = "%%batchai_job"
-TOOLKITS = ("horovod", "mpi", "pytorch", "tensorflow", "cntk", "caffe", "caffe2", "chainer", "custom")
-PRIORITIES = ("low", "normal", "high")
+RUN_CELL, RUN_FUNCTION = RUNNERS = ("run_cell.py", "run_function.py")  # programs that run scripts
 
-_OF_JOB: tuple[Option, ...] = (
-    Option(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB),
-    Option(("--cluster",), "cluster to run on: a name or a full id", "CLUSTER", completes=NameKind.CLUSTER),
-    Option(("--nodes",), "number of nodes (1)", "N"),
-    Option(("--processes",), "total number of processes, over all nodes (one per node or GPU)", "N"),
-    Option(("--gpus",), "GPUs to use on each node; other jobs may use the rest (all)", "N"),
-    Option(("--toolkit",), "how the processes are started (mpi)", "KIND", choices=TOOLKITS),
-    Option(("--args",), "arguments for the script, as one text", "TEXT"),
-    Option(("--image",), "container image to run in", "IMAGE"),
-    Option(("--prep",), "command run on every node before the job", "COMMAND"),
-    Option(("--python",), "Python of the ranks, as its path on the nodes", "PATH"),
-    Option(("--with",), "package to install for the ranks, in addition to their Python's: einops, 'numpy<2'",
-           "PACKAGE", is_repeatable=True),
-    Option(("--env",), "variable of the job; without a value, that of this process", "NAME[=VALUE]",
-           is_repeatable=True),
-    Option(("--secret",), "secret variable of the job: its value comes from this process; output hides it",
-           "NAME", is_repeatable=True),
-    Option(("--input",), "folder to read: $AZ_BATCHAI_INPUT_<ID> of the job", "ID=PATH", is_repeatable=True),
-    Option(("--output",), "folder to write: $AZ_BATCHAI_OUTPUT_<ID> of the job", "ID[=SUFFIX]",
-           is_repeatable=True),
-    Option(("--mount",), "share, container or file server to mount below $AZ_BATCHAI_JOB_MOUNT_ROOT",
-           "[KIND:]NAME[=PATH]", is_repeatable=True),
-    Option(("--storage-account-name",), "storage account of mounts that name none", "NAME",
-           completes=NameKind.ACCOUNT),
-    Option(("--storage-account-key",), "its key, best as {variable}: the notebook keeps what is on the line",
-           "KEY"),
-    Option(("--priority",), "priority in the queue (normal)", "LEVEL", choices=PRIORITIES),
-    Option(("--max-time",), "time limit: 30m, 2h, 1d or PT2H (7 days)", "TIME"),
-    Option(("--requeue",), "continue, up to N times, after losing nodes or reaching --max-time", "N"),
-    Option(("--signal-before",), "warn the processes before such an end (SIGUSR1, stopping()): 120s, 5m",
-           "TIME"),
-    Option(("--grace",), "how long the processes may take to save when they are told to end (30s)", "TIME"),
-    Option(("--check",), "check the nodes and the network between them first; stop if one is bad or slow",
-           value_kind=ValueKind.NOTHING),
-    Option(("--exclude-bad",), "the same, but run without the nodes that are bad or slow",
-           value_kind=ValueKind.NOTHING),
-    Option(("--experiment",), "experiment that the job belongs to", "NAME", completes=NameKind.EXPERIMENT),
-    Option(("--workspace",), "workspace that the job belongs to", "NAME", completes=NameKind.WORKSPACE),
-    Option(("--upload",), "files, folders or patterns such as data/*.csv for the working directory", "PATH",
-           value_kind=ValueKind.MANY, completes=NameKind.PATH),
-    Option(("--use",), "notebook variables to make available to the script: a,b", "VAR",
-           is_repeatable=True),
-    Option(("--metric",), "a number to read from the log", "NAME=REGEX", is_repeatable=True),
-    Option(("--stop-if",), 'end the job: "loss is nan", "gpu < 5% for 30m", "cost > 20"',
-           "CONDITION", is_repeatable=True),
-    Option(("--notify",), "notify when the job ends: a webhook, an apprise URL, or a command",
-           "URL|COMMAND", is_repeatable=True),
-    Option(("--export",), "export the metrics while the job runs: tensorboard=DIR,mlflow=URI", "TARGET",
-           is_repeatable=True),
-)  # fmt: skip
+
+def _variable(_: str, name: str) -> str:
+    """The name of a Python variable; raises UsageError for any other."""
+    if not name.isidentifier() or keyword.iskeyword(name):
+        raise UsageError(f"--var {name}: this is not a name for a Python variable")
+    return name
+
+
 _OF_CELL: tuple[Option, ...] = (
-    Option(("--spec",), "the cell is a job.json, as JSON or YAML", value_kind=ValueKind.NOTHING),
-    Option(("--file",), "read this job.json; the cell stays empty", "FILE", completes=NameKind.PATH),
-    Option(("--template",), "fill {names} in the script too", value_kind=ValueKind.NOTHING),
-    Option(("--dry-run",), "show what would be submitted; nothing is written", value_kind=ValueKind.NOTHING),
-    Option(("--wait",), "wait for the end of the job", value_kind=ValueKind.NOTHING),
+    JobOption(("--spec",),
+              "the cell is a job.json, as JSON or YAML", value_kind=ValueKind.NOTHING, field="is_spec"),
+    JobOption(("--file",), "read this job.json; the cell stays empty", "FILE", completes=NameKind.PATH),
+    JobOption(("--template",),
+              "fill {names} in the script too", value_kind=ValueKind.NOTHING, field="is_template"),
+    JobOption(("--wait",), "wait for the end of the job", value_kind=ValueKind.NOTHING, field="is_waiting"),
     Option(("--sweep",), "run a job for each of these values: \"lr=1e-4,1e-3 batch=32,64\","
-           " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS"),
+              " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS"),
     Option(("--trials",), "how many trials a random search or Optuna makes", "N"),
     Option(("--seed",), "seed of the search (0): the same seed gives the same trials", "N"),
     Option(("--search",), "how the trials are chosen (grid, or random where there are ranges)", "METHOD",
-           choices=SEARCHES),
+              choices=SEARCHES),
     Option(("--parallel",), "how many trials run at once (as many as there are nodes for)", "N"),
     Option(("--best",), "what makes a trial the best: \"min val_loss\" (the headline metric)", "GOAL"),
     Option(("--retry-failed",), "run a trial that fails again, up to N times", "N"),
     Option(("--prune",), "end trials that do worse than the others did at the same step", "METHOD",
-           choices=PRUNERS),
-    Option(("--new",), "run it again as NAME-2 if NAME exists", value_kind=ValueKind.NOTHING),
-    Option(("--grow",), "give the cluster as many nodes as the job wants, if it has fewer",
-           value_kind=ValueKind.NOTHING),
-    Option(("--tag",), "tags of the run, to find it by: baseline,wide", "TAG", is_repeatable=True),
-    Option(("--no-provenance",), "do not record code, variables or git state with the run",
-           value_kind=ValueKind.NOTHING),
-    Option(("--same",), "refuse an edited cell rather than run it as NAME-2", value_kind=ValueKind.NOTHING),
-    Option(("--var",), "Python name that the job is bound to (job)", "NAME"),
+              choices=PRUNERS),
+    JobOption(("--new",),
+              "run it again as NAME-2 if NAME exists", value_kind=ValueKind.NOTHING, field="is_new"),
+    JobOption(("--grow",), "give the cluster as many nodes as the job wants, if it has fewer",
+              value_kind=ValueKind.NOTHING, field="is_growing"),
+    JobOption(("--same",),
+              "refuse an edited cell rather than run it as NAME-2",
+              value_kind=ValueKind.NOTHING, field="is_same"),
+    JobOption(("--var",),
+              "Python name that the job is bound to (job)", "NAME", read=_variable, field="variable"),
     Option(("--help", "-h"), "show this text", value_kind=ValueKind.NOTHING),
 )  # fmt: skip
-OPTIONS = (*_OF_JOB, *_OF_CELL)
+OPTIONS = (*JOB_OPTIONS, *_OF_CELL)
+
+
+@dataclass(frozen=True)
+class CellOptions:
+    """The options of a magic line. None and empty mean not given."""
+
+    name: str | None = None
+    cluster: str | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict)  # those of the job that options set, by path
+    processes: int | None = None
+    toolkit: str | None = None
+    args: str | None = None
+    image: str | None = None
+    prep: str | None = None
+    python: str | None = None  # of the ranks
+    packages: tuple[str, ...] = ()  # --with
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    inputs: Mapping[str, str] = field(default_factory=dict)
+    outputs: Mapping[str, str] = field(default_factory=dict)  # id → path suffix, which may be empty
+    mounts: tuple[str, ...] = ()  # as written: bfs:data=datasets
+    storage_account_name: str | None = None  # of the mounts
+    storage_account_key: str | None = field(default=None, repr=False)
+    experiment: str | None = None
+    workspace: str | None = None
+    uploads: tuple[str, ...] = ()
+    uses: tuple[str, ...] = ()  # names of the notebook's variables
+    is_template: bool = False
+    script: str = ""  # not an option: the script's file; empty for a description
+    has_result: bool = False  # not an option: whether the script sets a result
+    is_function: bool = False  # not an option: whether the script calls a function of the user's
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    stop_if: tuple[str, ...] = ()
+    notify: tuple[str, ...] = field(default=(), repr=False)  # URLs, which are secrets, and commands
+    exports: tuple[str, ...] = ()  # targets: tensorboard=runs
+    backend_options: Mapping[str, str] = field(default_factory=dict)  # native options, by name
+    is_spec: bool = False
+    file: str | None = None
+    is_dry_run: bool = False
+    is_waiting: bool = False
+    is_new: bool = False
+    is_same: bool = False
+    is_growing: bool = False
+    has_no_provenance: bool = False
+    tags: tuple[str, ...] = ()
+    variable: str = ""  # empty: the default
+    sweep: SweepOptions | None = None
+
+    @property
+    def is_described(self) -> bool:
+        """Whether the job is described by a job.json, not a script."""
+        return self.is_spec or self.file is not None
+
+    @property
+    def needs_program(self) -> bool:
+        """Whether a program must run the script, for its variables or its result."""
+        return bool(self.uses) or self.has_result
+
+    @property
+    def program(self) -> str:
+        """The file name of that program."""
+        return RUN_FUNCTION if self.is_function else RUN_CELL
 
 
 _HELP_HINT = f"`{MAGIC} --help` lists the options"
@@ -110,7 +135,7 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
     native = map(_native_option, declared)
-    return (*_OF_JOB, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)
+    return (*JOB_OPTIONS, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)
 
 
 def _native_option(option: BackendOption) -> Option:
@@ -149,8 +174,15 @@ def read_options(
         raise HelpRequested(help_text(declared))
     if extra:
         raise _unknown(extra[0], options)
-    given.name = _one_name(given.job_name, given.name)
-    return values_of(given, env, declared)
+    values = read_values(given, options)
+    values["name"] = _one_name(given.job_name, given.name)
+    values["env"] = pairs("--env", _with_values(values.get("env", ()), env), form="NAME=VALUE")
+    values["secrets"] = _secrets(values.get("secrets", ()), env)
+    return CellOptions(
+        **values,
+        backend_options=given_options(vars(given), declared),
+        sweep=sweep_options_of(given),
+    )
 
 
 def help_text(declared: Iterable[BackendOption] = ()) -> str:
@@ -189,3 +221,33 @@ def _one_name(first: str | None, named: str | None) -> str | None:
     if first and named and first != named:
         raise UsageError(f"the job has two names: {first} and {named}", hint="leave out --name")
     return first or named
+
+
+def _with_values(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The texts of `--env`, with the values of names that are given alone.
+
+    Raises:
+        UsageError: There is no such variable, or it holds what looks like a secret.
+    """
+    for name in (text for text in texts if "=" not in text):
+        if name not in env:
+            message = f"--env {name}: there is no environment variable of that name"
+            raise UsageError(message, hint=f"set it first, or write --env {name}=VALUE")
+        if is_secret_name(name) or is_secret_text(env[name]):
+            message = f"--env {name}: it looks like a secret, and would be kept with the job"
+            raise UsageError(message, hint=f"write --secret {name}")
+    return [text if "=" in text else f"{text}={env[text]}" for text in texts]
+
+
+def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
+    for name in names:
+        if "=" in name:
+            message = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
+            hint = "set an environment variable of that name, then give the name alone"
+            raise UsageError(message, hint=hint)
+        if name not in env:
+            message = f"--secret {name}: there is no environment variable of that name"
+            in_notebook = f"import os, getpass; os.environ[{name!r}] = getpass.getpass()"
+            hint = f"set it first, in a shell: export {name}=…, or in a notebook: {in_notebook}"
+            raise UsageError(message, hint=hint)
+    return {name: env[name] for name in names}

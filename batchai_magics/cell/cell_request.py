@@ -24,10 +24,10 @@ from batchai_magics.cell.cell_job_spec import (
     with_program,
     with_script_folder,
 )
-from batchai_magics.cell.cell_option_values import CellOptions, with_grace
-from batchai_magics.cell.cell_options import read_options
+from batchai_magics.cell.cell_options import CellOptions, read_options
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
+from batchai_magics.cell.job_options import with_grace
 from batchai_magics.cell.notebook_variables import NamesRead, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.remedies import names_of_notebook

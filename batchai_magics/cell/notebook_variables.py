@@ -7,7 +7,7 @@ import builtins
 import pickle
 import pickletools
 import symtable
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
@@ -34,11 +34,6 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
         hint = f"{largest} alone has {_mib(len(data[largest]))}: put it on the share, and read it there"
         raise UsageError(text, hint=hint)
     return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}
-
-
-def variable_names(texts: Iterable[str]) -> tuple[str, ...]:
-    """The names of `--use a,b c` without duplicates."""
-    return tuple(dict.fromkeys(name for text in texts for name in text.split(",") if name))
 
 
 def notes(body: str, names: Sequence[str]) -> Iterator[str]:

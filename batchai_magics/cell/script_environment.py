@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from batchai_magics.cell.cell_job_spec import INPUT
-from batchai_magics.cell.cell_option_values import CellOptions
+from batchai_magics.cell.cell_options import CellOptions
 from batchai_magics.cell.python_env import EXTENDED, ISOLATED
 from batchai_magics.errors import UsageError
 

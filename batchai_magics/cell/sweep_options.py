@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from batchai_magics.cell.job_options import count
 from batchai_magics.cell.search_space import FORM
 from batchai_magics.errors import UsageError
 from batchai_magics.models.stop_conditions import metric_name
@@ -53,8 +54,8 @@ class SweepOptions:
     prune: str = ""
 
 
-def sweep_options_of(given: Namespace, count: Callable[[str, str | None], int | None]) -> SweepOptions | None:
-    """The options of `--sweep`; None without it. `count` reads a positive number.
+def sweep_options_of(given: Namespace) -> SweepOptions | None:
+    """The options of `--sweep`; None without it.
 
     Raises:
         UsageError: A value is invalid, or belongs to a sweep and there is none; the message names the option.
@@ -64,14 +65,19 @@ def sweep_options_of(given: Namespace, count: Callable[[str, str | None], int | 
         return None
     return SweepOptions(
         space=given.sweep,
-        trials=count("--trials", given.trials),
+        trials=_count("--trials", given.trials) or None,
         seed=seed_of(given.seed),
         search=given.search or "",
-        parallel=count("--parallel", given.parallel) or 0,
+        parallel=_count("--parallel", given.parallel),
         goal=goal_of(given.best),
-        retries=count("--retry-failed", given.retry_failed) or 0,
+        retries=_count("--retry-failed", given.retry_failed),
         prune=given.prune or "",
     )
+
+
+def _count(option: str, text: str | None) -> int:
+    """The number of an option; 0 if it is not given."""
+    return 0 if text is None else count(option, text)
 
 
 def goal_of(text: str | None) -> Goal:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from batchai_magics.backends.base import Backend, FileRef, fault_text
-from batchai_magics.cell.cell_option_values import RUNNERS
+from batchai_magics.cell.cell_options import RUNNERS
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.errors import NotFoundError, StorageError, did_you_mean, visible
 from batchai_magics.jobs.job_logs import chunks, consume, retry_if_changed

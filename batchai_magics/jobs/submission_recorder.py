@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_option_values import RUNNERS
+from batchai_magics.cell.cell_options import RUNNERS
 from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.cell.remedies import local_modules, variables_of_submitter
 from batchai_magics.cell.run_cell import VARIABLES

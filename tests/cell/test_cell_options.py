@@ -1,17 +1,13 @@
 import re
+from dataclasses import replace
 
 import pytest
 
-from batchai_magics.cell.cell_options import (
-    OPTIONS,
-    PRIORITIES,
-    TOOLKITS,
-    HelpRequested,
-    help_text,
-    read_options,
-)
+from batchai_magics.cell.cell_options import OPTIONS, HelpRequested, help_text, read_options
+from batchai_magics.cell.job_options import PRIORITIES, TOOLKITS, JobOption
+from batchai_magics.commands.specs.job_specs import COMMANDS, OF_JOB_CREATE
 from batchai_magics.errors import UsageError
-from batchai_magics.models.job_spec import JobPriority
+from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.toolkit_settings import Toolkit
 
 
@@ -76,3 +72,21 @@ def test_help_names_every_option():
     assert caught.value._render_traceback_() == [help_text()]
     assert all(option.flags[0] in help_text() for option in OPTIONS)
     assert not re.search(r"\b(later|not yet|one day|in future|TODO)\b", help_text()), "nothing is promised"
+
+
+@pytest.mark.parametrize(
+    "option",
+    [option for option in OPTIONS if getattr(option, "sets", "")],
+    ids=lambda option: option.name,
+)
+def test_what_an_option_sets_is_a_property_of_a_job(option: JobOption) -> None:
+    properties = JobSpec.model_json_schema(by_alias=True)["properties"]
+    assert option.sets.partition(".")[0] in properties
+
+
+def test_job_create_has_the_options_of_a_cell() -> None:
+    (create,) = (command for command in COMMANDS if command.words == "job create")
+    here = {option.flags[0]: option for option in create.options}
+    for option in (option for option in OPTIONS if option.flags[0] in OF_JOB_CREATE):
+        expected = f"{option.help[0].upper()}{option.help[1:]}."
+        assert here[option.flags[0]] == replace(option, help=expected)

@@ -6,8 +6,9 @@ import sys
 import pytest
 
 from batchai_magics.cell import Notebook, parse
-from batchai_magics.cell.cell_option_values import RUN_CELL
-from batchai_magics.cell.notebook_variables import free_names, variable_names, variables_file
+from batchai_magics.cell.cell_options import RUN_CELL
+from batchai_magics.cell.job_options import names
+from batchai_magics.cell.notebook_variables import free_names, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE
 from batchai_magics.config import Settings
@@ -57,7 +58,7 @@ def test_another_value_is_another_job():
 
 
 def test_names_are_taken_with_commas_and_without():
-    assert variable_names(["a,b", "c", "a,"]) == ("a", "b", "c")
+    assert names("--use", ["a,b", "c", "a,"]) == ("a", "b", "c")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import sys
 import pytest
 
 from batchai_magics.cell import Notebook, parse
-from batchai_magics.cell.cell_option_values import CellOptions
+from batchai_magics.cell.cell_options import CellOptions
 from batchai_magics.cell.script_environment import script_metadata, with_environment
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError

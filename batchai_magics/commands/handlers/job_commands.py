@@ -108,15 +108,15 @@ def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -
 
 def wait(context: Context, arguments: Namespace) -> Stream:
     """Reports the progress of the job until it has ended, or until what the line waits for has happened."""
-    from batchai_magics.cell.cell_option_values import short_duration
+    from batchai_magics.cell.job_options import short_duration
     from batchai_magics.commands.handlers.job_wait import ENDED, WaitGoal, wait_for, watch_job
     from batchai_magics.models.wire_times import duration
 
-    goal, limit = WaitGoal(arguments.until or ENDED), short_duration("--timeout", arguments.timeout)
+    goal, limit = WaitGoal(arguments.until or ENDED), arguments.timeout
     id = resource_commands.show(context, arguments, Kind.JOB).id
     parts = watch_job(context.backend, id, is_az=arguments.is_az)
     if arguments.until or limit:
-        timeout_s = duration(limit).total_seconds() if limit else None
+        timeout_s = duration(short_duration("--timeout", limit)).total_seconds() if limit else None
         parts = wait_for(context.backend, id, goal, timeout_s)
     return job_stream(parts, resume_command(id, "job wait -n"))
 

@@ -15,14 +15,8 @@ from pydantic import SecretStr
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import backend_options
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_option_values import (
-    attempt_fields_of,
-    channels_of,
-    exports_of,
-    tags_of,
-    with_grace,
-)
 from batchai_magics.cell.cell_request import CellSource, exports_below
+from batchai_magics.cell.job_options import JOB_OPTIONS, read_values, with_grace, with_properties
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import experiment_commands, machine_options, resource_commands
 from batchai_magics.commands.output.command_progress import Operation
@@ -39,7 +33,7 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AccountKey
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in
 from batchai_magics.models.resources import JobResource, Resource
-from batchai_magics.models.stop_conditions import conditions_of, with_conditions
+from batchai_magics.models.stop_conditions import with_conditions
 
 
 @dataclass(frozen=True)
@@ -76,7 +70,9 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     description = load_file(JobSpec, file.expanduser(), account=account)
     declared = backend_options(context.settings)
     body = with_backend_options(description.body, given_options(vars(arguments), declared))
-    body = _body(context, arguments, id, body, account=account)
+    values = read_values(arguments, JOB_OPTIONS)
+    body = with_conditions(body, values.get("stop_if", ()))
+    body = _body(context, arguments, id, with_properties(body, values["properties"]), account=account)
     spec = description.checked(JobSpec, body)
     check_texts(spec.backend_options, declared, what=spec.what)
     path = file.expanduser().absolute()
@@ -86,9 +82,9 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
         description.notes,
         source=CellSource(path.parent, name=file.name),
         has_provenance=not arguments.no_provenance,
-        tags=tags_of(arguments.tag),
-        notify=channels_of(arguments.notify),
-        exports=exports_below(exports_of(arguments.export), context.settings, Path.cwd()),
+        tags=values.get("tags", ()),
+        notify=values.get("notify", ()),
+        exports=exports_below(values.get("exports", ()), context.settings, Path.cwd()),
     )
 
 
@@ -125,8 +121,7 @@ def _body(
     context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
 ) -> dict[str, Any]:
     """The job's `properties`: those of the file, overridden by the options."""
-    body = with_conditions(of_file, conditions_of(arguments.stop_if)) | attempt_fields_of(arguments)
-    body = with_grace(body, context.settings.grace)
+    body = with_grace(of_file, context.settings.grace)
     body["cluster"] = {
         "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
     }

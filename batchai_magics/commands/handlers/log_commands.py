@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef, Span, fault_text
 from batchai_magics.backends.base.failure_logs import PREPARATION_LOG
-from batchai_magics.cell.cell_option_values import short_duration
+from batchai_magics.cell.job_options import short_duration
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import output_file_commands, resource_commands
 from batchai_magics.commands.handlers.job_commands import resume_command
@@ -131,8 +131,7 @@ class LogSelection:
 
 def _since(text: str | None) -> float | None:
     """The time that lies so far back, in seconds since 1970."""
-    span = short_duration("--since", text)
-    return time.time() - duration(span).total_seconds() if span else None
+    return None if text is None else time.time() - duration(short_duration("--since", text)).total_seconds()
 
 
 def _content(job: Job, files: Sequence[str], selection: LogSelection) -> StreamParts:

@@ -136,9 +136,9 @@ def _logs(arguments: Namespace, preferences: MetricPreferences) -> Iterator[tupl
 def _patterns(texts: list[str] | None) -> dict[str, str]:
     if not texts:
         return {}
-    from batchai_magics.cell.cell_option_values import patterns_of  # imports the models of jobs
+    from batchai_magics.cell.job_options import patterns
 
-    return patterns_of(texts)
+    return patterns("--metric", texts)
 
 
 def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:

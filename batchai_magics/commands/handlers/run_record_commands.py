@@ -10,7 +10,7 @@ from typing import Any
 
 from batchai_magics.backends.base import RECORDS, Records
 from batchai_magics.backends.node.notification_delivery import DeliveryError, deliver
-from batchai_magics.cell.cell_option_values import channels_of, tags_of
+from batchai_magics.cell.job_options import channel_addresses, tags
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
@@ -141,7 +141,9 @@ def diff(context: Context, arguments: Namespace) -> RunDiffResult:
 
 def update(context: Context, arguments: Namespace) -> LabelsResult:
     """Changes the tags and the note of a job."""
-    change = LabelChange(tags_of(arguments.tag), tags_of(arguments.untag, "--untag"), note=arguments.note)
+    change = LabelChange(
+        tags("--tag", arguments.tag or ()), tags("--untag", arguments.untag or ()), note=arguments.note
+    )
     if change == LabelChange():
         raise UsageError("there is nothing to change", hint="Give --tag, --untag or --note.")
     job = resource_commands.show(context, arguments, Kind.JOB).id
@@ -178,7 +180,7 @@ def test(context: Context, arguments: Namespace) -> DeliveryReport:
         UsageError: No channel is given, or one is invalid.
         ServiceError: A channel did not receive it.
     """
-    addresses = channels_of(arguments.notify) or addresses_in(context.settings.notify)
+    addresses = channel_addresses("--notify", arguments.notify or ()) or addresses_in(context.settings.notify)
     if not addresses:
         hint = "Give one: batchai notify test --notify URL, or set `notify` in the configuration file."
         raise UsageError("there is no channel to send a notification to", hint=hint)

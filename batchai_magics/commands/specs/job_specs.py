@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batchai_magics.cell.job_options import in_commands
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
 from batchai_magics.options.option import NameKind, Option, ValueKind
@@ -59,6 +60,10 @@ DIFF_OPTIONS = (
         completes=NameKind.JOB,
     ),
 )
+OF_JOB_CREATE = (  # the options of a cell that a described job has too
+    *("--stop-if", "--notify", "--export", "--tag", "--no-provenance", "--requeue", "--signal-before"),
+    *("--grace", "--check", "--exclude-bad", "--dry-run"),
+)
 _CREATE = (
     *_SOME,
     Option(
@@ -74,49 +79,7 @@ _CREATE = (
     ),
     o.CLUSTER,
     *o.MOUNTS,
-    Option(
-        ("--stop-if",),
-        'End the job: "loss is nan", "gpu < 5% for 30m", "no progress for 15m", "cost > 20".',
-        "CONDITION",
-        is_repeatable=True,
-    ),
-    o.NOTIFY,
-    Option(
-        ("--export",),
-        "Export the metrics while the job runs: tensorboard=DIR,mlflow=URI.",
-        "TARGET",
-        is_repeatable=True,
-    ),
-    _TAG,
-    Option(
-        ("--no-provenance",),
-        "Do not record code, variables or git state with the run.",
-        value_kind=ValueKind.NOTHING,
-    ),
-    Option(
-        ("--requeue",),
-        "Continue in another attempt, up to N times, after losing nodes or reaching the time limit.",
-        "N",
-    ),
-    Option(
-        ("--signal-before",), "Warn the processes before such an end (SIGUSR1, stopping()): 120s, 5m.", "TIME"
-    ),
-    Option(
-        ("--grace",),
-        "How long the processes may take to save when they are told to end: 2m (30s).",
-        "TIME",
-    ),
-    Option(
-        ("--check",),
-        "Check the nodes and the network between them first; stop if one is bad or slow.",
-        value_kind=ValueKind.NOTHING,
-    ),
-    Option(
-        ("--exclude-bad",),
-        "The same, but run without the nodes that are bad or slow.",
-        value_kind=ValueKind.NOTHING,
-    ),
-    Option(("--dry-run",), "Show what would be submitted; nothing is written.", value_kind=ValueKind.NOTHING),
+    *in_commands(*OF_JOB_CREATE),
 )
 _UNTIL = Option(
     ("--until",), 'Wait for this instead of the end: "loss < 0.3", "loss < 0.3 or ended".', "CONDITION"

@@ -16,7 +16,7 @@ from batchai_magics.backends.node.outcome import (
     unwritable,
 )
 from batchai_magics.backends.node.ranks.pmi import Abort
-from batchai_magics.cell.cell_option_values import short_duration
+from batchai_magics.cell.job_options import short_duration
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit, Role

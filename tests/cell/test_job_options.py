@@ -22,7 +22,7 @@ def values(*words, env=None):
     ],
 )
 def test_times_are_short_or_as_the_api_has_them(text, time):
-    assert values("--max-time", text).max_time == time
+    assert values("--max-time", text).properties["constraints.maxWallClockTime"] == time
 
 
 @pytest.mark.parametrize("text", ["30", "", "soon", "0m", "-5m", "1w2d", "m30"])
@@ -98,7 +98,7 @@ def test_a_variable_needs_a_python_name(name):
     [("", None), ("--check", "stop"), ("--exclude-bad", "exclude"), ("--check --exclude-bad", "exclude")],
 )
 def test_leaving_out_bad_nodes_means_looking_for_them(options: str, preflight: str | None) -> None:
-    assert values(*options.split()).preflight == preflight
+    assert values(*options.split()).properties.get("batchaiPreflight") == preflight
 
 
 def test_a_variable_without_a_value_has_that_of_this_process():
