@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics import lazy_exports
+from batchai_magics import lazy_exports, user_ports
 from batchai_magics.version import __version__
 
 if TYPE_CHECKING:
@@ -33,11 +35,26 @@ def unload_ipython_extension(ipython: InteractiveShell) -> None:
     unload(ipython)
 
 
+def _pages() -> user_ports.ViewPages:
+    from batchai_magics.widgets.hosts import opened_pages
+
+    return opened_pages
+
+
+def _terminal_prompt() -> Callable[[str], None] | None:
+    is_read = sys.stdin is not None and sys.stdin.isatty()
+    return partial(print, flush=True) if is_read else None
+
+
+user_ports.PAGES.register(_pages)
+user_ports.PROMPT.register(_terminal_prompt)
+
+
 def __getattr__(name: str) -> Any:
     if name not in _names:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in ("Job", "find_job", "run", "submit") and "IPython" in sys.modules:
-        importlib.import_module(f"{__name__}.magics.extension").show_cards()
+        importlib.import_module(f"{__name__}.magics.extension").prepare_notebook()
     return _load_attribute(name)
 
 

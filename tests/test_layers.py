@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
-    "errors lazy_exports log_lines untrusted_files version | models config options"
+    "errors lazy_exports log_lines untrusted_files user_ports version | models config options"
     " | launch cell metrics records | backends.base | backends.service backends.node"
     " | backends.folders backends.azure | backends.machines"
     " | backends.* | follow | jobs | cards commands | widgets server | magics agents | cli"
@@ -176,7 +176,7 @@ def is_statement(called):
 
 
 def imported(*, when=ast.walk):
-    """Every import of the package: the module, the dotted name, the line."""
+    """Every import of the package, by `import_module` too: the module, the dotted name, the line."""
     return [(module, *found) for module, path in MODULES.items() for found in imports(path, when)]
 
 
@@ -199,6 +199,13 @@ def _imports(path, when):
             assert node.level == 0, f"{path}:{node.lineno} is a relative import"
             full = [f"{node.module}.{alias.name}" for alias in node.names]
             yield from ((name if name in MODULES else node.module, node.lineno) for name in full)
+        elif isinstance(node, ast.Call) and is_literal_import(node):
+            yield node.args[0].value, node.lineno
+
+
+def is_literal_import(call):
+    name = ast.unparse(call.func).rpartition(".")[2]
+    return name in ("import_module", "__import__") and isinstance(call.args[0], ast.Constant)
 
 
 def at_load(node):

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import webbrowser
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol
 
 from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_record import JobRecord
-
-
-class ServedPage(Protocol):
-    """A page that is served on this machine."""
-
-    @property
-    def url(self) -> str:
-        """Its address, with the token that gives access."""
-
-    def close(self) -> None:
-        """Ends the server."""
-
+from batchai_magics.user_ports import PAGES, ServedPage
 
 HTML_SUFFIXES = (".html", ".htm")
 
@@ -42,7 +29,7 @@ class JobPages(JobRecord):
             NotFoundError: The job was deleted.
         """
         argument_checks.check_flag("job.open", "browser", browser)
-        page: ServedPage = _views().open_job(self)
+        page = PAGES.get().open_job(self)
         if browser:
             webbrowser.open(page.url)
         return page
@@ -68,29 +55,9 @@ class JobPages(JobRecord):
 
 def record_job(job: JobPages, target: Path, *, is_report: bool = False) -> Path:
     """Records a job to a file; a report has versions and settings in its header."""
-    views = _views()
+    views = PAGES.get()
     extra = views.settings_report() if is_report else {}
     if target.suffix not in HTML_SUFFIXES:
-        path: Path = views.record(job, target, extra=extra)
-        return path
+        return views.record(job, target, extra=extra)
     with TemporaryDirectory() as folder:
-        recording = views.record(job, Path(folder) / "recording", extra=extra)
-        exported: Path = views.export_html(recording, target)
-        return exported
-
-
-def open_recording(path: Path) -> ServedPage:
-    """Serves the replay of a recording on 127.0.0.1."""
-    page: ServedPage = _views().open_recording(path)
-    return page
-
-
-def export_recording(path: Path, target: Path) -> Path:
-    """Writes a page that replays a recording, in one file without references."""
-    exported: Path = _views().export_html(path, target)
-    return exported
-
-
-def _views() -> Any:
-    """The live views, a layer above: a handle starts them by name."""
-    return importlib.import_module("batchai_magics.widgets.hosts.opened_pages")
+        return views.export_html(views.record(job, Path(folder) / "recording", extra=extra), target)

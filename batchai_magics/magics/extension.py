@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.completer import CompletionContext, context_matcher
 from IPython.core.getipython import get_ipython
 
+from batchai_magics import user_ports
 from batchai_magics.magics.magic_commands import BatchAIMagics
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ _CELL = "%%batchai_job"
 def load(ip: InteractiveShell) -> None:
     """Register magics, completion and display of jobs in a shell."""
     magics = BatchAIMagics(ip)
+    _register_prompt(ip)
     ip.register_magics(magics)
     ip.input_transformers_cleanup.append(_add_cell_body)
     _displays(ip).for_type_by_name(*_JOB_TYPE, magics.show)
@@ -54,11 +57,18 @@ def load(ip: InteractiveShell) -> None:
     ip.Completer.custom_matchers.append(context_matcher(identifier=_MATCHER)(matcher))
 
 
-def show_cards() -> None:
+def prepare_notebook() -> None:
     """Display jobs as cards in notebooks that use the package without loading the extension."""
     ip = get_ipython()
+    _register_prompt(ip)
     if ip is not None and ip.display_formatter is not None:
         ip.display_formatter.formatters["text/html"].for_type_by_name(*_JOB_TYPE, _card)
+
+
+def _register_prompt(ip: object) -> None:
+    """Let what must be asked appear beneath the running cell of a notebook."""
+    if hasattr(ip, "kernel"):
+        user_ports.PROMPT.register(lambda: partial(print, flush=True))
 
 
 def _card(job: Job) -> str:

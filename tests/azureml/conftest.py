@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.azureml.credentials import shared_sign_in
+from batchai_magics.user_ports import PROMPT
 from tests.azureml.stand_in import AzureStandIn
 
 
@@ -34,6 +35,6 @@ def reached(made: AzureStandIn, monkeypatch: pytest.MonkeyPatch) -> Iterator[Azu
     for name, value in made.client_env.items():
         monkeypatch.setenv(name, value)
     shared_sign_in.cache_clear()
-    monkeypatch.setattr(shared_sign_in(), "_is_interactive", lambda: False)  # a code is awaited for minutes
+    monkeypatch.setattr(PROMPT, "_make", lambda: None)  # a code is awaited for minutes
     with contextlib.closing(made):
         yield made

@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import logging
-import sys
 import threading
-from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.azure.arm_protocol import sign_in_failure
 from batchai_magics.backends.azure.bounded_transport import bounded_transport
+from batchai_magics.user_ports import PROMPT
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from azure.core.credentials import AccessToken, TokenCredential
-
-
-def has_person() -> bool:
-    """Whether somebody can follow a link: in a notebook or at a terminal."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-    return hasattr(shell, "kernel") or (sys.stdin is not None and sys.stdin.isatty())
 
 
 class SignIn:
@@ -30,8 +23,7 @@ class SignIn:
     The libraries renew tokens before they expire, without asking again. Thread-safe.
     """
 
-    def __init__(self, is_interactive: Callable[[], bool] = has_person) -> None:
-        self._is_interactive = is_interactive
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._chosen: TokenCredential | None = None
 
@@ -51,9 +43,14 @@ class SignIn:
         try:
             token = candidate.get_token(*scopes, **options)
         except ClientAuthenticationError as error:
-            if sign_in_failure(str(error)) or not self._is_interactive():
+            prompt = PROMPT.get()
+            if sign_in_failure(str(error)) or prompt is None:
                 raise
-            candidate = DeviceCodeCredential(prompt_callback=_ask, transport=bounded_transport())
+
+            def ask(address: str, code: str, expires: datetime) -> None:
+                prompt(f"To sign in to Azure, open {address} and enter the code {code}.")
+
+            candidate = DeviceCodeCredential(prompt_callback=ask, transport=bounded_transport())
             token = candidate.get_token(*scopes, **options)
         self._chosen = candidate
         return token
@@ -63,8 +60,3 @@ class SignIn:
 def shared_sign_in() -> SignIn:
     """The sign-in of all backends of this process, so that nobody has to enter a second code."""
     return SignIn()
-
-
-def _ask(address: str, code: str, expires: datetime) -> None:
-    """Shows the one sentence by which a person signs in."""
-    print(f"To sign in to Azure, open {address} and enter the code {code}.", flush=True)

@@ -15,8 +15,9 @@ from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_pages import ServedPage, export_recording, open_recording, record_job
+from batchai_magics.jobs.job_pages import record_job
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.user_ports import PAGES, ServedPage
 
 SUFFIX = ".batchai"
 POLL_S = 1.0
@@ -31,9 +32,9 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
             raise UsageError(
                 "--html goes with a recording", hint=f"record the job first: batchai record {path}"
             )
-        target = export_recording(path, Path(arguments.html))
+        target = PAGES.get().export_html(path, Path(arguments.html))
         return Stream(_message(f"Wrote {target}.", path=str(target)), "")
-    page = open_recording(path) if is_recording else _job(context, arguments).open(browser=False)
+    page = PAGES.get().open_recording(path) if is_recording else _job(context, arguments).open(browser=False)
     is_shown = not arguments.no_browser
     return Stream(
         _served(page, is_shown=is_shown),

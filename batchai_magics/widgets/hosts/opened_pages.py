@@ -1,4 +1,4 @@
-"""Opens pages of jobs and recordings, and exports recordings as HTML; `jobs.job_pages` calls it by name.
+"""Opens pages of jobs and recordings, and exports recordings as HTML: the port `user_ports.PAGES`.
 
 The stream of an open page is the frames that its HTTP response sends.
 """

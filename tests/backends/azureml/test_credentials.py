@@ -3,32 +3,47 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
-from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.azureml.credentials import has_person
+from batchai_magics.user_ports import PROMPT
+
+pytestmark = pytest.mark.usefixtures("registered_prompt")
 
 
-@pytest.mark.parametrize(
-    ("shell", "is_terminal", "found"),
-    [
-        (SimpleNamespace(kernel=object()), False, True),
-        (SimpleNamespace(), False, False),
-        (None, False, False),
-        (None, True, True),
-    ],
-)
-def test_a_person_is_at_a_terminal_or_in_a_notebook(monkeypatch, shell, is_terminal, found) -> None:
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+@pytest.fixture
+def registered_prompt(monkeypatch):
+    """Restores the prompt of this process at the end."""
+    monkeypatch.setattr(PROMPT, "_make", PROMPT._make)
+
+
+@pytest.mark.parametrize(("is_terminal", "is_asked"), [(True, True), (False, False)])
+def test_a_process_asks_at_a_terminal_only(monkeypatch, is_terminal, is_asked) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     monkeypatch.setattr(sys.stdin, "isatty", lambda: is_terminal)
-    assert has_person() is found
+    assert (PROMPT.get() is not None) is is_asked
 
 
-def test_a_script_that_only_loads_ipython_has_no_person(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
-    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+def test_a_process_without_input_asks_nobody(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert not has_person()
+    assert PROMPT.get() is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", ["load_ipython_extension(shell)", "Job"])
+def test_a_notebook_asks_beneath_its_cell(line) -> None:
+    program = f"""
+from IPython.core.interactiveshell import InteractiveShell
+shell = InteractiveShell.instance()
+shell.kernel = object()
+import batchai_magics
+batchai_magics.{line}
+from batchai_magics.user_ports import PROMPT
+PROMPT.get()("Who are you?")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "Who are you?\n"

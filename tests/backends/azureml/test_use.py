@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from batchai_magics.backends.azureml.credentials import shared_sign_in
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.backend_commands import use
@@ -15,6 +14,7 @@ from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind, workspace_id
+from batchai_magics.user_ports import PROMPT
 
 
 def used(line: str):
@@ -35,7 +35,7 @@ def test_a_person_enters_one_code_for_all_backends_of_a_notebook(azure, monkeypa
     for name in ("AZURE_CLIENT_ID", "AZURE_CLIENT_SECRET"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")  # nothing else is tried
-    monkeypatch.setattr(shared_sign_in(), "_is_interactive", lambda: True)
+    monkeypatch.setattr(PROMPT, "_make", lambda: print)
     azure.sign_in.is_code_approved = True
     subscription, group, workspace = azure.place
     line = f"--backend azureml --subscription {subscription} --resource-group {group} --workspace {workspace}"

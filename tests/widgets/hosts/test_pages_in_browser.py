@@ -5,7 +5,7 @@ import threading
 import pytest
 from playwright.sync_api import expect
 
-from batchai_magics.jobs.job_pages import export_recording, open_recording
+from batchai_magics.widgets.hosts.opened_pages import export_html, open_recording
 from tests.patience import PATIENCE_S
 from tests.widgets.axe import violations
 from tests.widgets.notebook_jobs import NotebookJob
@@ -59,7 +59,7 @@ def test_a_recording_is_replayed_and_scrubbed(page, running, tmp_path):
     running.waits_for(running.log.stat().st_size + 100)
     running.end()
     recording.join()
-    exported = export_recording(path, tmp_path / "run.html")
+    exported = export_html(path, tmp_path / "run.html")
     served = open_recording(path)
     for address in (served.url, exported.as_uri()):
         page.goto(address)
