@@ -14,12 +14,12 @@ from batchai_magics.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
+    from batchai_magics.jobs.job_model import JobModel
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.widgets.comparison.sweep_source import ShownSweep
     from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher
     from batchai_magics.widgets.dashboards.dashboard_output import Subject
-    from batchai_magics.widgets.job.job_feed import JobFeed
     from batchai_magics.widgets.job.job_output import LiveJobOutput
 
 TIERS = ("auto", "widget", "html", "text")
@@ -146,15 +146,15 @@ def _publisher() -> Publisher:
     return Publisher().start()
 
 
-def _open(job: Job) -> tuple[Source, JobFeed]:
+def _open(job: Job) -> tuple[Source, JobModel]:
     """A source of a job's events, and a feed with its current state."""
-    from batchai_magics.widgets.job.job_feed import open_feed
+    from batchai_magics.jobs.job_model import open_model
 
-    return open_feed(job)
+    return open_model(job)
 
 
 def _live_output(
-    job: Job, feed: JobFeed, names: Sequence[str], *, is_kept: bool, id: str = ""
+    job: Job, feed: JobModel, names: Sequence[str], *, is_kept: bool, id: str = ""
 ) -> LiveJobOutput:
     """The live output of a job, in which its next run takes its place when it is run again."""
     from batchai_magics.widgets.core import display

@@ -18,11 +18,11 @@ from batchai_magics.config import Settings
 from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.metric_streams import parse_metrics
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.columns.record_columns import Columns
 from batchai_magics.metrics.measurement import Record, StepRecord
 from batchai_magics.models.resource_ids import Kind, workspace_id
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_view import JobView
 from benchmarks.row import Row, table
 from benchmarks.views.counting import page
@@ -92,7 +92,7 @@ def chunks(count: int) -> list[Chunk]:
 
 def live_view() -> Callable[[Records], None]:
     """Appends the records to a live view and sends what its page lacks."""
-    settings, feed = Settings(), JobFeed()
+    settings, feed = Settings(), JobModel()
     id = workspace_id(settings).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "chart")
     view = JobView(Job(open_backend(settings), id), feed, view_id="chart", work=lambda task: task())
     page.say_ready()

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import open_model
 from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.job.job_feed import open_feed
 from tests.contract.place import Place
 from tests.world import until
 
@@ -130,7 +130,7 @@ def test_live_and_reopened_views_tables_figures_and_exports_show_the_same_points
 
 def _viewed(job: Job) -> dict[str, dict[float, float]]:
     """The points that a view of a job shows which is open until the job has ended, by metric."""
-    source, feed = open_feed(job)
+    source, feed = open_model(job)
 
     def has_ended() -> bool:
         for event in source.poll():

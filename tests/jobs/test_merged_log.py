@@ -7,8 +7,8 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.jobs import merged_log
+from batchai_magics.jobs.log_tail import MergedLogTail
 from batchai_magics.jobs.merged_log import MERGED, STDERR, MergedLog, unmarked
-from batchai_magics.widgets.job.log_tail import MergedLogTail
 
 OUT, ERR = "stdout.txt", "stderr.txt"
 

@@ -16,8 +16,8 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.follow import LogBytes
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.job_overview import job_overview
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import card_bundle, chart_bundle
 from batchai_magics.widgets.job.page_requests import RequestHandler
 from tests.world import World, files_containing
@@ -59,7 +59,7 @@ def test_the_handle_and_the_cards_hide_it(job: Job) -> None:
 
 
 def test_the_live_view_and_what_a_notebook_keeps_of_it_hide_it(job: Job) -> None:
-    feed = JobFeed()
+    feed = JobModel()
     for event in job.events():
         feed.take(event)
         assert not isinstance(event, LogBytes) or SECRET.encode() not in event.chunk.data

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timezone
 from typing import TextIO
 
@@ -24,32 +23,25 @@ from batchai_magics.follow import (
     ConnectionRestored,
     Event,
     LogBytes,
-    MetricsAdded,
-    NodesChanged,
     Standstill,
     StateChanged,
-    events,
+    event_batches,
 )
-from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.job_errors import paths_of
-from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.job_overview import JobOverview
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.log_lines import line_bounds, visible_text, whole_lines_end
-from batchai_magics.metrics import Record
-from batchai_magics.metrics.progress.progress_reader import ProgressReader
 from batchai_magics.metrics.runs.run_metrics import run_metrics
-from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import NO_PATHS, SourcePaths
 
 RANK_STYLES = ("cyan", "magenta", "green", "blue", "yellow", "bright_cyan", "bright_magenta", "bright_green")
-_MAX_RECORDS = 400  # newest records that the shown metrics are from
 _MAX_METRICS = 3
-_METRICS_INTERVAL_S = 1.0
+_METRICS_INTERVAL_S, _MAX_METRICS_SHARE = 1.0, 0.05  # between two summaries; of the time, for them
 _BAR_WIDTH = 30
 _FRAMES_PER_S = 4
 
@@ -61,14 +53,15 @@ def watch_run(job: Job, console: Console) -> JobResource:
         The ended job.
     """
     view, files = RunView(paths_of(job.show())), [FileRef(job.id, name) for name in (OUT, ERR)]
+    batches = event_batches(job.backend, job.id, files=files, patterns=job.patterns, stalled_s=stalled_s())
     with Live(get_renderable=lambda: view, console=console, refresh_per_second=_FRAMES_PER_S, transient=True):
-        for event in events(job.backend, job.id, files=files, patterns=job.patterns, stalled_s=stalled_s()):
-            lines = view.feed(event)
+        for batch in batches:
+            lines = view.feed(batch)
             if lines:
                 console.print(Text("\n").join(lines), soft_wrap=True)
     console.print(job_text(read_overview(job)), soft_wrap=True)
-    assert view.job is not None, "a followed job has a state"
-    return view.job
+    assert view.model.job is not None, "a followed job has a state"
+    return view.model.job
 
 
 def watch_table(tables: Iterable[Table], console: Console) -> None:
@@ -99,62 +92,60 @@ class RunView:
     """The state of a job as the lines below its log; renders as of now. `paths` says whose the log shows."""
 
     def __init__(self, paths: SourcePaths = NO_PATHS) -> None:
-        self.job: JobResource | None = None
-        self._counts: NodeStateCounts | None = None
-        self._queue = QueueState()
+        self.model = JobModel(preferences=metric_preferences())
         self._lines = LogLines(paths)
-        self._progress = ProgressReader()
-        self._records: deque[Record] = deque(maxlen=_MAX_RECORDS)
-        self._metrics, self._metrics_at = "", 0.0
+        self._metrics, self._metrics_due_at = "", 0.0
 
-    def feed(self, event: Event) -> list[Text]:
-        """Takes in an event; returns the lines of the log that it completes."""
+    def feed(self, events: Sequence[Event]) -> list[Text]:
+        """Takes in the events of a poll; returns the lines of the log that they complete."""
+        lines = [line for event in events for line in self._take(event)]
+        self.model.poll_ended()
+        self._find_metrics()
+        return lines
+
+    def _take(self, event: Event) -> Iterable[Text]:
+        self.model.take(event)
         if isinstance(event, LogBytes):
-            read_progress(self._progress, event.file.path, event.chunk, now=time.time())
-            return list(self._lines.feed(event.file.path, event.chunk))
+            return self._lines.feed(event.file.path, event.chunk)
         if isinstance(event, StateChanged):
-            self.job = event.job
             self._lines.has_ranks = _has_ranks(event.job)
-            return list(self._lines.finish()) if event.job.state.is_final else []
-        self._queue.take(event)
-        if isinstance(event, NodesChanged):
-            self._counts = event.counts
-        elif isinstance(event, MetricsAdded):
-            self._records.extend(event.records)
+            return self._lines.finish() if event.job.state.is_final else ()
         return _warning_lines(event)
 
     def __rich__(self) -> RenderableType:
         """State and nodes, the progress bar, the metrics."""
-        if self.job is None:
+        if self.model.job is None:
             return Text("Submitted …", "dim")
-        return Group(*self._rows(self.job))
+        return Group(*self._rows(self.model.job))
 
     def _rows(self, job: JobResource) -> Iterator[RenderableType]:
-        overview = JobOverview(job, datetime.now(timezone.utc), counts=self._counts)
-        facts = [overview.elapsed, overview.title, self._nodes(job), self._queue.reason(job)]
+        overview = JobOverview(job, datetime.now(timezone.utc), counts=self.model.counts)
+        facts = [overview.elapsed, overview.title, self._nodes(job), self.model.wait_reason]
         state = (job.word, STATE_STYLES.get(job.word, ""))
         yield Text.assemble((job.id.name, "bold"), "  ", state, "  ", " · ".join(filter(None, facts)))
-        if progress := self._progress.progress:
+        if progress := self.model.progress:
             grid = RichTable.grid(padding=(0, 1))
             bar = ProgressBar(total=100, completed=progress.percent, width=_BAR_WIDTH)
             grid.add_row(bar, Text(progress.sentence(time.time())))
             yield grid
-        if metrics := self._metrics_text():
-            yield Text(metrics, "bold")
+        if self._metrics:
+            yield Text(self._metrics, "bold")
 
     def _nodes(self, job: JobResource) -> str:
         """How many of its nodes the job has; empty while it has none."""
-        count = self._counts.running_node_count if self._counts else 0
+        count = self.model.counts.running_node_count if self.model.counts else 0
         return f"{count} of {job.spec.node_count} running" if count else ""
 
-    def _metrics_text(self) -> str:
-        """The metrics, the headline first, computed at most once a second."""
-        if time.monotonic() - self._metrics_at > _METRICS_INTERVAL_S:
-            found = run_metrics(list(self._records), metric_preferences()).summaries if self._records else ()
-            told = [f"{each.label} {each.value_text}" for each in found if not each.is_timer]
-            self._metrics = " · ".join(told[:_MAX_METRICS])
-            self._metrics_at = time.monotonic()
-        return self._metrics
+    def _find_metrics(self) -> None:
+        """Finds the metrics, the headline first, at most once a second and for a small share of the time."""
+        began = time.monotonic()
+        if began < self._metrics_due_at or not self.model.records:
+            return
+        found = run_metrics(self.model.records, self.model.preferences).summaries
+        told = [f"{each.label} {each.value_text}" for each in found if not each.is_timer]
+        self._metrics = " · ".join(told[:_MAX_METRICS])
+        cost_s = time.monotonic() - began
+        self._metrics_due_at = began + max(_METRICS_INTERVAL_S, cost_s / _MAX_METRICS_SHARE)
 
 
 class LogLines:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 from batchai_magics.errors import BatchAIError
+from batchai_magics.follow import LogBytes, MetricsAdded, StateChanged
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
-from batchai_magics.metrics.measurement import Record
-from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.compared_runs import Run, aligned
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricTraits, charts_of
@@ -24,13 +24,9 @@ from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.comparison.comparison_source import (
-    DELETED,
     ComparisonEvent,
     LabelsRead,
-    PollCompleted,
-    ProgressChanged,
-    RecordsAdded,
-    RunStateChanged,
+    RunEvents,
 )
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.feed import FigureFeed, PageData
@@ -39,6 +35,7 @@ from batchai_magics.widgets.job.job_facts import chart_fields, progress_fields
 MAX_CPU_SHARE = 0.05  # of a core, for summarizing the runs again
 MAX_INTERVAL_S = 10.0  # between two summaries, whatever they cost
 LOG_STATE = "log"  # the state of a run read from a log file
+DELETED = "deleted"
 MAX_METRICS = 12  # columns
 WITHOUT_PROGRESS = ("succeeded", "queued", "log", "deleted")
 FINAL_STATES = (LOG_STATE, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
@@ -65,37 +62,48 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         super().__init__()
         self.runs = tuple(runs)
         self.preferences = NO_PREFERENCES
-        self.progress: dict[int, Progress] = {}
         self.jobs = {index: job for index, run in enumerate(runs) if (job := _running_job(run))}
         self.states = [_state_of(run) for run in runs]
         self.lines: list[Overlay] = [overlay(run) for run in runs]
         self.line_versions = [1] * len(runs)
         self._clock, self._cpu_time = clock, cpu_time
         self._due_at = clock()
-        self._records: dict[int, list[Record]] = {index: [] for index in self.jobs}
+        self._models = {index: JobModel() for index in self.jobs}
         self._changed: set[int] = set()
         self._has_news = False  # of progress or labels
 
     def take(self, event: ComparisonEvent) -> None:
         """Applies an event."""
-        if isinstance(event, RunStateChanged):
-            run = self.runs[event.run_index]
-            self.states[event.run_index] = event.state
-            is_running = event.state not in FINAL_STATES
-            processes = event.processes or run.processes
-            self._replace_run(event.run_index, replace(run, is_running=is_running, processes=processes))
-            self.version += 1
-        elif isinstance(event, RecordsAdded):
-            if event.is_restarted:
-                self._records[event.run_index].clear()
-            self._records[event.run_index].extend(event.records)
-            self._changed.add(event.run_index)
-        elif isinstance(event, ProgressChanged):
-            self.progress[event.run_index] = event.progress
-            self._has_news = True
+        if isinstance(event, RunEvents):
+            self._take_events(event)
         elif isinstance(event, LabelsRead):
             self._relabel(event.labels)
-        elif isinstance(event, PollCompleted) and self._clock() >= self._due_at:
+        else:
+            self._set_state(event.run_index, DELETED)
+
+    def _take_events(self, told: RunEvents) -> None:
+        model = self._models[told.run_index]
+        progress = model.progress
+        for event in told.events:
+            model.take(event)
+            if isinstance(event, StateChanged):
+                self._set_state(told.run_index, event.job.word, len(event.job.ranks))
+            elif isinstance(event, MetricsAdded) or (isinstance(event, LogBytes) and event.restarted):
+                self._changed.add(told.run_index)
+        model.poll_ended()
+        self._has_news |= model.progress != progress
+
+    def _set_state(self, index: int, state: str, processes: int = 0) -> None:
+        """Sets the state of a run; `processes` are those of its job once it has ended."""
+        self.states[index] = state
+        run = self.runs[index]
+        is_running = state not in FINAL_STATES
+        self._replace_run(index, replace(run, is_running=is_running, processes=processes or run.processes))
+        self.version += 1
+
+    def poll_ended(self) -> None:
+        """All jobs have been polled once."""
+        if (self._changed or self._has_news) and self._clock() >= self._due_at:
             self._summarize()
 
     def end(self) -> None:
@@ -175,7 +183,8 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         ]
 
     def _progress_of(self, place: int) -> PageData | None:
-        progress = self.progress.get(place)
+        model = self._models.get(place)
+        progress = model.progress if model else None
         return progress_fields(progress) if progress and self.states[place] not in WITHOUT_PROGRESS else None
 
     def bundle(self) -> Bundle:
@@ -225,7 +234,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         self.runs = (*self.runs[:index], run, *self.runs[index + 1 :])
 
     def _summarize_run(self, index: int) -> None:
-        run, records = self.runs[index], tuple(self._records[index])
+        run, records = self.runs[index], tuple(self._models[index].records)
         is_running = self.states[index] not in FINAL_STATES
         summary = summarize(records, preferences=self.preferences)
         grown = replace(run, records=records, summary=summary, is_running=is_running)

@@ -3,47 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
-from batchai_magics.follow import METRICS_FILES, Event, Follower, LogBytes, MetricsAdded, StateChanged
-from batchai_magics.follow.follower import read_progress
+from batchai_magics.follow import METRICS_FILES, Event, Follower
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.metrics.measurement import Record
-from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.models.runs.labels import Labels
 
 POLL_S = 1.0  # poll interval of the jobs
 LABELS_INTERVAL_S = 10.0  # between two reads of their labels
-DELETED = "deleted"
 
 
 @dataclass(frozen=True)
-class RecordsAdded:
-    """New records of a run. With `is_restarted` its log was truncated: earlier records are void."""
+class RunEvents:
+    """New events of a run's job."""
 
     run_index: int
-    records: Collection[Record]
-    is_restarted: bool = False
+    events: Sequence[Event]
 
 
 @dataclass(frozen=True)
-class RunStateChanged:
-    """A run has a new state; `processes` are those of its job once it has ended."""
+class RunDeleted:
+    """The job of a run was deleted; it keeps the records read so far."""
 
     run_index: int
-    state: str
-    processes: int = 0
-
-
-@dataclass(frozen=True)
-class ProgressChanged:
-    """A run has come further."""
-
-    run_index: int
-    progress: Progress
 
 
 @dataclass(frozen=True)
@@ -53,12 +38,7 @@ class LabelsRead:
     labels: Mapping[int, Labels]
 
 
-@dataclass(frozen=True)
-class PollCompleted:
-    """All jobs have been polled once."""
-
-
-ComparisonEvent = RecordsAdded | RunStateChanged | ProgressChanged | LabelsRead | PollCompleted
+ComparisonEvent = RunEvents | RunDeleted | LabelsRead
 
 
 class ComparisonSource:
@@ -72,7 +52,6 @@ class ComparisonSource:
         self._due_at = clock()
         self._jobs = jobs
         self._labels_due_at = clock() + LABELS_INTERVAL_S
-        self._progress = {index: ProgressReader(_started(job)) for index, job in jobs.items()}
         self._followers = {
             index: Follower(
                 job.backend, job.id, [FileRef(job.id, file) for file in METRICS_FILES], job.patterns
@@ -96,7 +75,7 @@ class ComparisonSource:
             return []
         self._due_at = self._clock() + POLL_S
         events = [event for index in self._followers for event in self._poll_run(index)]
-        return [*events, *self._poll_labels(), PollCompleted()]
+        return [*events, *self._poll_labels()]
 
     def _poll_labels(self) -> list[ComparisonEvent]:
         """Reads the labels of the jobs, with one request, at intervals and once more at the end."""
@@ -113,28 +92,8 @@ class ComparisonSource:
     def _poll_run(self, index: int) -> list[ComparisonEvent]:
         follower = self._followers[index]
         try:
-            return [item for event in follower.poll() for item in self._events_of(index, event)]
+            events = follower.poll()
         except NotFoundError:
             follower.is_over, follower.is_behind = True, False
-            return [RunStateChanged(index, DELETED)]
-
-    def _events_of(self, index: int, event: Event) -> list[ComparisonEvent]:
-        if isinstance(event, MetricsAdded):
-            return [RecordsAdded(index, event.records)]
-        if isinstance(event, StateChanged):
-            return [RunStateChanged(index, event.job.word, len(event.job.ranks))]
-        if isinstance(event, LogBytes):
-            restarted = [RecordsAdded(index, (), is_restarted=True)] if event.restarted else []
-            return [*restarted, *self._progress_in(index, event)]
-        return []
-
-    def _progress_in(self, index: int, event: LogBytes) -> list[ComparisonEvent]:
-        reader = self._progress[index]
-        if read_progress(reader, event.file.path, event.chunk, now=time.time()) and reader.progress:
-            return [ProgressChanged(index, reader.progress)]
-        return []
-
-
-def _started(job: Job) -> float | None:
-    execution = job.show().execution
-    return execution.started.timestamp() if execution else None
+            return [RunDeleted(index)]
+        return [RunEvents(index, events)] if events else []

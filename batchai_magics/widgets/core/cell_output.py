@@ -27,7 +27,7 @@ class CellOutput(ABC):
     `key` identifies what is shown: the id of a resource, in lower case.
     """
 
-    def __init__(self, key: str, feed: Feed[Any], *, clock: Clock, id: str = "") -> None:
+    def __init__(self, key: str, feed: Feed, *, clock: Clock, id: str = "") -> None:
         self.key = key
         self.feed = feed
         self.id = id or uuid.uuid4().hex

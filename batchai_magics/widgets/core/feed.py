@@ -6,7 +6,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from batchai_magics.errors import BatchAIError, NotFoundError, UnreachableError
 from batchai_magics.follow import MAX_DELAY_S, PollBackoff
@@ -36,22 +36,19 @@ class Source(Protocol):
         """Returns the events since the last poll; does not block."""
 
 
-class Feed(ABC, Generic[Event]):
-    """The state of one resource, built from its source's events and read by all its views.
+class Feed(Protocol):
+    """The state of one resource, built from its source's events and read by all its views, as a `JobModel`.
 
     `version` increases with every change that views must show immediately; `is_over` means that the source
     has ended.
     """
 
-    noun: ClassVar[str]  # what it shows, for messages
+    noun: str  # what it shows, for messages
+    version: int
+    problem: str
+    is_over: bool
 
-    def __init__(self) -> None:
-        self.problem = ""
-        self.is_over = False
-        self.version = 0
-
-    @abstractmethod
-    def take(self, event: Event) -> None:
+    def take(self, event: Any) -> None:
         """Applies the next event."""
 
     def poll_ended(self) -> None:
@@ -59,20 +56,15 @@ class Feed(ABC, Generic[Event]):
 
     def report_problem(self, problem: str) -> None:
         """Sets the message that explains why updates have stopped; an empty text clears it."""
-        if problem != self.problem:
-            self.problem = problem
-            self.version += 1
 
     def end(self) -> None:
         """Marks the feed as ended."""
-        self.is_over = True
-        self.version += 1
 
 
 class FeedPoller:
     """Polls a source into a feed, which any number of views share."""
 
-    def __init__(self, source: Source, feed: Feed[Any], *, max_interval_s: float = MAX_DELAY_S) -> None:
+    def __init__(self, source: Source, feed: Feed, *, max_interval_s: float = MAX_DELAY_S) -> None:
         self.source = source
         self.feed = feed
         self.had_output = False  # some output has shown the feed
@@ -122,8 +114,30 @@ class FeedPoller:
         return events
 
 
-class DashboardFeed(Feed[Event]):
+class DashboardFeed(ABC, Generic[Event]):
     """The feed of a dashboard: a header and rows (nodes, jobs or runs)."""
+
+    noun: str
+
+    def __init__(self) -> None:
+        self.problem, self.is_over, self.version = "", False, 0
+
+    @abstractmethod
+    def take(self, event: Event) -> None:
+        """Applies the next event."""
+
+    def poll_ended(self) -> None:
+        """Does nothing: each event is complete."""
+
+    def report_problem(self, problem: str) -> None:
+        """Sets the message that explains why updates have stopped; an empty text clears it."""
+        self.version += problem != self.problem
+        self.problem = problem
+
+    def end(self) -> None:
+        """Marks the feed as ended."""
+        self.is_over = True
+        self.version += 1
 
     @property
     @abstractmethod

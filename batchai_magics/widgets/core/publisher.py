@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 from batchai_magics.follow import MAX_DELAY_S
 from batchai_magics.widgets.core.cell_output import CellOutput
@@ -21,7 +21,7 @@ UNWATCHED_TICK_S = 2.0  # between two steps while no page shows a view
 MAX_FROZEN = 16  # frozen outputs that are published again when a page comes back
 MAX_REMOVED = 16  # outputs without a page, which may come back
 
-AnyFeed = TypeVar("AnyFeed", bound=Feed[Any])
+AnyFeed = TypeVar("AnyFeed", bound=Feed)
 
 
 class Publisher:

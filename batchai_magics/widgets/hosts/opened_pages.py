@@ -15,6 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from batchai_magics.errors import StorageError
+from batchai_magics.jobs.job_model import JobModel, open_model
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData
@@ -24,7 +25,6 @@ from batchai_magics.widgets.hosts.page_server import PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
 from batchai_magics.widgets.hosts.stream_output import StreamOutput
-from batchai_magics.widgets.job.job_feed import JobFeed, open_feed
 from batchai_magics.widgets.job.job_stream import JobStream
 from batchai_magics.widgets.job.message_batch import Batch
 
@@ -60,7 +60,7 @@ def open_job(job: Job) -> PageServer:
     publisher = Publisher(budget=Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)).start()
 
     def connect() -> PageStream:
-        feed = publisher.feed(job.id.key, lambda: open_feed(job))
+        feed = publisher.feed(job.id.key, lambda: open_model(job))
         stream = PageStream(job, feed, work=publisher.run_in_background)
         publisher.add(StreamOutput(job, feed, stream))
         return stream
@@ -102,7 +102,7 @@ IDLE_S = 5.0  # without a message, after which an empty one shows whether the pa
 class PageStream(JobStream):
     """What one page is sent. `frames` ends with `finish`."""
 
-    def __init__(self, job: Job, feed: JobFeed, *, work: RunInBackground) -> None:
+    def __init__(self, job: Job, feed: JobModel, *, work: RunInBackground) -> None:
         super().__init__(job, feed, work=work, schedule=lambda call: call())
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
         self.is_finished = False

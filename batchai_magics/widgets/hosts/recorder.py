@@ -18,6 +18,7 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import Event, LogBytes, MetricsAdded, NodesChanged, StateChanged, UsageSampled
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
+from batchai_magics.jobs.job_model import JobModel, open_model
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.secret_masking import SecretMask, is_secret_name, without_secrets
@@ -28,7 +29,6 @@ from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
 from batchai_magics.widgets.hosts.stream_output import StreamOutput
-from batchai_magics.widgets.job.job_feed import JobFeed, open_feed
 from batchai_magics.widgets.job.job_stream import JobStream
 from batchai_magics.widgets.job.message_batch import Batch
 
@@ -55,7 +55,7 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
         _record_past(job, path, header)
         return path
     mask = environment_mask()
-    source, feed = open_feed(job)
+    source, feed = open_model(job)
     file = RecordingFile(path, header, mask=mask)
     with _discarding_on_error(file):
         budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
@@ -70,10 +70,10 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
 def _record_past(job: Job, path: Path, header: PageData) -> None:
     """Records an ended run as a live view would have received it, by the times of its log and telemetry."""
     mask = environment_mask()
-    source, feed = open_feed(job)
+    source, feed = open_model(job)
     moments = moments_of(job, MaskedSource(source, mask))
     clock = _Clock()
-    feed = JobFeed(processes=feed.processes, preferences=feed.preferences, clock=clock)
+    feed = JobModel(processes=feed.processes, preferences=feed.preferences, clock=clock)
     first = next(moments)
     clock.now = first.time
     file = RecordingFile(path, header, mask=mask, clock=clock)
@@ -98,7 +98,7 @@ class _Clock:
         return self.now
 
 
-def _take(feed: JobFeed, moment: Moment) -> None:
+def _take(feed: JobModel, moment: Moment) -> None:
     for event in moment.events:
         feed.take(event)
     feed.poll_ended()
@@ -135,7 +135,7 @@ def environment_mask() -> SecretMask:
 class _RecordedStream(JobStream):
     """Writes to a file what a page would be sent."""
 
-    def __init__(self, job: Job, feed: JobFeed, file: RecordingFile) -> None:
+    def __init__(self, job: Job, feed: JobModel, file: RecordingFile) -> None:
         super().__init__(job, feed, work=lambda task: task(), schedule=lambda call: call())
         self.is_closed = False
         self._file = file

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core.cell_output import CellOutput, WaitFor
 from batchai_magics.widgets.core.display import EMPTY, Bundle
-from batchai_magics.widgets.job.job_feed import JobFeed
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
@@ -30,7 +30,7 @@ class OpenStream(Protocol):
 class StreamOutput(CellOutput):
     """Sends a stream until it is finished."""
 
-    def __init__(self, job: Job, feed: JobFeed, stream: OpenStream) -> None:
+    def __init__(self, job: Job, feed: JobModel, stream: OpenStream) -> None:
         super().__init__(job.id.key, feed, clock=time.monotonic)
         self.stream = stream
 

@@ -8,6 +8,7 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.follow.job_errors import failed_run, paths_of
 from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_logs import saving_text
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.job_overview import clean_lines
 from batchai_magics.jobs.merged_log import MERGED
 from batchai_magics.metrics.progress.progress_reader import Progress
@@ -23,7 +24,6 @@ from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
 from batchai_magics.records.job_error import JobError, SourcePaths
 from batchai_magics.widgets.core.feed import PageData, milliseconds
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.rank_lines import RankPage, rank_page, tail_page
 
 LINES = 30  # of the rank that failed first
@@ -117,7 +117,7 @@ def _lines(page: RankPage) -> list[str]:
 MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
 
 
-def facts_of(feed: JobFeed) -> PageData:
+def facts_of(feed: JobModel) -> PageData:
     """What the header shows (`JobFacts` in frontend/core/messages.d.ts); empty while nothing is known."""
     job = feed.job
     if job is None:
@@ -155,7 +155,7 @@ def facts_of(feed: JobFeed) -> PageData:
     }
 
 
-def _charts(feed: JobFeed) -> list[PageData]:
+def _charts(feed: JobModel) -> list[PageData]:
     """The charts, the headline's first (`Chart` in frontend/core/messages.d.ts)."""
     units = dict(feed.points.metrics)
     charts = charts_of(units, feed.preferences)
@@ -176,13 +176,13 @@ def chart_fields(lines: Sequence[MetricTraits], preferences: MetricPreferences) 
     }
 
 
-def status_of(feed: JobFeed) -> PageData:
+def status_of(feed: JobModel) -> PageData:
     """The job's progress and activity (`JobStatus` in frontend/core/messages.d.ts)."""
     progress = feed.progress
     return {"activity": feed.activity, "progress": progress and progress_fields(progress)}
 
 
-def open_lines_of(feed: JobFeed) -> list[PageData]:
+def open_lines_of(feed: JobModel) -> list[PageData]:
     """The unterminated last lines of stdout and stderr (`OpenLine` in frontend/core/messages.d.ts)."""
     if MERGED not in feed.tails:
         return []
@@ -235,7 +235,7 @@ def execution_of(job: JobResource) -> PageData:
     }
 
 
-def counts_of(feed: JobFeed) -> dict[str, int]:
+def counts_of(feed: JobModel) -> dict[str, int]:
     """The node counts by state (`Counts` in frontend/core/messages.d.ts)."""
     if feed.counts is None:
         return {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs.job_model import MAIN_LOG, JobModel
 from batchai_magics.jobs.job_overview import READ_LINES, JobOverview, metrics_of, recent_lines
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
@@ -26,7 +27,6 @@ from batchai_magics.widgets.core.cell_output import (
 )
 from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
-from batchai_magics.widgets.job.job_feed import MAIN_LOG, JobFeed
 from batchai_magics.widgets.job.job_view import JobView
 from batchai_magics.widgets.job.page_requests import OpenJob
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LAST_LINES = 12
 
 
-def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
+def card_of(feed: JobModel, way_back: str) -> JobOverview | None:
     """The card of the feed's job; None before the first event."""
     if feed.job is None:
         return None
@@ -60,13 +60,13 @@ def card_of(feed: JobFeed, way_back: str) -> JobOverview | None:
     )
 
 
-def card_bundle(feed: JobFeed, way_back: str) -> Bundle | None:
+def card_bundle(feed: JobModel, way_back: str) -> Bundle | None:
     """The card as HTML and text; None before the first event."""
     card = card_of(feed, way_back)
     return {"text/html": to_html(card), "text/plain": to_text(card)} if card else None
 
 
-def chart_bundle(feed: JobFeed) -> Bundle:
+def chart_bundle(feed: JobModel) -> Bundle:
     """The charts as a PNG with a text equivalent; an empty bundle if there is nothing to draw."""
     if not is_drawable(feed.records):
         return EMPTY
@@ -85,9 +85,9 @@ KEPT_VIEW_MESSAGES = 64  # per step
 class JobCardOutput(CellOutput):
     """A refreshed card, finally with a chart. The job is followed to its end, with or without a page."""
 
-    feed: JobFeed
+    feed: JobModel
 
-    def __init__(self, job: Job, feed: JobFeed, *, clock: Clock = time.monotonic, id: str = "") -> None:
+    def __init__(self, job: Job, feed: JobModel, *, clock: Clock = time.monotonic, id: str = "") -> None:
         super().__init__(job.id.key, feed, clock=clock, id=id)
         self.job = job
 
@@ -140,7 +140,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
     def __init__(
         self,
         job: Job,
-        feed: JobFeed,
+        feed: JobModel,
         *,
         work: RunInBackground,
         is_kept: bool = False,
@@ -226,7 +226,7 @@ class EmbeddedJobOutput(EmbeddedOutput, LiveJobOutput):
     """A job's live view embedded in another one."""
 
     def __init__(
-        self, job: Job, feed: JobFeed, *, work: RunInBackground, open_job: OpenJob | None = None
+        self, job: Job, feed: JobModel, *, work: RunInBackground, open_job: OpenJob | None = None
     ) -> None:
         super().__init__(job, feed, work=work, is_kept=True, open_job=open_job)
 

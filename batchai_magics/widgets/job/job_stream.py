@@ -8,12 +8,12 @@ from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule
 from batchai_magics.widgets.core.pages import Pages
 from batchai_magics.widgets.job.job_facts import counts_of, facts_of
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.message_batch import Batch, Cursor
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler, text_answer
 
@@ -33,7 +33,7 @@ class JobStream:
     def __init__(
         self,
         job: Job,
-        feed: JobFeed,
+        feed: JobModel,
         *,
         work: RunInBackground,
         schedule: Schedule,

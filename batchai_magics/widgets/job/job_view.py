@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import anywidget
 import traitlets
 
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import main_loop_scheduler
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_stream import JobStream
 from batchai_magics.widgets.job.message_batch import Batch
 from batchai_magics.widgets.job.page_requests import OpenJob
@@ -32,7 +32,13 @@ class JobView(JobStream, anywidget.AnyWidget):
     files: traitlets.List[str] = traitlets.List().tag(sync=True)
 
     def __init__(
-        self, job: Job, feed: JobFeed, *, view_id: str, work: RunInBackground, open_job: OpenJob | None = None
+        self,
+        job: Job,
+        feed: JobModel,
+        *,
+        view_id: str,
+        work: RunInBackground,
+        open_job: OpenJob | None = None,
     ) -> None:
         JobStream.__init__(self, job, feed, work=work, schedule=main_loop_scheduler(), open_job=open_job)
         anywidget.AnyWidget.__init__(

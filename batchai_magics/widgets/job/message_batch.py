@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.log_numbers import POINT_BYTES, VALUE_BYTES
+from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_facts import open_lines_of, status_of
-from batchai_magics.widgets.job.job_feed import JobFeed
-from batchai_magics.widgets.job.log_numbers import POINT_BYTES, VALUE_BYTES
-from batchai_magics.widgets.job.log_tail import LogTail
 
 LOG_BYTES = 1 << 15  # per message while following
 REPLAY_BYTES = 1 << 17  # in the first message
@@ -79,7 +79,7 @@ class Cursor:
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
-    def is_up_to_date(self, feed: JobFeed) -> bool:
+    def is_up_to_date(self, feed: JobModel) -> bool:
         """Whether everything has been sent."""
         return (
             self._is_greeted
@@ -91,14 +91,14 @@ class Cursor:
             and all(not self._is_stale(file, tail) for file, tail in feed.tails.items())
         )
 
-    def _has_all_numbers(self, feed: JobFeed) -> bool:
+    def _has_all_numbers(self, feed: JobModel) -> bool:
         return (
             self._generation == feed.points.generation
             and self._points == len(feed.points)
             and all(self._values.get(name, 0) == len(values) for name, values in feed.points.others.items())
         )
 
-    def next_batch(self, feed: JobFeed, limit_bytes: int) -> Batch | None:
+    def next_batch(self, feed: JobModel, limit_bytes: int) -> Batch | None:
         """Returns the next batch of about `limit_bytes` at most; None if the view is up to date."""
         if self.is_up_to_date(feed) or limit_bytes < OVERHEAD_BYTES + POINT_BYTES:
             return None
@@ -115,24 +115,24 @@ class Cursor:
         batch.content.update(seq=self.seq, complete=feed.is_over)
         return batch
 
-    def _add_open_lines(self, batch: Batch, feed: JobFeed) -> None:
+    def _add_open_lines(self, batch: Batch, feed: JobModel) -> None:
         lines = open_lines_of(feed)
         if lines != self._sent_open_lines:
             self._sent_open_lines = batch.content["open"] = lines
 
-    def _add_status(self, batch: Batch, feed: JobFeed) -> None:
+    def _add_status(self, batch: Batch, feed: JobModel) -> None:
         status = status_of(feed)
         if status != self._sent_status:
             self._sent_status = batch.content["status"] = status
 
-    def _add_use(self, batch: Batch, feed: JobFeed) -> None:
+    def _add_use(self, batch: Batch, feed: JobModel) -> None:
         """Resource usage is small, and sent as a whole after each sample."""
         if self._sent_use != feed.use.version:
             self._sent_use = feed.use.version
             batch.content["use"] = True
             batch.buffers.append(feed.use.to_json(feed.records))
 
-    def _add_points(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
+    def _add_points(self, batch: Batch, feed: JobModel, limit_bytes: int) -> None:
         is_restarted = self._generation != feed.points.generation
         if is_restarted:
             self._generation, self._points, self._values = feed.points.generation, 0, {}
@@ -142,7 +142,7 @@ class Cursor:
             batch.buffers.extend(feed.points.columns(self._points, count))
             self._points += count
 
-    def _add_values(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
+    def _add_values(self, batch: Batch, feed: JobModel, limit_bytes: int) -> None:
         parts = batch.content["values"] = []
         for name, values in feed.points.others.items():
             first = self._values.get(name, 0)
@@ -152,7 +152,7 @@ class Cursor:
                 batch.buffers.extend(values.columns(first, count))
                 self._values[name] = first + count
 
-    def _add_logs(self, batch: Batch, feed: JobFeed, limit_bytes: int) -> None:
+    def _add_logs(self, batch: Batch, feed: JobModel, limit_bytes: int) -> None:
         parts = batch.content["logs"] = []
         for file, tail in feed.tails.items():
             limit = min(self._log_limit, limit_bytes - batch.size_bytes)

@@ -14,11 +14,12 @@ from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.job_files import in_order, one_level, sent_files
 from batchai_magics.jobs.job_logs import read_redacted, saving_text
+from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.log_tail import ranks_between
 from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.job.job_facts import failure_report
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.message_batch import Batch
 from batchai_magics.widgets.job.rank_lines import (
     ERROR_PATTERN,
@@ -26,7 +27,6 @@ from batchai_magics.widgets.job.rank_lines import (
     Search,
     pattern_of,
     rank_page,
-    ranks_between,
 )
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RequestHandler:
     the place of this view; without it, "run again" is off.
     """
 
-    def __init__(self, job: Job, open_job: OpenJob | None = None, *, feed: JobFeed | None = None) -> None:
+    def __init__(self, job: Job, open_job: OpenJob | None = None, *, feed: JobModel | None = None) -> None:
         self._job = job
         self._feed = feed
         self._open_job = open_job

@@ -6,21 +6,18 @@ import re
 import time
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from batchai_magics.backends.base import Bookmark, Chunk, Span
-from batchai_magics.jobs.merged_log import UNKNOWN_RANK
+from batchai_magics.jobs.log_tail import spans_of
 from batchai_magics.log_lines import line_bounds, line_end, visible_text, whole_lines_end
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
-from batchai_magics.metrics.reading.prefix_patterns import has_tag
 from batchai_magics.options.regular_expressions import Expression, compile_expression, matching_lines
 
 PAGE_BYTES = 1 << 16  # of one rank's lines
 CHUNK_BYTES = 1 << 18  # per read
 MAX_SCAN_BYTES = 1 << 23  # per page
-
-_TAG = re.compile(rb"^\[(?:[^\[\]\s@]{1,64}@)?(?:\d{1,18},)?(\d{1,6})\]<std(?:out|err|diag)>:", re.MULTILINE)
 
 Read = Callable[[int, int], Chunk]  # offset, limit
 
@@ -109,50 +106,6 @@ def _lines_by(chunk: Chunk, rank: int) -> tuple[bytes, list[int]]:
         starts += (start + at for at, _ in line_bounds(data))
         lines.append(data if data.endswith(b"\n") else data + b"\n")
     return b"".join(lines), starts
-
-
-def spans_of(chunk: Chunk) -> tuple[Span, ...]:
-    """Which rank wrote which bytes of a chunk; an untagged line among tagged ones has no rank.
-
-    Tags (`[1,2]<stdout>:`, as Open MPI and horovodrun write them) take precedence over the backend's spans:
-    a launcher that the job itself started is one process to the backend.
-    """
-    return tuple(_tagged(chunk)) or chunk.spans
-
-
-def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
-    """Encodes who wrote the bytes between two offsets as int32 pairs: first byte (relative to `start`), rank.
-
-    Rank -1 means unknown. Empty if no rank is known; tags in the text are ignored.
-    """
-    pairs = array("i")
-    for offset, rank in _writers(spans, start, end):
-        if not pairs or pairs[-1] != rank:
-            pairs.extend((offset - start, rank))
-    return pairs.tobytes()
-
-
-def _writers(spans: Iterable[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The first byte of each rank's part; -1 for the parts in between and after the last."""
-    at = start
-    for span in spans:
-        first, last = max(span.start, start), min(span.end, end)
-        if first >= last:
-            continue
-        if first > at:
-            yield at, UNKNOWN_RANK
-        yield first, span.rank
-        at = last
-    if start < at < end:
-        yield at, UNKNOWN_RANK
-
-
-def _tagged(chunk: Chunk) -> Iterator[Span]:
-    if not has_tag(chunk.data):
-        return
-    for tag in _TAG.finditer(chunk.data):
-        end = line_end(chunk.data, tag.end()) or len(chunk.data)
-        yield Span(chunk.offset + tag.start(), chunk.offset + end, int(tag[1]))
 
 
 SEARCH_BYTES = 1 << 20

@@ -1,22 +1,23 @@
 """Runs side by side over the publisher while they run: lines, tables, what that costs."""
 
+import dataclasses
 import json
 from types import SimpleNamespace
 
 import pytest
 
 from batchai_magics import widgets
+from batchai_magics.follow import MetricsAdded, StateChanged
 from batchai_magics.follow.metric_streams import METRICS_FILES
 from batchai_magics.metrics import compare, read_metrics
+from batchai_magics.models.job_execution import RankExit
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.widgets.comparison import comparison_output as comparisons
 from batchai_magics.widgets.comparison.comparison_feed import MAX_INTERVAL_S, ComparisonFeed
 from batchai_magics.widgets.comparison.comparison_output import MAX_POINTS, ComparisonView, line_columns
 from batchai_magics.widgets.comparison.comparison_source import (
     LABELS_INTERVAL_S,
-    PollCompleted,
-    RecordsAdded,
-    RunStateChanged,
+    RunEvents,
 )
 from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, lines, opened
 from tests.widgets.core.recorded_page import say, turns
@@ -39,12 +40,14 @@ def test_numbers_are_read_again_by_what_that_costs_of_the_processor_and_never_by
         return spent[0]
 
     feed = ComparisonFeed(compare(jobs(place)).runs, clock=busy_clock, cpu_time=processor)
-    feed.take(PollCompleted())
+    news = RunEvents(0, [MetricsAdded(jobs(place)[0].id, ())])
+    feed.take(news)
+    feed.poll_ended()
     asked_at = now[0]
     feed._clock = lambda: asked_at + pause_s
     version = feed.version
-    feed.take(RecordsAdded(0, ()))
-    feed.take(PollCompleted())
+    feed.take(news)
+    feed.poll_ended()
     assert feed.version == version + 1
 
 
@@ -258,7 +261,9 @@ def test_two_cells_that_show_the_same_runs_follow_them_once(publisher, clock, pl
     assert (older.is_closed, newer.is_closed) == (True, False)
 
 
-def test_a_job_that_has_ended_tells_its_processes_where_rank_0_alone_prints():
-    feed = ComparisonFeed(compare([read_metrics(b"step 1 loss 2\n"), read_metrics(b"step 1 loss 1\n")]).runs)
-    feed.take(RunStateChanged(1, "succeeded", 4))
+def test_a_job_that_has_ended_tells_its_processes_where_rank_0_alone_prints(place):
+    feed = ComparisonFeed(compare(jobs(place)).runs)
+    ranks = tuple(RankExit(rank, "node-0", 0) for rank in range(4))
+    ended = dataclasses.replace(place.jobs["two"], state=ExecutionState.SUCCEEDED, ranks=ranks)
+    feed.take(RunEvents(1, [StateChanged(ended)]))
     assert feed.rows()[1]["workers"] == 4

@@ -2,8 +2,8 @@
 
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import display, pages
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import LiveJobOutput
 from tests.widgets.scripted_job import JOB
 
@@ -41,7 +41,7 @@ class Page:
 
 def live(publisher, backend, page, clock):
     job = Job(backend, JOB)
-    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobFeed(processes=4)))
+    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobModel(processes=4)))
     output = LiveJobOutput(job, feed, work=lambda task: task(), clock=clock)
     page.listen(output.view)
     publisher.step()

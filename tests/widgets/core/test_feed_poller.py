@@ -2,8 +2,8 @@
 
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core.feed import FeedPoller
-from batchai_magics.widgets.job.job_feed import JobFeed
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.scripted_job import resource
 
@@ -32,7 +32,7 @@ def asked_within(source, poller, times):
 
 def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
     source = Scripted()
-    poller = FeedPoller(source, JobFeed(), max_interval_s=2.0)
+    poller = FeedPoller(source, JobModel(), max_interval_s=2.0)
     assert asked_within(source, poller, [i / 10 for i in range(200)]) < 30
     quiet = asked_within(source, poller, [20 + i / 10 for i in range(20)])
     assert quiet == 1
@@ -45,21 +45,21 @@ def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
 def test_what_is_behind_is_asked_at_once():
     source = Scripted()
     source.is_behind = True
-    poller = FeedPoller(source, JobFeed())
+    poller = FeedPoller(source, JobModel())
     assert asked_within(source, poller, [1.0, 1.0, 1.0]) == 3
 
 
 def test_what_is_over_is_not_asked_any_more():
     source = Scripted()
     source.is_over = True
-    poller = FeedPoller(source, JobFeed())
+    poller = FeedPoller(source, JobModel())
     assert asked_within(source, poller, [1.0, 9.0, 99.0]) == 1
     assert poller.feed.is_over
 
 
 def test_a_trouble_that_has_passed_is_taken_back():
     source = Scripted()
-    poller = FeedPoller(source, JobFeed())
+    poller = FeedPoller(source, JobModel())
     source.poll = lambda: (_ for _ in ()).throw(BatchAIError("no disk"))
     poller.poll(1.0)
     assert poller.feed.problem == "no disk"
@@ -75,7 +75,7 @@ def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_sa
         source.asked += 1
         raise UnreachableError("nothing is listening there", code="EndpointUnreachable")
 
-    poller = FeedPoller(source, JobFeed())
+    poller = FeedPoller(source, JobModel())
     source.poll = poll
     asked_within(source, poller, [i / 10 for i in range(300)])
     assert asked_within(source, poller, [30 + i / 10 for i in range(100)]) == 2
@@ -87,6 +87,6 @@ def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_sa
 
 def test_a_thing_that_no_view_shows_yet_is_watched_all_the_same(publisher, clock):
     source = Scripted()
-    publisher.feed("job", lambda: (source, JobFeed()))
+    publisher.feed("job", lambda: (source, JobModel()))
     turns(publisher, clock, 1)
     assert source.asked > 1

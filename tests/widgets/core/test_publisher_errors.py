@@ -2,9 +2,9 @@
 
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import JobCardOutput
 from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
@@ -46,7 +46,7 @@ def test_a_view_that_cannot_be_closed_does_not_end_the_others(publisher, backend
 
 def test_news_that_cannot_be_taken_do_not_end_the_others(publisher, backend, page, clock):
     source = Scripted()
-    broken = publisher.feed("broken", lambda: (source, JobFeed()))
+    broken = publisher.feed("broken", lambda: (source, JobModel()))
     broken.take = lambda event: 1 / 0
     whole = live(publisher, backend, page, clock)
     source.news = ["news"]
@@ -70,7 +70,7 @@ def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
 def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page):
     before = package_threads()
     publisher = Publisher().start()
-    output = JobCardOutput(Job(backend, JOB), JobFeed())
+    output = JobCardOutput(Job(backend, JOB), JobModel())
     output.send_next = lambda limit: publisher.close() or 0
     output.open()
     publisher.add(output)

@@ -1,12 +1,12 @@
 from batchai_magics.follow import FailureFound, StateChanged
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.records.job_error import JobError
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.job_output import card_of
 from tests.widgets.scripted_job import FAILURE, JOB, ExecutionState, resource
 
 
 def test_the_card_says_why_the_job_failed():
-    feed, error = JobFeed(), JobError("resnet", "no disk", lines=("no disk",))
+    feed, error = JobModel(), JobError("resnet", "no disk", lines=("no disk",))
     feed.take(FailureFound(JOB, error))
     feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
     assert card_of(feed, "").error == error

@@ -11,6 +11,7 @@ from batchai_magics.follow import (
     Standstill,
     StateChanged,
 )
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.measurement import Measurement
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
@@ -20,7 +21,6 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_facts import facts_of
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.message_batch import LOG_BYTES, REPLAY_BYTES, Cursor
 from tests.widgets.scripted_job import FAILURE, JOB, resource
 
@@ -42,7 +42,7 @@ def points(feed, *steps):
 
 
 def test_batches_are_numbered_and_end_when_the_view_has_all():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     log(feed, "one\n")
     first = cursor.next_batch(feed, BIG)
     log(feed, "two\n")
@@ -53,7 +53,7 @@ def test_batches_are_numbered_and_end_when_the_view_has_all():
 
 
 def test_points_travel_as_columns():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     points(feed, 1, 10)
     batch = cursor.next_batch(feed, BIG)
     assert batch.content["points"] == {"first": 0, "generation": 0}
@@ -64,7 +64,7 @@ def test_points_travel_as_columns():
 
 
 def test_a_view_that_says_what_it_has_gets_the_rest():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     points(feed, 1, 10)
     log(feed, "one\n")
     cursor.next_batch(feed, BIG)
@@ -76,7 +76,7 @@ def test_a_view_that_says_what_it_has_gets_the_rest():
 
 
 def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     points(feed, *range(50))
     for i in range(30_000):
         log(feed, f"line {i:06}\n")
@@ -90,7 +90,7 @@ def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
 
 
 def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     log(feed, "old\n", "other.txt")
     cursor.next_batch(feed, BIG)
     restart(feed, "new\n", "other.txt")
@@ -101,7 +101,7 @@ def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer()
 
 
 def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     restart(feed, "")
     points(feed, 1, 10)
     while cursor.next_batch(feed, BIG):
@@ -111,7 +111,7 @@ def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has()
 
 
 def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     log(feed, "one\n")
     feed.end()
     cursor.next_batch(feed, BIG)
@@ -121,7 +121,7 @@ def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
 
 
 def test_a_page_that_says_hello_is_answered_though_it_has_all():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     log(feed, "one\n")
     cursor.next_batch(feed, BIG)
     cursor.rewind(0, {"stdout.txt": 4})
@@ -129,7 +129,7 @@ def test_a_page_that_says_hello_is_answered_though_it_has_all():
 
 
 def test_no_batch_is_longer_than_allowed_and_none_is_lost():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     points(feed, *range(5000))
     log(feed, "x" * 79 + "\n")
     sizes, sent = [], 0
@@ -141,7 +141,7 @@ def test_no_batch_is_longer_than_allowed_and_none_is_lost():
 
 
 def test_a_flood_is_skipped_with_a_count():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     log(feed, "first\n")
     cursor.next_batch(feed, BIG)
     log(feed, "".join(f"line {i:06}\n" for i in range(20_000)))
@@ -152,7 +152,7 @@ def test_a_flood_is_skipped_with_a_count():
 
 
 def test_the_end_is_told_once():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     log(feed, "one\n")
     cursor.next_batch(feed, BIG)
     feed.end()
@@ -161,7 +161,7 @@ def test_the_end_is_told_once():
 
 
 def test_the_head_says_what_failed_first():
-    feed = JobFeed(processes=4)
+    feed = JobModel(processes=4)
     feed.take(
         FailureFound(JOB, JobError("resnet", "KeyError: 'x'", rank=2, place="cell line 4", hints=("h",)))
     )
@@ -173,14 +173,14 @@ def test_the_head_says_what_failed_first():
 
 
 def test_the_head_says_what_a_job_that_succeeded_has_to_say():
-    feed = JobFeed(processes=2)
+    feed = JobModel(processes=2)
     errors = [ErrorDetail(code="MpiNotUsed", message="none joined")]
     feed.take(StateChanged(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors)))
     assert (facts_of(feed)["errors"], facts_of(feed)["warnings"]) == ([], ["none joined"])
 
 
 def test_every_other_number_travels_under_its_name():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     found = (Measurement("lr", 0.5, step=10, rank=1), Measurement("norm", 3.0, step=None, rank=None))
     feed.take(MetricsAdded(JOB, (*found, Measurement("norm", 4.0, step=None, rank=None))))
     batch = cursor.next_batch(feed, BIG)
@@ -191,7 +191,7 @@ def test_every_other_number_travels_under_its_name():
 
 
 def test_the_page_is_told_the_charts_of_each_quantity():
-    feed = JobFeed(preferences=MetricPreferences(headline="accuracy"))
+    feed = JobModel(preferences=MetricPreferences(headline="accuracy"))
     feed.take(StateChanged(resource(ExecutionState.RUNNING)))
     version = feed.version
     names = ("step_time", "loss", "val_loss", "accuracy")
@@ -204,7 +204,7 @@ def test_the_page_is_told_the_charts_of_each_quantity():
 
 
 def test_another_number_alone_is_reason_enough_for_a_batch():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     feed.take(MetricsAdded(JOB, (Measurement("lr", 0.5, step=10, rank=1),)))
     cursor.next_batch(feed, BIG)
     feed.take(MetricsAdded(JOB, (Measurement("lr", 0.25, step=20, rank=1),)))
@@ -212,14 +212,14 @@ def test_another_number_alone_is_reason_enough_for_a_batch():
 
 
 def test_nothing_is_sent_where_nothing_fits():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     points(feed, 1)
     assert cursor.next_batch(feed, OVERHEAD_BYTES) is None
     assert cursor.next_batch(feed, BIG).content["seq"] == 1
 
 
 def test_numbers_are_void_when_the_log_starts_again():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     points(feed, 1, 10)
     log(feed, "old\n")
     cursor.next_batch(feed, BIG)
@@ -233,28 +233,28 @@ def test_numbers_are_void_when_the_log_starts_again():
 
 def test_node_counts_are_remembered():
     times = iter([1.0, 2.0])
-    feed = JobFeed(clock=lambda: next(times))
+    feed = JobModel(clock=lambda: next(times))
     feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2), NodeStateCounts()))
     feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2), NodeStateCounts()))
     assert list(feed.history) == [[1000, 2, 0, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0, 0]]
 
 
 def test_the_logs_that_are_looked_at_most_come_first():
-    feed = JobFeed()
+    feed = JobModel()
     for file in ("a.log", "stderr.txt", "execution.log", "stdout.txt"):
         log(feed, "x\n", file)
     assert feed.files == ["stdout.txt", "stderr.txt", "execution.log", "a.log"]
 
 
 def test_only_the_log_of_the_numbers_takes_them_with_it_when_it_starts_again():
-    feed = JobFeed()
+    feed = JobModel()
     points(feed, 1, 10)
     restart(feed, "new\n", "stderr.txt")
     assert (len(feed.points), feed.points.generation) == (2, 0)
 
 
 def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
-    feed = JobFeed()
+    feed = JobModel()
     log(feed, "a\n")
     before = feed.version
     feed.take(
@@ -266,7 +266,7 @@ def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
 
 def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
     feed, steps = (
-        JobFeed(),
+        JobModel(),
         [StepRecord(step, 0, 10.0 if step < 3 else 100.0, 0, 3.0, 2.0) for step in range(30)],
     )
     feed.take(MetricsAdded(JOB, tuple(steps[:25])))
@@ -277,7 +277,7 @@ def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
 
 
 def test_the_same_trouble_is_told_once():
-    feed = JobFeed()
+    feed = JobModel()
     feed.report_problem("no disk")
     version = feed.version
     feed.report_problem("no disk")
@@ -285,7 +285,7 @@ def test_the_same_trouble_is_told_once():
 
 
 def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     log(feed, "step 3/10\n", "stderr.txt")
     told = {"fraction": 0.3, "words": "step 3/10", "ends": None, "is_of_epoch": False}
     status = {"activity": "", "progress": told}
@@ -299,7 +299,7 @@ def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
 
 
 def test_a_metric_that_is_no_number_is_told_of_in_the_head_until_the_log_begins_anew():
-    feed = JobFeed()
+    feed = JobModel()
     feed.take(StateChanged(resource(ExecutionState.RUNNING)))
     version = feed.version
     feed.take(MetricMismatched(JOB, '--metric psnr matched "low"'))
@@ -311,7 +311,7 @@ def test_a_metric_that_is_no_number_is_told_of_in_the_head_until_the_log_begins_
 
 
 def test_a_standstill_is_told_of_in_the_head_until_the_job_prints_again():
-    feed = JobFeed()
+    feed = JobModel()
     feed.take(StateChanged(resource(ExecutionState.RUNNING)))
     version = feed.version
     feed.take(Standstill(JOB, 0.0, 900.0, "Rank 1 is in step (train.py:7)."))
@@ -325,7 +325,7 @@ def test_a_standstill_is_told_of_in_the_head_until_the_job_prints_again():
 
 
 def test_a_finished_log_that_lacks_bytes_is_told_of_in_the_head():
-    feed = JobFeed()
+    feed = JobModel()
     feed.take(StateChanged(resource(ExecutionState.FAILED)))
     feed.take(LogFault(FileRef(JOB, "stdout.txt"), "4 of its 8 bytes are missing"))
     assert facts_of(feed)["log_faults"] == ["stdout.txt is not complete: 4 of its 8 bytes are missing"]

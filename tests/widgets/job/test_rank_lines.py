@@ -1,7 +1,7 @@
 from array import array
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.widgets.job.log_tail import LogTail
+from batchai_magics.jobs.log_tail import LogTail, ranks_between
 from batchai_magics.widgets.job.rank_lines import (
     CHUNK_BYTES,
     MAX_SCAN_BYTES,
@@ -9,7 +9,6 @@ from batchai_magics.widgets.job.rank_lines import (
     RankPage,
     is_written_by,
     rank_page,
-    ranks_between,
     tail_page,
 )
 

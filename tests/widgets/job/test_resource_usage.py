@@ -3,11 +3,11 @@
 import json
 
 from batchai_magics.follow import UsageSampled
+from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.usage_curves import MAX_POINTS, MAX_RANKS, Curve, UsageCurves
 from batchai_magics.metrics import Measurement
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
-from batchai_magics.widgets.job.job_feed import JobFeed
 from batchai_magics.widgets.job.message_batch import Cursor
-from batchai_magics.widgets.job.resource_usage import MAX_POINTS, MAX_RANKS, Curve, UsageCurves
 
 
 def record(*times, ranks=2, gpus=(), busy=1):
@@ -87,7 +87,7 @@ def test_ranks_of_one_speed_are_no_stragglers():
 
 
 def test_a_view_is_sent_what_is_new_once():
-    feed, cursor = JobFeed(), Cursor()
+    feed, cursor = JobModel(), Cursor()
     feed.take(UsageSampled(None, record(1.0, 2.0)))
     batch = cursor.next_batch(feed, 1 << 20)
     assert batch.content["use"]

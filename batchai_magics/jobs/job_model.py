@@ -1,4 +1,4 @@
-"""The state of one job, built from its events and read by all its views. Sends nothing."""
+"""The one model of a job, fed by the events of `follow` and read by everything that shows the job."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_overview import clean_lines
+from batchai_magics.jobs.log_numbers import RecordHistory, StepPoints
+from batchai_magics.jobs.log_tail import LogTail, MergedLogTail
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.jobs.usage_curves import UsageCurves
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
@@ -39,10 +42,6 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.records.job_error import JobError, raised_in, traceback_sign
-from batchai_magics.widgets.core.feed import Feed, Source
-from batchai_magics.widgets.job.log_numbers import RecordHistory, StepPoints
-from batchai_magics.widgets.job.log_tail import LogTail, MergedLogTail
-from batchai_magics.widgets.job.resource_usage import UsageCurves
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
@@ -62,10 +61,11 @@ _STARTING = "starting "
 _MOMENT = re.compile(r"^\S+Z ")
 
 
-class JobFeed(Feed[Event]):
+class JobModel:
     """A job's latest state, node counts, log tails, records and chart points.
 
     `version` increases with every change except of log, points and progress, and with each new metric.
+    `is_over`: no event will follow. `problem` explains why updates have stopped.
     """
 
     noun = "job"
@@ -77,7 +77,7 @@ class JobFeed(Feed[Event]):
         preferences: MetricPreferences = NO_PREFERENCES,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        super().__init__()
+        self.problem, self.is_over, self.version = "", False, 0
         self.processes = processes
         self.preferences = preferences
         self._clock = clock
@@ -150,11 +150,17 @@ class JobFeed(Feed[Event]):
         self._merge(self.merged.advance())
 
     def end(self) -> None:
-        """Marks the feed as ended."""
+        """Marks the model as complete."""
         self._renumber(is_last=True)
         self._find_warm_up(is_last=True)
         self._merge(self.merged.finish())
-        super().end()
+        self.is_over = True
+        self.version += 1
+
+    def report_problem(self, problem: str) -> None:
+        """Sets the message that explains why updates have stopped; an empty text clears it."""
+        self.version += problem != self.problem
+        self.problem = problem
 
     @property
     def hang_signs(self) -> tuple[str, ...]:
@@ -179,7 +185,14 @@ class JobFeed(Feed[Event]):
     def activity(self) -> str:
         """What the job is doing before its first output; empty afterwards."""
         has_printed = any(self.tails[file].size for file in OUTPUT_FILES if file in self.tails)
-        return "" if has_printed or not self.job else describe_activity(self.job, self._queue, self.tails)
+        return (
+            "" if has_printed or not self.job else describe_activity(self.job, self.wait_reason, self.tails)
+        )
+
+    @property
+    def wait_reason(self) -> str:
+        """Why the job is queued, without a period; empty if that is not known, or it is not."""
+        return self._queue.reason(self.job) if self.job else ""
 
     @property
     def unread(self) -> Suggestion | None:
@@ -257,14 +270,14 @@ class JobFeed(Feed[Event]):
             self.version += 1
 
 
-def open_feed(job: Job) -> tuple[Source, JobFeed]:
-    """A source of a job's events, and a feed with its current state."""
-    feed = JobFeed(processes=job.process_count(), preferences=metric_preferences(patterns=job.patterns))
-    feed.take(StateChanged(job.show()))
+def open_model(job: Job) -> tuple[Follower, JobModel]:
+    """What reads a job's events, and a model with its current state."""
+    model = JobModel(processes=job.process_count(), preferences=metric_preferences(patterns=job.patterns))
+    model.take(StateChanged(job.show()))
     follower = Follower(
         job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s()
     )
-    return follower, feed
+    return follower, model
 
 
 def describe_wait(job: JobResource, reason: str) -> str:
@@ -286,10 +299,10 @@ def describe_start(tails: Mapping[str, LogTail]) -> str:
     return f"Starting: {sentence}" if sentence else "Starting …"
 
 
-def describe_activity(job: JobResource, queue: QueueState, tails: Mapping[str, LogTail]) -> str:
+def describe_activity(job: JobResource, wait_reason: str, tails: Mapping[str, LogTail]) -> str:
     """Describes what the job is doing; empty if it has ended."""
     if job.state is ExecutionState.QUEUED:
-        return describe_wait(job, queue.reason(job))
+        return describe_wait(job, wait_reason)
     if job.state is ExecutionState.TERMINATING:
         return f"{saving_text(job).capitalize()} …"
     return "" if job.state.is_final else describe_start(tails)

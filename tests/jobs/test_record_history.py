@@ -4,9 +4,9 @@ import gc
 
 import pytest
 
+from batchai_magics.jobs.log_numbers import MAX_UNPACKED, RecordHistory
 from batchai_magics.metrics import Fact, StepRecord
 from batchai_magics.metrics.columns.record_columns import Columns
-from batchai_magics.widgets.job.log_numbers import MAX_UNPACKED, RecordHistory
 
 HEADER = Fact("model", "resnet50", None)
 

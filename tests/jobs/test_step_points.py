@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from batchai_magics.jobs.log_numbers import NO_RANK, StepPoints
 from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.columns.record_columns import Columns
 from batchai_magics.metrics.measurement import (
@@ -12,7 +13,6 @@ from batchai_magics.metrics.measurement import (
     Measurement,
     StepRecord,
 )
-from batchai_magics.widgets.job.log_numbers import NO_RANK, StepPoints
 
 
 def points_of(text):

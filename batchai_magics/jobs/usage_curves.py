@@ -1,4 +1,4 @@
-"""The resource usage of a job for the page: sparklines per rank, GPU and machine."""
+"""The resource usage of a job as sparklines per rank, GPU and machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.models.telemetry_records import TelemetryRecord
-from batchai_magics.widgets.core.feed import PageData
 
 MAX_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
 MAX_RANKS = 16  # that are drawn
@@ -44,7 +43,7 @@ class Curve:
             self._width *= 2
 
     @property
-    def fields(self) -> PageData:
+    def fields(self) -> dict[str, Any]:
         """The curve as the page expects it."""
         return {"points": [_rounded(point) for point in self.points], "last": _rounded(self.last)}
 
@@ -63,7 +62,7 @@ class _Row:
                 self.curves.setdefault(name, Curve()).add(value)
 
     @property
-    def fields(self) -> PageData:
+    def fields(self) -> dict[str, Any]:
         seen = {
             name: curve
             for name, curve in self.curves.items()

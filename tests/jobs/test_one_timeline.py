@@ -13,12 +13,12 @@ from batchai_magics.backends.base import Chunk, FileRef, WriteTime
 from batchai_magics.backends.service.log_records import MetricPoints
 from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.metric_streams import MetricStreams
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.tidy_table import tidy
 from batchai_magics.metrics.runs.timeline import in_time_order
-from batchai_magics.widgets.job.job_feed import JobFeed
 from tests.widgets.scripted_job import JOB
 
 OUT, ERR = "stdout.txt", "stderr.txt"
@@ -96,7 +96,7 @@ class Logs:
 
 def fed(parts):
     """A feed that has taken these parts of the logs, one a poll."""
-    logs, feed = Logs(), JobFeed()
+    logs, feed = Logs(), JobModel()
     for file, prints in parts:
         feed.take(MetricsAdded(JOB, logs.read(file, prints), FileRef(JOB, file)))
         feed.poll_ended()

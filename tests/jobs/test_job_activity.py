@@ -6,17 +6,17 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.follow import LogBytes, NodesChanged, QueueChanged, StateChanged
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import Attempt
 from batchai_magics.widgets.job.job_facts import facts_of
-from batchai_magics.widgets.job.job_feed import JobFeed
 from tests.widgets.scripted_job import JOB, START, ExecutionState, resource
 
 TWO_IDLE = NodeStateCounts(idle_node_count=2)
 
 
 def feed_of(state, **logs):
-    feed = JobFeed()
+    feed = JobModel()
     feed.take(StateChanged(resource(state)))
     for name, data in logs.items():
         write(feed, name, data)
@@ -29,14 +29,14 @@ def write(feed, name, data):
 
 
 def test_the_words_of_the_place_where_it_is_to_run_come_first():
-    feed = JobFeed()
+    feed = JobModel()
     words = "too few of its nodes are free; Slurm expects it to start on 2026-11-22 at 14:05:59"
     feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting=words)))
     assert feed.activity == f"Waiting for 2 nodes of nc6: {words}."
 
 
 def test_attempts_are_told_in_the_head_with_what_the_next_one_waits_for():
-    feed = JobFeed()
+    feed = JobModel()
     attempts = (Attempt(1, ("n1",), START, START, "Slurm lost a node of it"),)
     waits = "too few of its nodes are free"
     feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), attempts=attempts, waiting=waits)))
@@ -84,7 +84,7 @@ def test_a_queued_job_says_what_it_waits_for(queue, cluster, words):
 
 
 def test_what_the_place_itself_says_comes_before_what_the_queue_looks_like():
-    feed = JobFeed()
+    feed = JobModel()
     feed.take(StateChanged(replace(resource(ExecutionState.QUEUED), waiting="a limit is reached")))
     feed.take(QueueChanged(JOB, ("a",), ()))
     assert feed.activity == "Waiting for 2 nodes of nc6: a limit is reached."

@@ -1,15 +1,21 @@
-"""The end of a growing file, kept in memory with its absolute offsets."""
+"""The end of a growing file, kept in memory with its absolute offsets; which rank wrote which bytes."""
 
 from __future__ import annotations
 
+import re
+from array import array
 from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from batchai_magics.backends.base import Chunk, Span
+from batchai_magics.jobs.merged_log import UNKNOWN_RANK
 from batchai_magics.log_lines import line_end
-from batchai_magics.widgets.job.rank_lines import ranks_between, spans_of
+from batchai_magics.metrics.reading.prefix_patterns import has_tag
 
 MAX_TAIL_BYTES = 1 << 18
+
+_TAG = re.compile(rb"^\[(?:[^\[\]\s@]{1,64}@)?(?:\d{1,18},)?(\d{1,6})\]<std(?:out|err|diag)>:", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -127,3 +133,47 @@ class MergedLogTail(LogTail):
     def is_shared(self) -> bool:
         """Always True."""
         return True
+
+
+def spans_of(chunk: Chunk) -> tuple[Span, ...]:
+    """Which rank wrote which bytes of a chunk; an untagged line among tagged ones has no rank.
+
+    Tags (`[1,2]<stdout>:`, as Open MPI and horovodrun write them) take precedence over the backend's spans:
+    a launcher that the job itself started is one process to the backend.
+    """
+    return tuple(_tagged(chunk)) or chunk.spans
+
+
+def ranks_between(spans: Iterable[Span], start: int, end: int) -> bytes:
+    """Encodes who wrote the bytes between two offsets as int32 pairs: first byte (relative to `start`), rank.
+
+    Rank -1 means unknown. Empty if no rank is known; tags in the text are ignored.
+    """
+    pairs = array("i")
+    for offset, rank in _writers(spans, start, end):
+        if not pairs or pairs[-1] != rank:
+            pairs.extend((offset - start, rank))
+    return pairs.tobytes()
+
+
+def _writers(spans: Iterable[Span], start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The first byte of each rank's part; -1 for the parts in between and after the last."""
+    at = start
+    for span in spans:
+        first, last = max(span.start, start), min(span.end, end)
+        if first >= last:
+            continue
+        if first > at:
+            yield at, UNKNOWN_RANK
+        yield first, span.rank
+        at = last
+    if start < at < end:
+        yield at, UNKNOWN_RANK
+
+
+def _tagged(chunk: Chunk) -> Iterator[Span]:
+    if not has_tag(chunk.data):
+        return
+    for tag in _TAG.finditer(chunk.data):
+        end = line_end(chunk.data, tag.end()) or len(chunk.data)
+        yield Span(chunk.offset + tag.start(), chunk.offset + end, int(tag[1]))

@@ -3,7 +3,7 @@ from array import array
 import pytest
 
 from batchai_magics.backends.base import Chunk, Span
-from batchai_magics.widgets.job.log_tail import LogTail
+from batchai_magics.jobs.log_tail import LogTail
 
 
 def tail_of(*texts, max_bytes=1 << 18):
