@@ -8,8 +8,13 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 
-from batchai_magics.agents import NOTICE
+from batchai_magics.agents import NOTICE, AgentTools
+from batchai_magics.commands.command_context import Context
+from tests.jobs.sweeps.lab import lab
 from tests.patience import PATIENCE_S
+from tests.world import world
+
+__all__ = ["lab", "world"]
 
 pytestmark = [pytest.mark.slow]
 
@@ -20,9 +25,14 @@ READERS = {
     "first_failure",
     "stacks",
     "read_log",
+    "list_files",
+    "read_file",
     "metrics_summary",
     "metric_points",
     "compare_jobs",
+    "diff_jobs",
+    "list_sweeps",
+    "sweep_status",
     "dry_run",
 }
 # Rank 1 fails when rank 0 has printed all: its failure ends rank 0.
@@ -203,3 +213,97 @@ def test_a_hung_job_is_looked_into_and_cancelled(folder, environ):
     assert still["state"] == "running"
     assert "hang.py:2" in stacks["sentence"]
     assert ended["state"] == "cancelled"
+
+
+WRITE = """
+import pathlib
+from batchai_magics import log, save
+log(params={"lr": 0.5})
+for step in range(1, 4):
+    log(step=step, loss=1 / step)
+pathlib.Path("notes.txt").write_text("rate \x1b[2J 0.5")
+pathlib.Path("weights.bin").write_bytes(bytes(1000))
+pathlib.Path("outside").symlink_to("/etc/hostname")
+save(pathlib.Path("weights.bin"), "weights.bin")
+"""
+
+
+@pytest.fixture(scope="module")
+def written(folder, environ):
+    """Two jobs that have written files, and the agent that labelled the first."""
+    (folder / "write.py").write_text(WRITE)
+    agent = Agent(folder, environ, "--allow", "run,label")
+    for name in ("write", "again"):
+        command = ["--name", name, "--toolkit", "custom", "write.py"]
+        *_, ended = agent.do(
+            ("dry_run", {"command": command}),
+            lambda shown, command=command: (
+                "submit",
+                {"command": command, "token": Agent._read(shown)["token"]},
+            ),
+            ("wait_for_job", {"job": name, "timeout_s": 300}),
+        )
+        assert ended["state"] == "succeeded"
+    return agent
+
+
+def test_a_job_is_listed_with_its_labels_and_headline_metric(written):
+    labelled, listed = written.do(
+        ("label", {"job": "write", "tag": ["kept", "old"], "untag": ["old"], "note": "good \x1b[2J"}),
+        ("list_jobs", {}),
+    )
+    assert (labelled["tags"], labelled["note"]) == (["kept"], "good \\x1b[2J")
+    (job,) = [job for job in listed["jobs"] if job["name"] == "write"]
+    assert (job["metric"]["name"], job["metric"]["value"]) == ("loss", pytest.approx(1 / 3))
+    assert (job["tags"], job["parameters"]) == (["kept"], {"lr": 0.5})
+
+
+def test_files_are_listed_and_read_within_the_folders_of_the_run(written):
+    (listed,) = written.do(("list_files", {"job": "write"}))
+    files = {file["path"].rpartition("/")[2]: file for file in listed["files"]}
+    assert listed["files"][0]["directory"] == "artifacts"
+    notes = files["notes.txt"]
+    text, part, binary, link, above = written.do(
+        *(
+            ("read_file", {"job": "write", "directory": notes["directory"], **more})
+            for more in (
+                {"path": notes["path"]},
+                {"path": notes["path"], "offset": 2, "max_bytes": 3},
+                {"path": notes["path"].replace("notes.txt", "weights.bin")},
+                {"path": notes["path"].replace("notes.txt", "outside")},
+                {"path": "../../../../../store.db"},
+            )
+        )
+    )
+    assert text["text"] == "rate \\x1b[2J 0.5"
+    assert (part["text"], part["next_offset"]) == ("te ", 5)
+    assert (binary["is_text"], binary["size"]) == (False, 1000)
+    assert "outside" in link
+    assert "outside" in above
+
+
+def test_what_differs_between_two_jobs_is_told(written):
+    same, different = written.do(
+        ("diff_jobs", {"job": "write", "other": "again"}), ("diff_jobs", {"job": "write", "other": "train"})
+    )
+    assert same["diff"]["code"] == []
+    assert any(line.startswith("+") for line in different["diff"]["code"])
+
+
+def test_a_warning_of_a_job_is_no_error_of_it(written):
+    (status,) = written.do(("job_status", {"job": "write"}))
+    assert status["errors"] == []
+
+
+def test_the_trials_of_a_sweep_are_shown_with_their_metrics(lab, world):
+    context = Context(world.settings)
+    vars(context)["backend"] = world.backend  # instead of one that it would open
+    tools = AgentTools(context)
+    lab.run('s --sweep "lr=0.2,0.1" --best "min val_loss"')
+    assert tools.list_sweeps() == {"sweeps": ["s"]}
+    shown = tools.sweep_status("s")
+    assert shown["state"] == "finished"
+    assert [(trial["job"], trial["parameters"], trial["best"]) for trial in shown["trials"]] == [
+        ("s-t1", {"lr": 0.2}, 0.2),
+        ("s-t2", {"lr": 0.1}, 0.1),
+    ]
