@@ -5,7 +5,8 @@ from __future__ import annotations
 from batchai_magics.cards import card_parts
 from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_overview import JobOverview, clean_lines, job_overview
+from batchai_magics.jobs.job_overview import JobOverview, job_overview
+from batchai_magics.jobs.log_tail import clean_lines
 from batchai_magics.jobs.run_diff import SAME, Difference, RunDiff
 
 _LOG = (

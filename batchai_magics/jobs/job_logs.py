@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, failure_logs, fault_text
 from batchai_magics.errors import FileChangedError
-from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
 from batchai_magics.launch.plan import GRACE_S, TRAINER_LOG
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.metrics import LogMetrics, Record
-from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of
 from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.job_execution import ERR, OUT
@@ -158,18 +156,6 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
     return LogMetrics(records, notices=notices_of(streams.mismatches, records, start))
 
 
-def progress_of(backend: Backend, job: JobResource) -> Progress | None:
-    """The progress of a running or failed job; None for any other, and where its logs report none."""
-    if not has_progress(job) or job.execution is None:
-        return None
-    reader = ProgressReader(job.execution.started.timestamp())
-    now = time.time()
-    ends = [(name, log_end(backend, FileRef(job.id, name))) for name in (OUT, ERR)]
-    for name, chunk in sorted(ends, key=lambda end: _last_write(end[1], now)):
-        read_progress(reader, name, chunk, now=now)
-    return reader.progress
-
-
 def has_progress(job: JobResource) -> bool:
     """Whether a job can have progress: it runs, or failed after its start."""
     return job.is_running or (job.state is ExecutionState.FAILED and job.execution is not None)
@@ -193,14 +179,3 @@ def progress_text(job: JobResource, progress: Progress, now: float) -> str:
         now: The current time in seconds since 1970.
     """
     return progress.sentence(now) if job.is_running else f"{job.word} at {progress.position_text}"
-
-
-def log_end(backend: Backend, file: FileRef) -> Chunk:
-    """The end of a log that a ProgressReader needs, with secrets redacted."""
-    size = read_redacted(backend, file, 0, 0).size
-    return read_redacted(backend, file, max(0, size - EPOCH_BYTES), EPOCH_BYTES)
-
-
-def _last_write(chunk: Chunk, now: float) -> float:
-    """The time of the last write."""
-    return chunk.times[-1].time if chunk.times else now

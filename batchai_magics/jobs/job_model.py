@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING
+from types import MappingProxyType
 
-from batchai_magics.backends.base import Chunk, fault_text
+from batchai_magics.backends.base import Backend, Chunk, FileRef, fault_text
+from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import (
+    METRICS_FILES,
     Event,
     FailureFound,
-    Follower,
     LogBytes,
     LogFault,
     MetricMismatched,
@@ -22,29 +23,31 @@ from batchai_magics.follow import (
     StateChanged,
     UsageSampled,
 )
-from batchai_magics.follow.follower import read_progress
 from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.follow.wait_reason import QueueState
-from batchai_magics.jobs.job_logs import saving_text
-from batchai_magics.jobs.job_overview import clean_lines
+from batchai_magics.jobs.job_activity import describe_activity
+from batchai_magics.jobs.job_logs import has_progress
 from batchai_magics.jobs.log_numbers import RecordHistory, StepPoints
 from batchai_magics.jobs.log_tail import LogTail, MergedLogTail
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
-from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.usage_curves import UsageCurves
-from batchai_magics.jobs.watch_records import stalled_s
-from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader
+from batchai_magics.metrics.progress.progress_reader import (
+    BAR_BYTES,
+    EPOCH_BYTES,
+    MAX_LINES,
+    Progress,
+    ProgressReader,
+)
 from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
+from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.models.states import NodeState
 from batchai_magics.records.job_error import JobError, raised_in, traceback_sign
-
-if TYPE_CHECKING:
-    from batchai_magics.jobs.job_handle import Job
 
 MAIN_LOG = OUT
 MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
@@ -55,10 +58,6 @@ RENUMBER_GROWTH = 1.05  # of the number of records, after which those that have 
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is detected again
 MAX_LIVE_WARM_UP_POINTS = 5_000  # above this, the end of warm-up is fixed until the job has ended
 MAX_POINTS = 50_000  # above this, it is not detected at the end either
-ACTIVITY_LINES = 20  # of each log, of which the last one is shown
-_PREPARING = "job preparation started"
-_STARTING = "starting "
-_MOMENT = re.compile(r"^\S+Z ")
 
 
 class JobModel:
@@ -99,6 +98,7 @@ class JobModel:
         self.error: JobError | None = None  # why it failed
         self.standstill = ""  # that the job prints nothing, and where its ranks are
         self._unread = MetricSuggester()
+        self.is_whole = True  # its logs have been read from their beginnings: best values are known
 
     def take(self, event: Event) -> None:
         """Applies the next event of the job."""
@@ -122,7 +122,6 @@ class JobModel:
         else:
             self.points.add_columns(event.records)
         self.version += len(self.points.metrics) + len(self.points.attempts) > known
-        self._find_warm_up()
 
     def _take_state(self, event: Event) -> None:
         self._queue.take(event)
@@ -147,6 +146,7 @@ class JobModel:
     def poll_ended(self) -> None:
         """All events of a poll have been applied: stdout and stderr can be merged."""
         self._renumber()
+        self._find_warm_up()
         self._merge(self.merged.advance())
 
     def end(self) -> None:
@@ -200,6 +200,16 @@ class JobModel:
         return None if len(self.points) or self.points.others else self._unread.suggestion
 
     @property
+    def notices(self) -> tuple[str, ...]:
+        """Which numbers of the log were not read, and what would read them."""
+        return (*self.metric_notices, *([str(self.unread)] if self.unread else []))
+
+    @property
+    def metrics(self) -> RunMetrics:
+        """All metrics of the log so far."""
+        return run_metrics(self.records, self.preferences)
+
+    @property
     def files(self) -> list[str]:
         """The names of the log files, the most important first."""
         rest = sorted(file for file in self.tails if file not in MAIN_LOGS)
@@ -224,6 +234,7 @@ class JobModel:
         if event.file.path not in self.tails:
             self.tails[event.file.path] = LogTail()
             self.version += 1
+            self.is_whole &= event.chunk.offset == 0
         had_ranks = self.has_ranks
         self.tails[event.file.path].add(event.chunk, is_restarted=event.restarted)
         self.version += self.has_ranks != had_ranks
@@ -234,7 +245,8 @@ class JobModel:
         if event.restarted and event.file.path == MAIN_LOG:
             self._reset_numbers()
         if event.file.path in OUTPUT_FILES and self._unread.suggestion is None:
-            self._unread.scan(event.chunk.data)
+            data = event.chunk.data
+            self._unread.scan(data if self.is_whole else data.partition(b"\n")[2])
             self.version += self._unread.suggestion is not None
 
     def _read_progress(self, event: LogBytes) -> None:
@@ -270,51 +282,75 @@ class JobModel:
             self.version += 1
 
 
-def open_model(job: Job) -> tuple[Follower, JobModel]:
-    """What reads a job's events, and a model with its current state."""
-    model = JobModel(processes=job.process_count(), preferences=metric_preferences(patterns=job.patterns))
-    model.take(StateChanged(job.show()))
-    follower = Follower(
-        job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s()
+TAIL_BYTES = 1 << 15  # of each log
+
+
+def read_model(
+    backend: Backend,
+    job: JobResource,
+    patterns: Mapping[str, str] = MappingProxyType({}),
+    *,
+    preferences: MetricPreferences = NO_PREFERENCES,
+    tail_bytes: int = TAIL_BYTES,
+) -> JobModel:
+    """The model of a job as it is now, from the ends of its stdout, stderr and trainer's files.
+
+    More is read of a job that may tell its progress. A job that was deleted meanwhile has no logs.
+
+    Args:
+        backend: The job's backend.
+        job: The job.
+        patterns: The regular expressions of the job's own metrics (`--metric`).
+        preferences: The user's settings for metrics.
+        tail_bytes: How much of each log is read.
+    """
+    model, events = JobModel(preferences=preferences), list[Event]()
+    model.take(StateChanged(job))
+    logs = LogFollower(
+        backend,
+        job.id,
+        {**(job.spec.batchai_patterns or {}), **patterns},
+        [FileRef(job.id, name) for name in METRICS_FILES],
+        tail_bytes=max(tail_bytes, EPOCH_BYTES) if has_progress(job) else tail_bytes,
     )
-    return follower, model
+    with contextlib.suppress(BatchAIError):
+        events.extend(logs.read())
+    now = time.time()
+    for event in sorted([*events, *logs.finish()], key=lambda event: _last_write(event, now)):
+        model.take(event)
+    return model
 
 
-def describe_wait(job: JobResource, reason: str) -> str:
-    """Describes what a queued job waits for."""
-    name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
-    wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
-    return f"Waiting for {wanted}: {reason}." if reason else f"Waiting for {wanted} …"
+def _last_write(event: Event, now: float) -> float:
+    """When the newest byte of a log was written: the progress that is told last counts."""
+    times = event.chunk.times if isinstance(event, LogBytes) else ()
+    return times[-1].time if times else now
 
 
-def describe_start(tails: Mapping[str, LogTail]) -> str:
-    """Describes the start of a job before its first output, from the logs of execution and preparation."""
-    sentences = [_MOMENT.sub("", line) for line in _lines(tails, "execution")]
-    sentence = sentences[-1] if sentences else ""
-    if sentence == _PREPARING:
-        said = _last_line(tails, "stdout-job_prep") or _last_line(tails, "stderr-job_prep")
-        return f"Preparing the nodes: {said}" if said else "Preparing the nodes …"
-    if any(each.startswith(_STARTING) for each in sentences):
-        return "Started; no output yet …"
-    return f"Starting: {sentence}" if sentence else "Starting …"
+def progress_of(backend: Backend, job: JobResource) -> Progress | None:
+    """The progress of a running or failed job; None for any other, and where its logs report none."""
+    return read_model(backend, job).progress if has_progress(job) else None
 
 
-def describe_activity(job: JobResource, wait_reason: str, tails: Mapping[str, LogTail]) -> str:
-    """Describes what the job is doing; empty if it has ended."""
-    if job.state is ExecutionState.QUEUED:
-        return describe_wait(job, wait_reason)
-    if job.state is ExecutionState.TERMINATING:
-        return f"{saving_text(job).capitalize()} …"
-    return "" if job.state.is_final else describe_start(tails)
+def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float) -> bool:
+    """Parse the newest bytes of a log; return whether they contained progress. `now` is the default time."""
+    at = chunk.times[-1].time if chunk.times else now
+    if len(chunk.spans) <= 1:
+        return reader.feed(chunk.data, at=at, stream=file, rank=chunk.spans[0].rank if chunk.spans else None)
+    return _read_ranks(reader, file, chunk, at)
 
 
-def _last_line(tails: Mapping[str, LogTail], name: str) -> str:
-    """The last line of the logs whose names start with `name`, as a terminal shows it."""
-    return next(reversed(_lines(tails, name)), "")
-
-
-def _lines(tails: Mapping[str, LogTail], name: str) -> list[str]:
-    """The last lines of those logs that are not blank."""
-    files = [tail for file, tail in sorted(tails.items()) if file.startswith(name)]
-    lines = clean_lines(tuple(line for tail in files for line in tail.lines(ACTIVITY_LINES)))
-    return [line.strip() for line in lines if line.strip()]
+def _read_ranks(reader: ProgressReader, file: str, chunk: Chunk, at: float) -> bool:
+    """Parse the last output of each relevant rank, in the order of writing."""
+    newest: list[tuple[int, bytes]] = []
+    size = 0
+    for span in reversed(chunk.spans):
+        if not reader.wants(span.rank):
+            continue
+        data = chunk.data[max(0, span.start - chunk.offset) : span.end - chunk.offset]
+        newest.append((span.rank, data))
+        size += len(data)
+        if size >= BAR_BYTES or len(newest) >= MAX_LINES:
+            break
+    told = [reader.feed(data, at=at, stream=f"{file}#{rank}", rank=rank) for rank, data in reversed(newest)]
+    return any(told)

@@ -2,43 +2,31 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
-from itertools import groupby
+from typing import Any
 
-from batchai_magics.backends.base import FileRef
 from batchai_magics.follow.hang_signs import hang_signs
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import (
-    has_progress,
-    last_lines,
-    progress_of,
-    progress_text,
-    saving_text,
-)
-from batchai_magics.jobs.latest_metrics import LogEnds
+from batchai_magics.jobs.job_logs import has_progress, progress_text, saving_text
+from batchai_magics.jobs.job_model import JobModel, read_model
+from batchai_magics.jobs.log_tail import recent_lines
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
-from batchai_magics.log_lines import visible_text
 from batchai_magics.metrics import Record, summarize
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
-from batchai_magics.models.job_execution import OUT
+from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.records.job_error import JobError
 
-MAX_LINES = 40
-LOG_RECORD = re.compile(r'^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": ')
-"""What a line of log() starts with (`RECORD` in widgets/frontend/job/log_rows.js)."""
-MAX_LINE_LENGTH = 300
+MODEL_BYTES = 1 << 18  # of each log, with many lines of log()
 READ_LINES = 500  # of which LAST_LINES are shown, once lines of log() are folded
 LAST_LINES = 20
 MOST_RATES = 8
@@ -158,20 +146,33 @@ def _failed_node(error: JobError | None) -> str:
     return f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
 
 
+def overview_of(model: JobModel, job: JobResource, **more: Any) -> JobOverview:
+    """The overview of a model's job: progress, last lines, and in `more` what else a display shows."""
+    log = OUT if job.has_failed or (OUT in model.tails and model.tails[OUT].size) else ERR
+    tail = model.tails.get(log)
+    return JobOverview(
+        job=job,
+        now=datetime.now(timezone.utc),
+        progress=model.progress,
+        **{
+            "lines": recent_lines(tail.lines(READ_LINES), LAST_LINES) if tail else (),
+            "processes": len(job.ranks),
+            "counts": model.counts,
+            "notices": model.notices,
+            **more,
+        },
+    )
+
+
 def job_overview(job: Job) -> JobOverview:
     """The overview of a job: state, metrics, first failure, last log lines."""
     shown, records = with_wait_reason(job.backend, job.show_with_cost()), job.records()
-    return JobOverview(
-        job=shown,
-        now=datetime.now(timezone.utc),
-        processes=len(shown.ranks),
+    model = read_model(job.backend, shown, job.patterns, tail_bytes=MODEL_BYTES)
+    return overview_of(
+        model,
+        shown,
         metrics=metrics_of(records, metric_preferences()),
-        notices=(
-            *hang_signs(job.backend, shown, stalled_s()),
-            *(() if records else LogEnds(job.backend, shown, job.patterns).notices),
-        ),
-        progress=progress_of(job.backend, shown),
-        lines=recent_lines(last_lines(job.backend, FileRef(job.id, OUT), READ_LINES), LAST_LINES),
+        notices=(*hang_signs(job.backend, shown, stalled_s()), *(() if records else model.notices)),
         error=error_of(job.backend, shown),
     )
 
@@ -179,18 +180,16 @@ def job_overview(job: Job) -> JobOverview:
 def short_overview(job: Job) -> JobOverview:
     """The overview of a job without its last lines, made from the ends of its logs."""
     shown = with_wait_reason(job.backend, job.show_with_cost())
-    ends = LogEnds(job.backend, shown, job.patterns)
-    found = ends.metrics(metric_preferences())
-    metric = found.headline
-    return JobOverview(
-        job=shown,
-        now=datetime.now(timezone.utc),
+    model = read_model(job.backend, shown, job.patterns, preferences=metric_preferences())
+    metric = model.metrics.headline
+    return overview_of(
+        model,
+        shown,
         counts=_counts(job, shown),
-        processes=len(shown.ranks),
         metrics={metric.summary.label: metric.summary.text} if metric and metric.summary else {},
-        notices=(*hang_signs(job.backend, shown, stalled_s()), *ends.notices),
-        progress=progress_of(job.backend, shown),
+        notices=(*hang_signs(job.backend, shown, stalled_s()), *model.notices),
         error=error_of(job.backend, shown),
+        lines=(),
     )
 
 
@@ -228,21 +227,6 @@ def _by_rank(rates: Mapping[int, float] | None) -> str:
     if len(rates) > MOST_RATES:
         return f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"
     return ", ".join(f"{rank}: {rate:,.1f}" for rank, rate in rates.items())
-
-
-def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """The last lines, with those of log() as one."""
-    folded: list[str] = []
-    for is_record, group in groupby(lines, lambda line: LOG_RECORD.match(line) is not None):
-        same = list(group)
-        folded += [f"… {len(same)} log() record{'s' * (len(same) > 1)}"] if is_record else same
-    return tuple(folded[-count:])
-
-
-def clean_lines(lines: tuple[str, ...]) -> list[str]:
-    """The last lines as a terminal would show them, with limited length."""
-    tails = (strip_controls(visible_text(line)) for line in lines[-MAX_LINES:])
-    return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in tails]
 
 
 def elapsed_time(seconds: float) -> str:

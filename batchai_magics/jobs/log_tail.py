@@ -7,10 +7,12 @@ from array import array
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.jobs.merged_log import UNKNOWN_RANK
-from batchai_magics.log_lines import line_end
+from batchai_magics.log_lines import line_end, visible_text
+from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.metrics.reading.prefix_patterns import has_tag
 
 MAX_TAIL_BYTES = 1 << 18
@@ -177,3 +179,24 @@ def _tagged(chunk: Chunk) -> Iterator[Span]:
     for tag in _TAG.finditer(chunk.data):
         end = line_end(chunk.data, tag.end()) or len(chunk.data)
         yield Span(chunk.offset + tag.start(), chunk.offset + end, int(tag[1]))
+
+
+MAX_LINES = 40
+LOG_RECORD = re.compile(r'^\{"time": \d+(?:\.\d+)?, (?:"rank": \d+, )?"(?:step|epoch|params)": ')
+"""What a line of log() starts with (`RECORD` in widgets/frontend/job/log_rows.js)."""
+MAX_LINE_LENGTH = 300
+
+
+def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
+    """The last lines, with those of log() as one."""
+    folded: list[str] = []
+    for is_record, group in groupby(lines, lambda line: LOG_RECORD.match(line) is not None):
+        same = list(group)
+        folded += [f"… {len(same)} log() record{'s' * (len(same) > 1)}"] if is_record else same
+    return tuple(folded[-count:])
+
+
+def clean_lines(lines: tuple[str, ...]) -> list[str]:
+    """The last lines as a terminal would show them, with limited length."""
+    tails = (strip_controls(visible_text(line)) for line in lines[-MAX_LINES:])
+    return [line if len(line) <= MAX_LINE_LENGTH else line[:MAX_LINE_LENGTH] + " …" for line in tails]

@@ -148,7 +148,7 @@ def _publisher() -> Publisher:
 
 def _open(job: Job) -> tuple[Source, JobModel]:
     """A source of a job's events, and a feed with its current state."""
-    from batchai_magics.jobs.job_model import open_model
+    from batchai_magics.widgets.job.job_stream import open_model
 
     return open_model(job)
 

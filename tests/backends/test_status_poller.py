@@ -7,8 +7,7 @@ import pytest
 
 from batchai_magics.backends.base import BackendDefaults, Capabilities, Pace, StatusPoller, StatusSnapshot
 from batchai_magics.backends.base.status_poller import FRESH_S
-from batchai_magics.follow import Follower, LogBytes, endings, events
-from batchai_magics.follow import follower as follower_module
+from batchai_magics.follow import Follower, LogBytes, endings, events, log_follower
 from batchai_magics.models.resource_ids import Kind
 from tests.follow.event_steps import Pauses
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ScriptedCluster
@@ -167,8 +166,8 @@ def test_the_loop_lets_a_tail_wait_as_long_as_it_may(tmp_path, monkeypatch):
 
 
 def test_a_follower_that_is_behind_reads_on_whatever_the_pace(tmp_path, clock, monkeypatch):
-    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
+    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 1)
     backend = paced(ScriptedBackend(tmp_path), poll_interval_s=5)
     backend.write("0123")
     follower = Follower(backend, JOB, clock=clock)

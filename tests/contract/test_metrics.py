@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_model import open_model
 from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.widgets.job.job_stream import open_model
 from tests.contract.place import Place
 from tests.world import until
 

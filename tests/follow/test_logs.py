@@ -8,8 +8,14 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
-from batchai_magics.follow import Follower, LogFault, MetricMismatched, MetricsAdded, StateChanged
-from batchai_magics.follow import follower as follower_module
+from batchai_magics.follow import (
+    Follower,
+    LogFault,
+    MetricMismatched,
+    MetricsAdded,
+    StateChanged,
+    log_follower,
+)
 from batchai_magics.models.job_execution import FileKind, OutputFile
 from tests.follow.event_steps import STDOUT, cut, log, plain_step, states, steps
 from tests.widgets.scripted_job import JOB, step_line
@@ -167,8 +173,8 @@ def test_named_files_are_followed_and_no_others(backend):
 
 
 def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 3)
+    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 3)
     backend.write("0123456789")
     backend.finish()
     follower = Follower(backend, JOB)
@@ -181,8 +187,8 @@ def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backen
 
 
 def test_a_long_file_that_was_asked_for_comes_in_several_looks_too(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 3)
+    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 3)
     backend.write("0123456789")
     backend.finish()
     follower = Follower(backend, JOB, files=[STDOUT])
@@ -193,8 +199,8 @@ def test_a_long_file_that_was_asked_for_comes_in_several_looks_too(backend, monk
 
 
 def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
+    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 1)
     backend.write("0123", "a.txt")
     backend.finish()
     follower = Follower(backend, JOB)

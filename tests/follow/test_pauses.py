@@ -10,8 +10,7 @@ import pytest
 
 from batchai_magics.backends.base import FileRef, Pace
 from batchai_magics.errors import UnreachableError
-from batchai_magics.follow import Follower, changes, events
-from batchai_magics.follow import follower as follower_module
+from batchai_magics.follow import Follower, changes, events, log_follower
 from tests.follow.event_steps import Pauses, log, states
 from tests.widgets.scripted_cluster import ScriptedCluster
 from tests.widgets.scripted_job import JOB
@@ -50,8 +49,8 @@ def test_the_loop_waits_longer_while_nothing_happens_and_briefly_after_news(back
 
 
 def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 1)
-    monkeypatch.setattr(follower_module, "MAX_CHUNKS", 1)
+    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 1)
     backend.write("0123456789")
     backend.finish()
     waits = Waits(1)
@@ -60,7 +59,7 @@ def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch
 
 
 def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
-    monkeypatch.setattr(follower_module, "CHUNK_BYTES", 2)
+    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
     follower = Follower(backend, JOB)
     follower.poll()
     backend.write("012345")

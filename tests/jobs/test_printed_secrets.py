@@ -118,5 +118,4 @@ def test_whoever_shows_a_log_reads_it_where_secrets_are_hidden() -> None:
         if re.search(r"backend\.(read|tail)\(|(?<!shown_)chunks\(self", file.read_text(encoding="utf-8"))
     }
     copies = {"jobs/job_files.py"}
-    numbers = {"jobs/latest_metrics.py", "widgets/dashboards/job_rates.py"}
-    assert raw == {"jobs/job_logs.py", *copies, *numbers}
+    assert raw == {"jobs/job_logs.py", *copies}

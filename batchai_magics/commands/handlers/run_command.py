@@ -31,7 +31,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean, translate_file_errors
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.latest_metrics import LogEnds
+from batchai_magics.jobs.job_model import read_model
 from batchai_magics.jobs.submit import submit
 from batchai_magics.jobs.uv_project import not_on_nodes, project_python
 from batchai_magics.models import vm_sizes
@@ -305,7 +305,7 @@ def _parts(job: Job, *, is_error: bool) -> StreamParts:
 def _notices(job: Job) -> tuple[str, ...]:
     """Which numbers of an ended job were not read, and what would read them."""
     try:
-        return LogEnds(job.backend, job.show(), job.patterns).notices
+        return read_model(job.backend, job.show(), job.patterns).notices
     except BatchAIError:  # it was deleted meanwhile
         return ()
 

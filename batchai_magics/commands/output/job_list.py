@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base import Backend
     from batchai_magics.commands.output.text_table import Table
     from batchai_magics.jobs.job_costs import JobCosts
-    from batchai_magics.jobs.latest_metrics import LogEnds
+    from batchai_magics.jobs.job_model import JobModel
     from batchai_magics.metrics.runs.metric_summary import MetricSummary
     from batchai_magics.models.runs.labels import Labels
 
@@ -58,6 +58,7 @@ class JobList(list[JobResource]):
         self._metric_names = tuple(metrics)
         self._has_all_parameters = has_all_parameters
         self._has_elapsed = has_elapsed
+        self._models: dict[str, JobModel] = {}
 
     def to_data(self) -> Any:
         """The jobs in the JSON of `az`."""
@@ -86,27 +87,28 @@ class JobList(list[JobResource]):
 
     def _headlines(self) -> Mapping[str, MetricSummary]:
         """Key of a job → its headline metric, without the best value if its log was not read whole."""
-        from batchai_magics.jobs.metric_settings import metric_preferences
-
         found: dict[str, MetricSummary] = {}
-        preferences = metric_preferences()
-        for key, ends in self._log_ends(MAX_METRICS_READ).items():
-            headline = ends.metrics(preferences).headline
+        for key, model in self._started(MAX_METRICS_READ).items():
+            headline = model.metrics.headline
             if summary := headline and headline.summary:
-                is_known = ends.are_whole_logs
-                found[key] = summary if is_known else replace(summary, best=None, best_step=None)
+                found[key] = summary if model.is_whole else replace(summary, best=None, best_step=None)
         return found
 
-    def _log_ends(self, limit: int) -> Mapping[str, LogEnds]:
-        """Key of a job → the ends of its logs, of the newest jobs that have started."""
-        started = [job for job in self if job.execution][-limit:]
-        if not started:
-            return {}
-        from batchai_magics.jobs.latest_metrics import LogEnds  # imports the log readers
+    def _started(self, limit: int) -> Mapping[str, JobModel]:
+        """Key of a job → its model, of the newest jobs that have started."""
+        return {job.id.key: self._model(job) for job in [job for job in self if job.execution][-limit:]}
 
-        labels = self._run_labels
-        patterns = {key: each.patterns for key, each in labels.items()}
-        return {job.id.key: LogEnds(self._backend, job, patterns.get(job.id.key, {})) for job in started}
+    def _model(self, job: JobResource) -> JobModel:
+        """The model of a job from the ends of its logs, which are read once."""
+        from batchai_magics.jobs.job_model import read_model  # imports the log readers
+        from batchai_magics.jobs.metric_settings import metric_preferences
+
+        if job.id.key not in self._models:
+            labels = self._run_labels.get(job.id.key)
+            patterns = labels.patterns if labels else {}
+            preferences = metric_preferences()
+            self._models[job.id.key] = read_model(self._backend, job, patterns, preferences=preferences)
+        return self._models[job.id.key]
 
     def to_table(self) -> Table:
         """The columns of `az`, and those of metrics, parameters, tags and progress that have content."""
@@ -179,14 +181,11 @@ class JobList(list[JobResource]):
     def _metrics(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of metrics: a title, and key of a job → cell."""
         limit = MAX_ASKED_READ if self._metric_names else MAX_METRICS_READ
-        ends = self._log_ends(limit)
-        if not ends:
+        found = {key: model.metrics for key, model in self._started(limit).items()}
+        if not found:
             return
-        from batchai_magics.jobs.metric_settings import metric_preferences
         from batchai_magics.metrics.runs.metric_summary import number_text
 
-        preferences = metric_preferences()
-        found = {key: each.metrics(preferences) for key, each in ends.items()}
         for name in self._metric_names:
             asked = {key: metric.summary for key, every in found.items() if (metric := every.find(name))}
             yield name, {key: number_text(each.headline_value) for key, each in asked.items() if each}
@@ -207,12 +206,11 @@ class JobList(list[JobResource]):
         if not (telling or saving):
             return {}
         from batchai_magics.jobs.job_logs import (  # imports log readers
-            progress_of,
             progress_text,
             saving_text,
         )
 
-        seen = [(job, progress_of(self._backend, job)) for job in telling]
+        seen = [(job, self._model(job).progress) for job in telling]
         now = time.time()
         known = {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}
         return known | {job.id.key: saving_text(job) for job in saving}

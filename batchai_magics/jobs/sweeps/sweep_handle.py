@@ -15,7 +15,7 @@ from batchai_magics.errors import BatchAIError, NotFoundError, did_you_mean
 from batchai_magics.follow import endings
 from batchai_magics.jobs.argument_checks import check_seconds
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import progress_of
+from batchai_magics.jobs.job_model import progress_of
 from batchai_magics.jobs.sweeps import sweep_steps
 from batchai_magics.jobs.sweeps.sweep_definition import CANCELLED, SweepDefinition, SweepFiles
 from batchai_magics.jobs.sweeps.trial import (

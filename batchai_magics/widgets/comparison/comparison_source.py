@@ -94,6 +94,6 @@ class ComparisonSource:
         try:
             events = follower.poll()
         except NotFoundError:
-            follower.is_over, follower.is_behind = True, False
+            follower.is_over = True
             return [RunDeleted(index)]
         return [RunEvents(index, events)] if events else []

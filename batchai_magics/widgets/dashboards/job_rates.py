@@ -1,165 +1,94 @@
-"""A job's headline metric by step, downsampled, and its progress, read incrementally from its logs."""
+"""A job's headline metric by step and its progress, for a row of a list; its logs are read as they grow."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 
-from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.backends.service.log_records import PrintedNumbers, records_in
-from batchai_magics.follow.follower import read_progress
-from batchai_magics.launch.plan import TRAINER_LOG
-from batchai_magics.metrics import Parser
-from batchai_magics.metrics.measurement import Measurement, Record
-from batchai_magics.metrics.progress.progress_reader import EPOCH_BYTES, Progress, ProgressReader
-from batchai_magics.metrics.runs.metric_traits import (
-    NO_PREFERENCES,
-    MetricPreferences,
-    MetricTraits,
-    headline_of,
-    traits_of,
-)
-from batchai_magics.metrics.runs.tidy_table import Number, numbers
-from batchai_magics.metrics.runs.timeline import Timeline
-from batchai_magics.models.job_execution import ERR, OUT
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.backends.base import Backend, FileRef
+from batchai_magics.errors import BatchAIError
+from batchai_magics.follow import METRICS_FILES, MetricsAdded, StateChanged
+from batchai_magics.follow.log_follower import LogFollower
+from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
+from batchai_magics.models.resources import JobResource
 
-CHUNK_BYTES = 1 << 18  # per read
 TAIL_BYTES = 1 << 20  # only this much of a longer log is read
-MAX_STEPS = 200
 MAX_VALUES = 40
-_SPREADS = frozenset(["uncertainty", "jitter", "total_images_per_sec"])  # of images/sec
+MAX_CPU_SHARE = 0.05  # of a core, for the values of a job
+
+
+@dataclass(frozen=True)
+class RatesUpdate:
+    """New values of a job's headline metric, or its progress."""
+
+    job: str
+    values: list[float]
+    progress: Progress | None = None
+    label: str = ""  # of the metric
 
 
 class RateReader:
-    """The headline metric of one job by step, over all ranks, and its progress.
-
-    Each `advance` reads a chunk of the log, one of what trainers have logged to files and, if
-    `tells_progress`, the end of stderr.
-    """
+    """Reads a job's logs until they are complete; each `advance` reads what was written since."""
 
     def __init__(
         self,
         backend: Backend,
-        job: ResourceId,
+        job: JobResource,
         *,
-        began: float | None = None,
-        tells_progress: bool = True,
         preferences: MetricPreferences = NO_PREFERENCES,
         patterns: Mapping[str, str] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._patterns = dict(patterns)
-        self._backend = backend
-        self._file = FileRef(job, OUT)
-        self._errors, self._trainer_file = FileRef(job, ERR), FileRef(job, TRAINER_LOG)
-        self._parser, self._trainer_parser = Parser(self._patterns), Parser({})
-        self._progress = ProgressReader(began)
-        self._tells_progress = tells_progress
-        self._offset: int | None = None
-        self._errors_end = self._trainer_offset = 0
-        self._preferences = preferences
-        self._clear()
+        files = [FileRef(job.id, name) for name in METRICS_FILES]
+        self._name = job.id.name
+        self._logs = LogFollower(backend, job.id, patterns, files, tail_bytes=TAIL_BYTES)
+        self._model: JobModel | None = JobModel(preferences=preferences)
+        self._model.take(StateChanged(job))
+        self._clock, self._due_at = clock, 0.0
+        self._is_stale = False  # the logs have more than was told
         self.read_count = 0
-        self.is_drained = False  # the log is complete and has been read to the end
 
-    def advance(self) -> bool:
-        """Reads the next chunk; returns whether it brought new values."""
+    @property
+    def is_drained(self) -> bool:
+        """Whether the logs are complete and have been read to the end."""
+        return self._model is None
+
+    def advance(self) -> RatesUpdate | None:
+        """Reads what was written since; returns what is new, seldom if finding it takes long."""
+        model = self._model
+        if model is None:
+            return None
         self.read_count += 1
-        if self._offset is None:
-            self._offset = max(0, self._backend.read(self._file, 0, 0).size - TAIL_BYTES)
-        chunk = self._backend.read(self._file, self._offset, CHUNK_BYTES)
-        self.is_drained = chunk.is_complete and chunk.end >= chunk.size
-        if chunk.size < self._offset:
-            self._restart()
-            return True
-        self._offset = chunk.end
-        is_new = self._read(chunk) | self._read_trainer_files()
-        return is_new | (self._tells_progress and self._read_errors())
+        progress = model.progress
+        try:
+            events = [*self._logs.read()]
+        except BatchAIError:  # deleted since it was listed: the next list no longer has it
+            return None
+        if self._logs.is_drained:
+            events += self._logs.finish()
+            self._model = None
+        for event in events:
+            model.take(event)
+            self._is_stale |= isinstance(event, MetricsAdded)
+        self._is_stale |= model.progress != progress
+        began = self._clock()
+        if not self._is_stale or (began < self._due_at and not self.is_drained):
+            return None
+        self._is_stale = False
+        update = self._update_of(model)
+        self._due_at = self._clock() + (self._clock() - began) / MAX_CPU_SHARE
+        return update
 
-    @property
-    def progress(self) -> Progress | None:
-        """The job's progress, if its output reports it."""
-        return self._progress.progress
-
-    @property
-    def label(self) -> str:
-        """The name of the headline metric, for display; empty without one."""
-        return self._metrics[self._headline].label if self._headline else ""
-
-    @property
-    def values(self) -> list[float]:
-        """At most `MAX_VALUES` values of the headline metric, evenly spaced over its steps.
-
-        Own rates of ranks are summed, over the steps that all ranks have completed; other metrics averaged.
-        """
-        by_step = self._by_step.get(self._headline, {})
-        is_sum = bool(by_step) and self._metrics[self._headline].is_summed
-        ranks = max(map(len, by_step.values()), default=0)
-        every = [list(of.values()) for of in by_step.values() if not is_sum or len(of) == ranks]
-        values = [sum(of) if is_sum else sum(of) / len(of) for of in every]
+    def _update_of(self, model: JobModel) -> RatesUpdate:
+        headline = model.metrics.headline
+        values = list(headline.combined().values()) if headline else []
         if len(values) > MAX_VALUES:
             stride = (len(values) - 1) / (MAX_VALUES - 1)
             values = [values[round(i * stride)] for i in range(MAX_VALUES)]
-        return [float(f"{value:.6g}") for value in values if math.isfinite(value)]
-
-    def _read(self, chunk: Chunk) -> bool:
-        if not chunk.data:
-            return False
-        is_further = read_progress(self._progress, OUT, chunk.redacted, now=time.time())
-        printed = self._numbers.new_printed(records_in(chunk, self._parser))
-        return self._add(printed) | is_further
-
-    def _read_trainer_files(self) -> bool:
-        chunk = self._backend.read(self._trainer_file, self._trainer_offset, CHUNK_BYTES)
-        self._trainer_offset = chunk.end
-        self.is_drained &= chunk.end >= chunk.size
-        return self._add(self._numbers.new_logged(records_in(chunk, self._trainer_parser)))
-
-    def _read_errors(self) -> bool:
-        size = self._backend.read(self._errors, 0, 0).size
-        start = min(size, max(self._errors_end, size - EPOCH_BYTES))
-        self._errors_end = size
-        if start == size:
-            return False
-        chunk = self._backend.read(self._errors, start, size - start)
-        return read_progress(self._progress, ERR, chunk.redacted, now=time.time())
-
-    def _add(self, records: Iterable[Record]) -> bool:
-        count = 0
-        every = list(records)
-        self._timeline.add([record for record in every if isinstance(record, Measurement)])
-        for number in numbers(
-            self._timeline.placed(each) if isinstance(each, Measurement) else each for each in every
-        ):
-            if number.metric not in _SPREADS:
-                self._add_number(number)
-                count += 1
-        if count:
-            self._headline = headline_of(self._metrics.values(), self._preferences)
-        return count > 0
-
-    def _add_number(self, number: Number) -> None:
-        self._metrics.setdefault(number.metric, traits_of(number.metric, unit=number.unit))
-        by_step = self._by_step.setdefault(number.metric, {})
-        step = number.step
-        self._counts[number.metric, number.rank] += 1
-        by_step.setdefault(self._counts[number.metric, number.rank] if step is None else step, {})[
-            number.rank
-        ] = number.value
-        if len(by_step) > MAX_STEPS:
-            self._by_step[number.metric] = dict(list(by_step.items())[::-1][::2][::-1])
-
-    def _restart(self) -> None:
-        self._parser, self._offset = Parser(self._patterns), 0
-        self._trainer_parser, self._trainer_offset = Parser({}), 0
-        self._clear()
-
-    def _clear(self) -> None:
-        self._metrics: dict[str, MetricTraits] = {}
-        self._by_step: dict[str, dict[int, dict[int | None, float]]] = {}
-        self._counts: Counter[tuple[str, int | None]] = Counter()
-        self._timeline, self._numbers = Timeline(), PrintedNumbers()
-        self._headline = ""
+        finite = [float(f"{value:.6g}") for value in values if math.isfinite(value)]
+        return RatesUpdate(self._name, finite, model.progress, headline.label if headline else "")

@@ -16,12 +16,11 @@ from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPref
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels, varying_parameters
-from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import DashboardFeed, PageData
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
-from batchai_magics.widgets.dashboards.job_rates import RateReader
+from batchai_magics.widgets.dashboards.job_rates import RateReader, RatesUpdate
 from batchai_magics.widgets.job.job_facts import execution_of, progress_fields
 
 MAX_POLL_S = 4.0  # longest poll interval, while nothing changes
@@ -36,16 +35,6 @@ class JobsSnapshot:
     """The jobs of an experiment, newest first, after a change."""
 
     jobs: tuple[JobResource, ...]
-
-
-@dataclass(frozen=True)
-class RatesUpdate:
-    """New values of a job's headline metric, or its progress."""
-
-    job: str
-    values: list[float]
-    progress: Progress | None = None
-    label: str = ""  # of the metric
 
 
 @dataclass(frozen=True)
@@ -129,7 +118,7 @@ class JobsSource:
     def _rates(self, jobs: tuple[JobResource, ...]) -> list[RatesUpdate]:
         """Reads a few logs per poll, round-robin."""
         waiting = self._unread_jobs([job for job in jobs if job.execution])
-        news = [_rates_update(job, reader) for job, reader in waiting[:MAX_READS]]
+        news = [reader.advance() for _, reader in waiting[:MAX_READS]]
         self.is_behind = any(job.state.is_final for job, _ in waiting[MAX_READS:])
         return [seen for seen in news if seen]
 
@@ -145,13 +134,9 @@ class JobsSource:
 
     def _reader(self, job: JobResource) -> RateReader:
         labels = self._labels.labels if self._labels else {}
+        patterns = labels.get(job.id.name, Labels()).patterns
         return RateReader(
-            self._backend,
-            job.id,
-            began=job.execution.started.timestamp() if job.execution else None,
-            tells_progress=job.state is not ExecutionState.SUCCEEDED,
-            preferences=self._preferences,
-            patterns=labels.get(job.id.name, Labels()).patterns,
+            self._backend, job, preferences=self._preferences, patterns=patterns, clock=self._clock
         )
 
 
@@ -224,16 +209,6 @@ class JobsFeed(DashboardFeed[JobsEvent]):
         rates, labels = dict(self.rates), dict(self.labels)
         card = JobListCard(self.id.name, self.jobs, now, rates, self.way_back, self.progress, labels)
         return {"text/html": to_html(card), "text/plain": to_text(card)}
-
-
-def _rates_update(job: JobResource, reader: RateReader) -> RatesUpdate | None:
-    try:
-        is_news = reader.advance()
-        if not is_news:
-            return None
-        return RatesUpdate(job.id.name, reader.values, reader.progress, reader.label)
-    except BatchAIError:  # deleted since it was listed: the next list no longer has it
-        return None
 
 
 def _row(job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:

@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 from batchai_magics.errors import StorageError
-from batchai_magics.jobs.job_model import JobModel, open_model
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData
@@ -25,7 +25,7 @@ from batchai_magics.widgets.hosts.page_server import PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
 from batchai_magics.widgets.hosts.stream_output import StreamOutput
-from batchai_magics.widgets.job.job_stream import JobStream
+from batchai_magics.widgets.job.job_stream import JobStream, open_model
 from batchai_magics.widgets.job.message_batch import Batch
 
 if TYPE_CHECKING:

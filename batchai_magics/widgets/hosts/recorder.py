@@ -18,7 +18,7 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import Event, LogBytes, MetricsAdded, NodesChanged, StateChanged, UsageSampled
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
-from batchai_magics.jobs.job_model import JobModel, open_model
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.secret_masking import SecretMask, is_secret_name, without_secrets
@@ -29,7 +29,7 @@ from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
 from batchai_magics.widgets.hosts.stream_output import StreamOutput
-from batchai_magics.widgets.job.job_stream import JobStream
+from batchai_magics.widgets.job.job_stream import JobStream, open_model
 from batchai_magics.widgets.job.message_batch import Batch
 
 if TYPE_CHECKING:

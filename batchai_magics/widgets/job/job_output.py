@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timezone
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.errors import BatchAIError
-from batchai_magics.jobs.job_model import MAIN_LOG, JobModel
-from batchai_magics.jobs.job_overview import READ_LINES, JobOverview, metrics_of, recent_lines
+from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.job_overview import JobOverview, metrics_of, overview_of
 from batchai_magics.metrics import plot
 from batchai_magics.metrics.charts.run_chart import is_drawable
-from batchai_magics.models.job_execution import ERR
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import (
     REFRESH_INTERVAL_S,
@@ -41,23 +40,17 @@ def card_of(feed: JobModel, way_back: str) -> JobOverview | None:
     """The card of the feed's job; None before the first event."""
     if feed.job is None:
         return None
-    tail = feed.tails.get(MAIN_LOG)
-    log = MAIN_LOG if feed.job.has_failed or (tail and tail.size > 0) else ERR
-    tail = feed.tails.get(log)
-    return JobOverview(
-        job=feed.job,
-        now=datetime.now(timezone.utc),
+    card = overview_of(
+        feed,
+        feed.job,
         processes=max(len(feed.job.ranks), feed.processes),
-        counts=feed.counts,
         metrics=metrics_of(feed.records, feed.preferences),
-        progress=feed.progress,
-        lines=recent_lines(tail.lines(READ_LINES), LAST_LINES + 1) if tail else (),
         error=feed.error,
         reopen_command=way_back,
         activity=feed.activity,
         is_refreshed=True,
-        notices=(*feed.metric_notices, *([str(feed.unread)] if feed.unread else [])),
     )
+    return replace(card, lines=card.lines[-LAST_LINES - 1 :])
 
 
 def card_bundle(feed: JobModel, way_back: str) -> Bundle | None:

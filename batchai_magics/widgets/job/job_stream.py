@@ -8,7 +8,10 @@ from abc import abstractmethod
 from collections import deque
 from typing import TYPE_CHECKING
 
+from batchai_magics.follow import Follower, StateChanged
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule
@@ -175,3 +178,13 @@ class JobStream:
     def _reply(self, reply: Batch) -> None:
         with self._lock:
             self._replies.append(reply)
+
+
+def open_model(job: Job) -> tuple[Follower, JobModel]:
+    """What reads a job's events, and a model with its current state."""
+    model = JobModel(processes=job.process_count(), preferences=metric_preferences(patterns=job.patterns))
+    model.take(StateChanged(job.show()))
+    follower = Follower(
+        job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s()
+    )
+    return follower, model

@@ -15,7 +15,7 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import job_summary, summary_of
 from batchai_magics.follow.job_errors import error_without_logs
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.latest_metrics import TAIL_BYTES
+from batchai_magics.jobs.job_model import TAIL_BYTES
 from batchai_magics.models.job_execution import RankExit
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState

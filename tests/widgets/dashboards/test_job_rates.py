@@ -11,41 +11,39 @@ from tests.widgets.scripted_job import ScriptedBackend, step_line
 def reader(tmp_path, text, **options):
     backend = ScriptedBackend(tmp_path)
     backend.write(text)
-    made = RateReader(backend, backend.job.id, **options)
-    made.advance()
-    return made
+    return RateReader(backend, backend.job, clock=lambda: 0.0, **options)
 
 
 def test_the_values_of_a_job_are_those_of_its_headline_metric(tmp_path):
-    found = reader(tmp_path, "".join(f"epoch={n} loss=9\nepoch={n} val_loss={3 - n}\n" for n in (1, 2)))
+    found = reader(
+        tmp_path, "".join(f"epoch={n} loss=9\nepoch={n} val_loss={3 - n}\n" for n in (1, 2))
+    ).advance()
     assert (found.label, found.values) == ("val_loss", [2, 1])
 
 
 @pytest.mark.parametrize(("headline", "values"), [("images/sec", [210, 210]), ("loss", [2, 2])])
 def test_the_user_chooses_the_metric_of_the_list(tmp_path, headline, values):
     text = "".join(step_line(step, rank, 100.0 + 10 * rank) for step in (10, 20) for rank in (0, 1))
-    found = reader(tmp_path, text, preferences=MetricPreferences(headline=headline))
+    found = reader(tmp_path, text, preferences=MetricPreferences(headline=headline)).advance()
     assert (found.label, found.values) == (headline, values)
 
 
 def test_what_a_trainer_logs_to_a_file_joins_what_is_printed(tmp_path):
-    found = reader(tmp_path, "started\n")
-    assert not found.values
+    rates = reader(tmp_path, "started\n")
+    assert rates.advance() is None
     backend = ScriptedBackend(tmp_path)
     backend.write('{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n', file=TRAINER_LOG)
-    assert found.advance()
+    found = rates.advance()
     assert (found.label, found.values) == ("loss", [3, 2])
     backend.write("step 2: loss 9\nstep 3: loss 1\n")
-    found.advance()
-    assert found.values == [3, 2, 1]
+    assert rates.advance().values == [3, 2, 1]
 
 
 def test_a_job_without_numbers_has_none(tmp_path):
-    found = reader(tmp_path, "hello\n")
-    assert (found.label, found.values) == ("", [])
+    assert reader(tmp_path, "hello\n").advance() is None
 
 
 def test_a_long_line_is_thinned_to_few_values(tmp_path):
-    found = reader(tmp_path, "".join(f"step {n}: loss {n}\n" for n in range(1000)))
+    found = reader(tmp_path, "".join(f"step {n}: loss {n}\n" for n in range(1000))).advance()
     assert len(found.values) <= MAX_VALUES
     assert found.values[-1] == 999

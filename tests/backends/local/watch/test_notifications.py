@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.folders.run_watch import TRACEBACK_S, RunWatch
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.latest_metrics import latest_metrics
+from batchai_magics.jobs.job_model import read_model
 from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import SECRET, Webhook, webhook
 from tests.world import World, files_containing, senders_in, until
@@ -62,7 +62,7 @@ def test_a_notification_has_the_value_over_all_ranks_as_lists_do(world: World, w
     until(lambda: sent(world))
     body = webhook.received[-1]
     assert body["headline"] == {"name": "loss", "value": 1.5, "step": 1}
-    assert latest_metrics(job.backend, job.show()).headline.summary.headline_value == 1.5
+    assert read_model(job.backend, job.show()).metrics.headline.summary.headline_value == 1.5
 
 
 def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:

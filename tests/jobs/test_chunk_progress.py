@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from batchai_magics.follow.follower import read_progress
+from batchai_magics.jobs.job_model import read_progress
 from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
 
 NOW = 100.0

@@ -1,10 +1,10 @@
-"""The latest metrics of a job, from the ends of its logs."""
+"""The model of a job as it is now, read from the ends of its logs."""
 
 import json
 
 import pytest
 
-from batchai_magics.jobs.latest_metrics import LogEnds, latest_metrics
+from batchai_magics.jobs.job_model import read_model
 from batchai_magics.launch.plan import TRAINER_LOG
 from tests.widgets.scripted_job import ScriptedBackend, resource
 
@@ -19,7 +19,7 @@ def backend(tmp_path):
 
 
 def headline(backend):
-    found = latest_metrics(backend, resource()).headline
+    found = read_model(backend, resource()).metrics.headline
     return found and (found.summary.label, found.summary.last_step, found.summary.last)
 
 
@@ -47,20 +47,20 @@ def test_a_job_that_printed_nothing_has_none(backend):
 
 def test_numbers_that_no_format_reads_are_told_with_an_option(backend):
     backend.write("".join(f"the wobble was {i}.5 today\n" for i in range(5)))
-    (notice,) = LogEnds(backend, resource()).notices
+    (notice,) = read_model(backend, resource()).notices
     assert "--metric 'wobble=" in notice
 
 
 def test_a_match_that_is_no_number_is_told_beside_the_metrics(backend):
     backend.write("step 1 loss=0.5\npsnr high\n")
-    ends = LogEnds(backend, resource(), {"psnr": "psnr (\\w+)"})
-    (notice,) = ends.notices
+    model = read_model(backend, resource(), {"psnr": "psnr (\\w+)"})
+    (notice,) = model.notices
     assert "psnr" in notice
-    assert list(ends.metrics()) == ["loss"]
+    assert list(model.metrics) == ["loss"]
 
 
 def test_a_job_that_printed_nothing_has_no_unread_numbers(backend):
-    assert LogEnds(backend, resource()).notices == ()
+    assert read_model(backend, resource()).notices == ()
 
 
 def test_each_log_is_read_once(backend, monkeypatch):
@@ -69,7 +69,7 @@ def test_each_log_is_read_once(backend, monkeypatch):
     monkeypatch.setattr(
         backend, "read", lambda file, *place: (reads.append((file.path, *place)), read(file, *place))[1]
     )
-    ends = LogEnds(backend, resource())
-    assert not ends.metrics()
-    _ = ends.notices
+    model = read_model(backend, resource())
+    assert not model.metrics
+    _ = model.notices
     assert len(reads) == len(set(reads))
