@@ -88,21 +88,19 @@ class CellSource:
 
 @dataclass(frozen=True)
 class CellRequest:
-    """The request of a cell: the job, its files, and how to submit it.
+    """A job to submit, of a cell, a script, a job file or an earlier run: its spec, its files, and how.
 
     `uploads` maps paths on the share of the settings to the content to upload before the job is created.
     """
 
-    name: str
+    id: ResourceId  # the name is that of its runs, unless `is_exact`
     spec: JobSpec
-    workspace: str
-    experiment: str
-    cluster: str
     uploads: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     variable: str = "job"  # the Python name that the handle is bound to
     is_waiting: bool = False  # --wait
     is_new: bool = False  # --new
     is_same: bool = False  # --same
+    is_exact: bool = False  # the job has just this name, and what it is to be created in exists
     is_growing: bool = False  # --grow
     is_dry_run: bool = False  # --dry-run
     patterns: Mapping[str, str] = field(default_factory=dict)  # --metric NAME=REGEX
@@ -115,6 +113,16 @@ class CellRequest:
     sweep: SweepOptions | None = None  # --sweep
     watch: WatchRequest | None = None  # what watches the run is to do; by `submit`
     records: Mapping[str, str] = field(default_factory=dict, repr=False)  # to store with the job; by `submit`
+
+    @property
+    def name(self) -> str:
+        """The name of the job."""
+        return self.id.name
+
+    @property
+    def cluster(self) -> ResourceId:
+        """Its cluster."""
+        return ResourceId.parse(self.spec.cluster.id)
 
 
 @dataclass(frozen=True)
@@ -294,10 +302,11 @@ def _spec(
 
 def describe(request: CellRequest) -> str:
     """The request as text: the whole description with masked secrets, and the uploads."""
-    head = f"job {request.name} in experiment {request.experiment} of workspace {request.workspace}"
+    id = request.id
+    head = f"job {id.name} in experiment {id.experiment} of workspace {id.workspace}"
     data = SecretMask().data(request.spec.to_masked_wire())
     text = json.dumps(data, indent=2, ensure_ascii=False)
-    lines = [f"{head}, on cluster {request.cluster}", text]
+    lines = [f"{head}, on cluster {request.cluster.name}", text]
     if request.uploads:
         lines += ["to upload:", *_listed(request.uploads)]
     if request.patterns:
@@ -399,11 +408,8 @@ def _request(
     source: CellSource,
 ) -> CellRequest:
     return CellRequest(
-        name=target.job,
-        spec=spec,
-        workspace=target.workspace.name,
-        experiment=target.experiment,
-        cluster=ResourceId.parse(spec.cluster.id).name,
+        target.workspace.child(Kind.EXPERIMENT, target.experiment).child(Kind.JOB, target.job),
+        spec,
         uploads=uploads,
         variable=options.variable or "job",
         is_waiting=options.is_waiting,

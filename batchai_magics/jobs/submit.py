@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from batchai_magics.backends.base import Backend, JobNeeds, Spec
+from batchai_magics.backends.base import Backend, JobNeeds, NewJob, Spec
 from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.base.job_defaults import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.working_copy import without_copy
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
@@ -26,7 +25,6 @@ from batchai_magics.models.cluster_spec import (
     ScaleSettings,
     UserAccountSettings,
 )
-from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.runs.labels import LabelChange
@@ -95,17 +93,36 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
         SpecError: A value of the job is impossible on its cluster.
     """
     _check_arguments(request, settings)
-    request = checked(backend, request, settings)
     host = backend.host_note(request.spec) if request.spec.container_settings else ""
-    with SubmissionRecorder(request, settings) as recorder:
-        needs = job_needs(backend, request, settings)
-        runs = backend.ensure(needs)
-        grown = _grow_cluster(backend, request) if request.is_growing else ""
-        request = replace(request, records=recorder.files(request))
+    (request,), runs = prepare(backend, [request], settings)
+    grown = _grow_cluster(backend, request) if request.is_growing else ""
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
-    submitted = _create_or_find(backend, request, needs.job.parent, runs)
+    submitted = _create_or_find(backend, request, runs)
     file = request.source.file if request.source else ""
     return replace(submitted, grown=grown, host=host, forecast=forecast, file=file)
+
+
+def prepare(
+    backend: Backend, requests: Sequence[CellRequest], settings: Settings
+) -> tuple[list[CellRequest], Sequence[JobResource]]:
+    """Makes what the jobs of these requests need, such as their experiment, which the first one tells.
+
+    Returns:
+        The requests with the records of their jobs, and the earlier runs of the first one's name.
+    """
+    requests = [checked(backend, requests[0], settings), *requests[1:]]
+    requests[1:] = [with_watch_settings(request, settings, backend) for request in requests[1:]]
+    with SubmissionRecorder(requests[0], settings) as recorder:
+        runs = backend.ensure(_needs(backend, requests[0], settings))
+        return [
+            replace(request, records=request.records or recorder.files(request)) for request in requests
+        ], runs
+
+
+def new_job(request: CellRequest, name: str, owner: str = "") -> NewJob:
+    """The job of a prepared request under a name."""
+    records = {**request.records, **watch_records(request, name)}
+    return NewJob(request.id.parent.child(Kind.JOB, name), request.spec, records, owner)
 
 
 def checked(backend: Backend, request: CellRequest, settings: Settings) -> CellRequest:
@@ -119,17 +136,18 @@ def checked(backend: Backend, request: CellRequest, settings: Settings) -> CellR
     return with_watch_settings(request, settings, backend)
 
 
-def job_needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNeeds:
+def _needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNeeds:
     """What the job of a request needs: its experiment, the default cluster, files on the share."""
-    workspace = workspace_id(settings, request.workspace)
-    experiment = workspace.child(Kind.EXPERIMENT, request.experiment)
-    wanted = _defaults(
-        backend, settings, workspace, experiment, cluster=ResourceId.parse(request.spec.cluster.id)
-    )
+    experiment = request.id.parent
+    if request.is_exact:
+        names = {experiment.workspace_id.key: settings.workspace, experiment.key: settings.experiment}
+        wanted = _defaults(backend, settings, experiment, cluster=None)
+        wanted = [(id, spec) for id, spec in wanted if id.name == names[id.key]]
+    else:
+        wanted = _defaults(backend, settings, experiment, cluster=request.cluster)
     share = settings.share if request.uploads else ""
-    job = experiment.child(Kind.JOB, request.name)
     spec = None if request.is_growing else request.spec  # the cluster has room for it later
-    return JobNeeds(job, wanted, share, request.uploads, spec)
+    return JobNeeds(request.id, wanted, share, request.uploads, spec)
 
 
 def _check_arguments(request: object, settings: object) -> None:
@@ -141,36 +159,22 @@ def _check_arguments(request: object, settings: object) -> None:
         raise argument_error("submit", "settings", settings, "Settings", hint=hint)
 
 
-def _create_or_find(
-    backend: Backend, request: CellRequest, experiment: ResourceId, runs: Sequence[JobResource]
-) -> Submitted:
+def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> Submitted:
     names = [run.id.name for run in runs]
-    latest = names[-1] if names else request.name
+    if request.is_exact:
+        return _start_run(backend, request, request.name)
     if request.is_new:
-        return _start_run(backend, experiment, _next_run(request.name, names), request)
+        return _start_run(backend, request, _next_run(request.name, names))
     if not runs:
-        return _first_run(backend, request, experiment)
-    for asked in (request, as_before_copies(request)):
-        same = _same_run(runs, asked)
-        if same or _may_match(asked.spec.to_wire(), runs[-1].spec.to_wire()):
-            with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
-                job = _create(backend, experiment, same or latest, asked)
-                _keep_patterns(job)
-                found = next((run for run in runs if run.id.key == job.id.key), None)
-                return Submitted(job, is_new=False, has_ended=found is not None and found.state.is_final)
-    return _next_run_of_edited(backend, request, experiment, names)
-
-
-def as_before_copies(request: CellRequest) -> CellRequest:
-    """The request of the same cell before working directories had copies of its uploads."""
-    preparation = request.spec.job_preparation
-    if preparation is None or (rest := without_copy(preparation.command_line)) == preparation.command_line:
-        return request
-    wire = request.spec.to_wire(secrets=True)
-    own = {**wire["properties"], "jobPreparation": {"commandLine": rest}}
-    if not rest:
-        del own["jobPreparation"]
-    return replace(request, spec=JobSpec.from_wire({**wire, "properties": own}))
+        return _first_run(backend, request)
+    same = _same_run(runs, request)
+    if same or _may_match(request.spec.to_wire(), runs[-1].spec.to_wire()):
+        with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
+            job = _create(backend, request, same or names[-1])
+            _keep_patterns(job)
+            found = next((run for run in runs if run.id.key == job.id.key), None)
+            return Submitted(job, is_new=False, has_ended=found is not None and found.state.is_final)
+    return _next_run_of_edited(backend, request, names)
 
 
 def _keep_patterns(job: Job) -> None:
@@ -180,33 +184,31 @@ def _keep_patterns(job: Job) -> None:
         records.relabel(job.id, LabelChange(patterns=job.patterns))
 
 
-def _first_run(backend: Backend, request: CellRequest, experiment: ResourceId) -> Submitted:
+def _first_run(backend: Backend, request: CellRequest) -> Submitted:
     """Starts the first run of a name, or the next if another process has just created it."""
     try:
-        return _start_run(backend, experiment, request.name, request)
+        return _start_run(backend, request, request.name)
     except ConflictError:
-        return _next_run_of_edited(backend, request, experiment, [request.name])
+        return _next_run_of_edited(backend, request, [request.name])
 
 
-def _next_run_of_edited(
-    backend: Backend, request: CellRequest, experiment: ResourceId, names: Sequence[str]
-) -> Submitted:
+def _next_run_of_edited(backend: Backend, request: CellRequest, names: Sequence[str]) -> Submitted:
     """Starts the next run of a name whose latest run differs."""
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
         hint = "Leave out --same to start the next run of that name."
         raise ConflictError(text, code="Conflict", hint=hint)
     name = _next_run(request.name, names)
-    return replace(_start_run(backend, experiment, name, request), kept=names[-1])
+    return replace(_start_run(backend, request, name), kept=names[-1])
 
 
-def _start_run(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Submitted:
-    return Submitted(_create(backend, experiment, name, request), is_new=True)
+def _start_run(backend: Backend, request: CellRequest, name: str) -> Submitted:
+    return Submitted(_create(backend, request, name), is_new=True)
 
 
 def _grow_cluster(backend: Backend, request: CellRequest) -> str:
     """Resizes the cluster to the job's node count if it has fewer; returns a message."""
-    id, count = ResourceId.parse(request.spec.cluster.id), request.spec.node_count
+    id, count = request.cluster, request.spec.node_count
     cluster = backend.show(id)
     scale = cluster.spec.scale_settings if isinstance(cluster, Cluster) else None
     larger = scale.with_room_for(count) if scale else None
@@ -216,10 +218,10 @@ def _grow_cluster(backend: Backend, request: CellRequest) -> str:
     return f"Resizing cluster {id.name} to {count} nodes."
 
 
-def _create(backend: Backend, experiment: ResourceId, name: str, request: CellRequest) -> Job:
-    id = experiment.child(Kind.JOB, name)
-    backend.create(id, request.spec, records={**request.records, **watch_records(request, name)})
-    return Job(backend, id, patterns=request.patterns)
+def _create(backend: Backend, request: CellRequest, name: str) -> Job:
+    job = new_job(request, name)
+    backend.create(job.id, job.spec, records=job.records)
+    return Job(backend, job.id, patterns=request.patterns)
 
 
 def _same_run(runs: Sequence[JobResource], request: CellRequest) -> str:
@@ -276,19 +278,15 @@ def ensure_defaults(
     is_default = id.workspace == settings.workspace
     cluster = id.child(Kind.CLUSTER, settings.cluster) if is_default else None
     backend.ensure(
-        JobNeeds(inside.child(Kind.JOB, "none"), _defaults(backend, settings, id, inside, cluster=cluster))
+        JobNeeds(inside.child(Kind.JOB, "none"), _defaults(backend, settings, inside, cluster=cluster))
     )
 
 
 def _defaults(
-    backend: Backend,
-    settings: Settings,
-    workspace: ResourceId,
-    experiment: ResourceId,
-    *,
-    cluster: ResourceId | None,
+    backend: Backend, settings: Settings, experiment: ResourceId, *, cluster: ResourceId | None
 ) -> Sequence[tuple[ResourceId, Spec]]:
     """Workspace and experiment of a job, and its cluster if that is the default one."""
+    workspace = experiment.workspace_id
     default = workspace.child(Kind.CLUSTER, settings.cluster)
     own = (workspace, WorkspaceSpec(location=settings.location)), (experiment, ExperimentSpec())
     if cluster is None or cluster.key != default.key:

@@ -37,7 +37,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
     notify = (request.notify or addresses_in(settings.notify)) if has_channels else ()
     watch = WatchRequest(
         request.name,
-        request.experiment,
+        request.id.experiment,
         request.patterns,
         request.exports,
         link=settings.notify_link,

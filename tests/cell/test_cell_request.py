@@ -61,7 +61,7 @@ def test_the_way_to_go_about_it_is_told():
         "r --wait --new --dry-run --var run --metric 'loss=loss: ([0-9.]+)' --workspace w --experiment e"
     )
     assert (request.is_waiting, request.is_new, request.is_dry_run) == (True, True, True)
-    assert (request.variable, request.workspace, request.experiment) == ("run", "w", "e")
+    assert (request.variable, request.id.workspace, request.id.experiment) == ("run", "w", "e")
     assert request.patterns == {"loss": "loss: ([0-9.]+)"}
 
 
@@ -98,7 +98,7 @@ def test_a_cluster_is_named_or_given_by_its_id():
     assert fields("r --cluster nc6 --workspace w")["cluster"]["id"] == CLUSTER.format("w", "nc6")
     other = CLUSTER.format("other", "nc6")
     assert fields(f"r --cluster {other}")["cluster"]["id"] == other
-    assert cell(f"r --cluster {other}").cluster == "nc6"
+    assert cell(f"r --cluster {other}").cluster.name == "nc6"
 
 
 def test_an_id_of_2017_is_a_cluster_of_the_workspace():

@@ -33,7 +33,7 @@ def test_the_file_says_the_cluster_when_the_line_does_not():
     id = ResourceId("s2", "g2", "w2", Kind.CLUSTER, "c2")
     body = JOB_JSON + f"  cluster: {{id: {id}}}\n"
     assert fields("r --spec", body)["cluster"]["id"] == str(id)
-    assert cell("r --spec", body).cluster == "c2"
+    assert cell("r --spec", body).cluster.name == "c2"
 
 
 def test_the_cluster_of_the_line_wins_over_that_of_the_file():

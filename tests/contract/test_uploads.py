@@ -9,7 +9,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
-from batchai_magics.jobs.submit import Submitted, as_before_copies, submit
+from batchai_magics.jobs.submit import Submitted, submit
 from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
@@ -121,19 +121,6 @@ def test_a_module_runs_with_its_package_and_all_that_torchrun_sets(place: Place,
         for rank in range(4)
     ]
     assert sorted(job.log().splitlines()) == told, job.log("stderr.txt")
-
-
-def test_a_job_of_the_same_cell_without_copies_is_found_again(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "one.txt").write_text("1")
-    notebook = cell.Notebook(folder=tmp_path)
-    for prep in ("", "--prep true"):
-        line = f"early{len(prep)} --upload one.txt {prep}"
-        request = cell.parse(line, "print(1)", settings=place.settings, notebook=notebook)
-        earlier = as_before_copies(request)
-        assert "cp -R" not in str(earlier.spec.to_wire())
-        first = submit(place.backend, earlier, place.settings)
-        again = submit(place.backend, request, place.settings)
-        assert (first.is_new, again.is_new, again.job.name) == (True, False, first.job.name)
 
 
 @needs_uv

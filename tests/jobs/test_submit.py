@@ -46,16 +46,16 @@ class Lab(ScriptedCluster):
         return [ResourceId.parse(id).kind for id in self.created]
 
 
-def request(**changes):
-    made = CellRequest("resnet", JobSpec.from_wire(SPEC), workspace="w", experiment="e", cluster="default")
-    return replace(made, **changes)
+def request(*, name="resnet", workspace="w", **changes):
+    id = workspace_id(SETTINGS, workspace).child(Kind.EXPERIMENT, "e").child(Kind.JOB, name)
+    return replace(CellRequest(id, JobSpec.from_wire(SPEC)), **changes)
 
 
-def on_cluster(**changes):
+def on_cluster(*, cluster="default", **changes):
     """A request whose description names its cluster, as parsed ones do."""
     made = request(**changes)
-    cluster = workspace_id(SETTINGS, made.workspace).child(Kind.CLUSTER, made.cluster)
-    properties = {**SPEC["properties"], "cluster": {"id": str(cluster)}}
+    id = made.id.workspace_id.child(Kind.CLUSTER, cluster)
+    properties = {**SPEC["properties"], "cluster": {"id": str(id)}}
     return replace(made, spec=JobSpec.from_wire({"properties": properties}))
 
 
@@ -170,6 +170,15 @@ def test_a_cell_that_names_its_cluster_makes_no_default_one(tmp_path):
     lab = Lab(tmp_path)
     submit(lab, on_cluster(cluster="big"), SETTINGS)
     assert lab.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.JOB]
+
+
+@pytest.mark.parametrize(
+    ("workspace", "made"), [("w", [Kind.WORKSPACE, Kind.EXPERIMENT]), ("other", [Kind.EXPERIMENT])]
+)
+def test_a_job_of_an_exact_name_makes_only_the_defaults_that_it_is_in(tmp_path, workspace, made):
+    lab = Lab(tmp_path, "resnet")
+    submitted = submit(lab, on_cluster(workspace=workspace, is_exact=True), SETTINGS)
+    assert (lab.kinds(), submitted.job.name) == ([*made, Kind.JOB], "resnet")
 
 
 def test_the_default_cluster_is_as_the_settings_say(tmp_path):

@@ -65,10 +65,3 @@ def _unsuccessful(resources: Sequence[Resource]) -> list[str]:
     """The names of jobs that failed, were cancelled or stopped, with their state."""
     jobs = (resource for resource in resources if isinstance(resource, JobResource))
     return [f"{job.id.name} ({job.word})" for job in jobs if job.state is ExecutionState.FAILED]
-
-
-def ensure(context: Context, id: ResourceId) -> None:
-    """Creates the session's default experiment on first use; any other must exist."""
-    workspace_commands.ensure(context, id)
-    if id.name == context.settings.experiment and not resource_commands.exists(context, id):
-        context.backend.create(id, ExperimentSpec())

@@ -42,10 +42,9 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
         return job_submission.create(context, arguments)
     ((id, file),) = job_submission.job_ids_and_files(context, arguments)
     asked = job_submission.read_new_job(context, arguments, id, file)
-    return ValueWithNotes(
-        job_submission.submit(context, asked),
-        (*job_submission.default_name_note(arguments, id), *asked.notes),
-    )
+    submitted = job_submission.submit(context, asked)
+    notes = (*job_submission.default_name_note(arguments, id), *asked.notes, submitted.note)
+    return ValueWithNotes(submitted.job, tuple(filter(None, notes)))
 
 
 def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutput]:
@@ -56,7 +55,7 @@ def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutpu
     parts: list[Message | LogOutput] = []
     for id, file in job_submission.job_ids_and_files(context, arguments):
         asked = job_submission.read_job_file(context, arguments, id, file)
-        text = dry_run_text(job_submission.to_cell_request(asked), context.settings)
+        text = dry_run_text(asked, context.settings)
         parts += [*map(Message, asked.notes), LogOutput(f"{text}\n".encode())]
     return parts
 
@@ -112,12 +111,13 @@ def wait(context: Context, arguments: Namespace) -> Stream:
     from batchai_magics.commands.handlers.job_wait import ENDED, WaitGoal, wait_for, watch_job
     from batchai_magics.models.wire_times import duration
 
-    goal, limit = WaitGoal(arguments.until or ENDED), arguments.timeout
+    goal, limit = WaitGoal(arguments.until or ENDED), None
+    if arguments.timeout is not None:
+        limit = duration(short_duration("--timeout", arguments.timeout)).total_seconds()
     id = resource_commands.show(context, arguments, Kind.JOB).id
     parts = watch_job(context.backend, id, is_az=arguments.is_az)
     if arguments.until or limit:
-        timeout_s = duration(short_duration("--timeout", limit)).total_seconds() if limit else None
-        parts = wait_for(context.backend, id, goal, timeout_s)
+        parts = wait_for(context.backend, id, goal, limit)
     return job_stream(parts, resume_command(id, "job wait -n"))
 
 

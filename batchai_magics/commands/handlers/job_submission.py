@@ -6,26 +6,25 @@ import glob
 import os
 from argparse import Namespace
 from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.backends.base.backend_registry import backend_options
+from batchai_magics.backends.base.backend_registry import backend_options, current_settings
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_request import CellSource, exports_below
 from batchai_magics.cell.job_options import JOB_OPTIONS, read_values, with_grace, with_properties
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.handlers import experiment_commands, machine_options, resource_commands
+from batchai_magics.commands.handlers import machine_options, resource_commands
 from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import BatchAIError, UsageError, command_error
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.submission_recorder import SubmissionRecorder, records_of_another
-from batchai_magics.jobs.submit import checked, next_run
-from batchai_magics.jobs.watch_records import watch_records
+from batchai_magics.jobs.submission_recorder import records_of_another
+from batchai_magics.jobs.submit import Submitted, next_run
+from batchai_magics.jobs.submit import submit as submit_request
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
 from batchai_magics.models.documents.description import load_file, name_after
 from batchai_magics.models.field_types import duplicates
@@ -36,22 +35,7 @@ from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.stop_conditions import with_conditions
 
 
-@dataclass(frozen=True)
-class CheckedJob:
-    """A validated job to create, with messages about its file."""
-
-    id: ResourceId
-    spec: JobSpec
-    notes: tuple[str, ...] = ()
-    source: CellSource | None = None
-    has_provenance: bool = True  # not --no-provenance
-    tags: tuple[str, ...] = ()
-    notify: tuple[str, ...] = field(default=(), repr=False)
-    exports: tuple[str, ...] = ()
-    records: Mapping[str, str] = field(default_factory=dict)  # of the run that is submitted again
-
-
-def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CheckedJob:
+def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CellRequest:
     """Reads a job file; raises a command error if the job exists or its cluster does not."""
     read = read_job_file(context, arguments, id, file)
     if resource_commands.exists(context, id):
@@ -59,12 +43,11 @@ def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: P
             "A job with given name, experiment, workspace and resource group already exists.",
             hint=f"Give it another name with -n, or see it with `batchai job show -n {id.name}`.",
         )
-    context.backend.show(ResourceId.parse(read.spec.cluster.id))
-    note = context.backend.host_note(read.spec) if read.spec.container_settings else ""
-    return replace(read, notes=(*read.notes, f"Warning: {note}.")) if note else read
+    context.backend.show(read.cluster)
+    return read
 
 
-def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CheckedJob:
+def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CellRequest:
     """Reads a job file without looking at existing resources."""
     account = machine_options.account_of(context, arguments)
     description = load_file(JobSpec, file.expanduser(), account=account)
@@ -76,10 +59,11 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     spec = description.checked(JobSpec, body)
     check_texts(spec.backend_options, declared, what=spec.what)
     path = file.expanduser().absolute()
-    return CheckedJob(
+    return CellRequest(
         id,
         spec,
-        description.notes,
+        is_exact=True,
+        notes=description.notes,
         source=CellSource(path.parent, name=file.name),
         has_provenance=not arguments.no_provenance,
         tags=values.get("tags", ()),
@@ -88,33 +72,9 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     )
 
 
-def to_cell_request(submission: CheckedJob) -> CellRequest:
-    """The equivalent request of a cell."""
-    id = submission.id
-    cluster = ResourceId.parse(submission.spec.cluster.id)
-    return CellRequest(
-        id.name,
-        submission.spec,
-        id.workspace,
-        id.experiment,
-        cluster.name,
-        source=submission.source,
-        has_provenance=submission.has_provenance,
-        tags=submission.tags,
-        notify=submission.notify,
-        exports=submission.exports,
-    )
-
-
-def submit(context: Context, submission: CheckedJob) -> Job:
-    """Creates the job."""
-    request = checked(context.backend, to_cell_request(submission), context.settings)
-    with SubmissionRecorder(request, context.settings) as recorder:
-        experiment_commands.ensure(context, submission.id.parent)
-        records = submission.records or recorder.files(request)
-    records = {**records, **watch_records(replace(request, records=records), request.name)}
-    context.backend.create(submission.id, submission.spec, records=records)
-    return Job(context.backend, submission.id)
+def submit(context: Context, request: CellRequest) -> Submitted:
+    """Creates the job under its name."""
+    return submit_request(context.backend, request, context.settings)
 
 
 def _body(
@@ -153,9 +113,9 @@ def is_bulk(texts: Sequence[str]) -> bool:
 def create(context: Context, arguments: Namespace) -> Operation:
     """Creates a job from each file; all are read and validated before the first is created."""
     experiment = context.experiment(arguments)
-    submissions = [read_new_job(context, arguments, *one) for one in job_ids_and_files(context, arguments)]
+    requests = [read_new_job(context, arguments, *one) for one in job_ids_and_files(context, arguments)]
     back = f"The created jobs keep running: batchai job list -e {experiment.name} -w {experiment.workspace}"
-    return Operation("Submitting", len(submissions), "job", _create_all(context, submissions), back)
+    return Operation("Submitting", len(requests), "job", _create_all(context, requests), back)
 
 
 def job_ids_and_files(context: Context, arguments: Namespace) -> list[tuple[ResourceId, Path]]:
@@ -197,17 +157,18 @@ def check_selection(arguments: Namespace) -> None:
         )
 
 
-def _create_all(context: Context, submissions: Sequence[CheckedJob]) -> Generator[int, None, ValueWithNotes]:
-    jobs = []
-    for one in submissions:
+def _create_all(context: Context, requests: Sequence[CellRequest]) -> Generator[int, None, ValueWithNotes]:
+    jobs, notes = list[Job](), list[str]()
+    for request in requests:
         try:
-            jobs.append(submit(context, one))
+            submitted = submit(context, request)
+            jobs.append(submitted.job)
+            notes += filter(None, (*request.notes, submitted.note))
         except BatchAIError as error:
-            error.hint = f"{error.hint} {len(jobs)} of {len(submissions)} jobs were made before it.".lstrip()
+            error.hint = f"{error.hint} {len(jobs)} of {len(requests)} jobs were made before it.".lstrip()
             raise
         yield 1
-    notes = tuple(note for one in submissions for note in one.notes)
-    return ValueWithNotes([job.show() for job in jobs], notes)
+    return ValueWithNotes([job.show() for job in jobs], tuple(notes))
 
 
 def _delete_all(context: Context, ids: Sequence[ResourceId], state: str) -> Generator[int, None, Any]:
@@ -251,7 +212,7 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
     check_selection(arguments)
     secrets = _secrets(arguments.secret or (), os.environ)
     if not arguments.state:
-        return submit(context, _resubmission(context, _named_job(context, arguments), secrets))
+        return submit(context, resubmission(context.backend, _named_job(context, arguments), secrets)).job
     jobs = [_job_of(context, id) for id in job_ids_in_state(context, arguments)]
     for job in jobs:
         _spec(context.backend, job, secrets)  # before anything is created
@@ -261,11 +222,8 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
 
 def resubmit_with_env(backend: Backend, job: JobResource, env: Mapping[str, str]) -> Job:
     """Resubmits a job with its secrets from `env`; raises UsageError that names missing ones."""
-    names = [item.name for item in job.spec.secrets or () if item.name in env]
-    spec = _spec(backend, job, {name: env[name] for name in names})
-    id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
-    backend.create(id, spec, records=records_of_another(backend, job.id))
-    return Job(backend, id)
+    secrets = {item.name: env[item.name] for item in job.spec.secrets or () if item.name in env}
+    return submit_request(backend, resubmission(backend, job, secrets), current_settings()).job
 
 
 def _resubmit_all(
@@ -273,16 +231,17 @@ def _resubmit_all(
 ) -> Generator[int, None, list[Resource]]:
     made = []
     for job in jobs:
-        made.append(submit(context, _resubmission(context, job, secrets)))
+        made.append(submit(context, resubmission(context.backend, job, secrets)).job)
         yield 1
     return [job.show() for job in made]
 
 
-def _resubmission(context: Context, job: JobResource, secrets: Mapping[str, str]) -> CheckedJob:
-    name = next_run(context.backend, job.id.parent, job.id.name)
-    id, spec = job.id.parent.child(Kind.JOB, name), _spec(context.backend, job, secrets)
-    records = records_of_another(context.backend, job.id)
-    return CheckedJob(id, spec, has_provenance=False, records=records)
+def resubmission(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> CellRequest:
+    """The request to run a job again under the next name."""
+    id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
+    records = records_of_another(backend, job.id)
+    spec = _spec(backend, job, secrets)
+    return CellRequest(id, spec, is_exact=True, has_provenance=False, records=records)
 
 
 def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:

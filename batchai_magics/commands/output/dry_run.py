@@ -36,7 +36,7 @@ def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
 
 def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> DisplayText:
     """The text of a job; `check` raises what its backend refuses before anything is sent."""
-    is_default = request.cluster == settings.cluster
+    is_default = request.cluster.name == settings.cluster
     is_made_here = is_default and not is_paid(settings)  # with the sizes of Batch AI
     gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_made_here else 0
     JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
@@ -50,7 +50,7 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
     if is_paid(settings):
         lines += filter(None, [_forecast(request, settings, check)])
     elif is_made_here and request.spec.node_count > settings.cluster_nodes:
-        has = f"cluster {request.cluster} is made with {settings.cluster_nodes} nodes"
+        has = f"cluster {request.cluster.name} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
     lines += filter(None, [host_note(settings, request.spec)])
     return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))

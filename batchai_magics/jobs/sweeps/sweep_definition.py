@@ -15,8 +15,8 @@ from batchai_magics.cell.search_space import MAX_TRIALS, SearchSpace, Trials, pa
 from batchai_magics.cell.sweep_options import HEADLINE, Goal
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
-from batchai_magics.jobs.submit import as_before_copies
 from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.parameters import is_parameter
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.record_files import CHANNELS
@@ -104,9 +104,7 @@ _TEMPLATE: Mapping[str, Any] = {
     "secrets": list,
     "records": dict,
     "watch": str | None,
-    "workspace": str,
-    "experiment": str,
-    "cluster": str,
+    "job": str,
     "patterns": dict,
 }
 
@@ -125,6 +123,8 @@ def _check_types(made: SweepDefinition) -> None:
     )
     if not all(are_right):
         raise TypeError("a field has another type than that of a sweep")
+    if template is not None:
+        ResourceId.parse(template["job"])
     _ = made.search_space
 
 
@@ -205,8 +205,8 @@ def continued(old: SweepDefinition, new: SweepDefinition) -> SweepDefinition:
 
 
 def digest_of(request: SweepRequest) -> str:
-    """A digest of the job that all trials have in common; whether it copies uploads makes no difference."""
-    job = as_before_copies(request.template or request.first)
+    """A digest of the job that all trials have in common."""
+    job = request.template or request.first
     parts = [json.dumps(job.spec.to_wire(), sort_keys=True)]
     parts += [f"{path} {hashlib.sha256(data).hexdigest()}" for path, data in sorted(job.uploads.items())]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
@@ -221,9 +221,7 @@ def template_json(template: CellRequest) -> dict[str, Any]:
         "secrets": [item.name for item in template.spec.secrets or ()],
         "records": {name: text for name, text in template.records.items() if name != CHANNELS},
         "watch": template.watch.to_json() if template.watch else None,
-        "workspace": template.workspace,
-        "experiment": template.experiment,
-        "cluster": template.cluster,
+        "job": str(template.id),
         "patterns": dict(template.patterns),
     }
 
@@ -237,11 +235,8 @@ def template_of(definition: SweepDefinition, env: Mapping[str, str]) -> CellRequ
     if kept["secrets"]:
         wire["properties"]["secrets"] = [{"name": name, "value": env[name]} for name in kept["secrets"]]
     return CellRequest(
-        name=definition.name,
-        spec=JobSpec.from_wire(wire),
-        workspace=kept["workspace"],
-        experiment=kept["experiment"],
-        cluster=kept["cluster"],
+        ResourceId.parse(kept["job"]),
+        JobSpec.from_wire(wire),
         uploads={path: base64.b64decode(text) for path, text in kept["uploads"].items()},
         patterns=kept["patterns"],
         records=kept["records"],

@@ -18,11 +18,11 @@ from batchai_magics.cell.search_space import SearchSpace
 from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import with_parameters, with_values
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.jobs.submit import new_job
 from batchai_magics.jobs.sweeps.optuna_study import StudiedTrial, Study
 from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition, SweepFiles, template_of
 from batchai_magics.jobs.sweeps.trial import Trial, is_max
-from batchai_magics.jobs.watch_records import watch_records
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.runs.parameters import Parameter, bounded
@@ -139,9 +139,7 @@ def new_job_of(
     labels = Labels((*own.tags, f"{TAG}{definition.name}"), parameters=values, patterns=own.patterns)
     record = record_of(definition, number, sweep.files.share)
     records = {**request.records, LABELS: labels.to_text(), TRIAL: record.to_text()}
-    records |= watch_records(replace(request, records=records), name)
-    job = NewJob(sweep.experiment.child(Kind.JOB, name), request.spec, records, sweep.owner)
-    return job, request.uploads
+    return new_job(replace(request, records=records), name, sweep.owner), request.uploads
 
 
 def record_of(definition: SweepDefinition, number: int, share: str) -> TrialRecord:

@@ -12,8 +12,7 @@ from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, ConflictError
-from batchai_magics.jobs.submission_recorder import SubmissionRecorder
-from batchai_magics.jobs.submit import checked, job_needs
+from batchai_magics.jobs.submit import checked, prepare
 from batchai_magics.jobs.sweeps import sweep_steps
 from batchai_magics.jobs.sweeps.optuna_study import optuna_module
 from batchai_magics.jobs.sweeps.sweep_definition import (
@@ -25,8 +24,6 @@ from batchai_magics.jobs.sweeps.sweep_definition import (
 )
 from batchai_magics.jobs.sweeps.sweep_handle import Sweep
 from batchai_magics.jobs.sweeps.trial import Trial
-from batchai_magics.jobs.watch_records import with_watch_settings
-from batchai_magics.models.resource_ids import Kind, workspace_id
 
 BATCH = 10_000  # jobs whose descriptions are in memory at once
 
@@ -55,17 +52,13 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
         optuna_module()
     first = request.template or request.first
     check_sweep(backend, request, settings)
-    with SubmissionRecorder(first, settings) as recorder:
-
-        def complete(job: CellRequest) -> CellRequest:
-            return replace(with_watch_settings(job, settings, backend), records=recorder.files(job))
-
-        template = request.template and complete(request.template)
-        request = replace(request, template=template, cells=[complete(cell) for cell in request.cells])
     host = backend.host_note(first.spec) if first.spec.container_settings else ""
-    backend.ensure(job_needs(backend, first, settings))
-    experiment = workspace_id(settings, first.workspace).child(Kind.EXPERIMENT, first.experiment)
-    files = SweepFiles(backend, settings.share, first.experiment)
+    templates = [request.template] if request.template else []
+    prepared, _ = prepare(backend, [*templates, *request.cells], settings)
+    template = prepared.pop(0) if templates else None
+    request = replace(request, template=template, cells=prepared)
+    experiment = first.id.parent
+    files = SweepFiles(backend, settings.share, experiment.name)
     definition, note = _definition(files, request)
     sweep = Sweep(backend, experiment, files, definition.name)
     if definition.name in files.names():
