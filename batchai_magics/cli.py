@@ -253,7 +253,7 @@ def _carry_out(invocation: Invocation) -> int:
 
 def _watch_jobs(invocation: Invocation, context: Context) -> int:
     """Show the jobs until an interrupt: a table that changes, or in a pipe a line for each new state."""
-    from batchai_magics.commands.handlers.short_commands import watched
+    from batchai_magics.commands.handlers.job_commands import watched
     from batchai_magics.commands.output.live_run import print_new_states, watch_table
     from batchai_magics.commands.output.shell_output import compact, console_for
     from batchai_magics.follow import changes

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import re
 import shlex
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -55,42 +53,6 @@ def bundle(experiment: str, job: str, files: Mapping[str, bytes]) -> Bundle:
     return Bundle(f"scripts/{experiment}/{job}/{digest.hexdigest()[:_DIGEST_LENGTH]}", dict(files))
 
 
-RESULT_NAME = "result"
-_OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-
-
-def sets_result(body: str) -> bool:
-    """Whether the script assigns its global `result`; False for invalid Python."""
-    try:
-        tree = ast.parse(body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # reported by check_script
-        return False
-    is_declared = any(isinstance(node, ast.Global) and RESULT_NAME in node.names for node in ast.walk(tree))
-    return is_declared or any(RESULT_NAME in _assigned(node) for node in _module_scope(tree))
-
-
-def _module_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """The syntax nodes that run in the script's global scope."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, _OWN_SCOPE):
-            yield child
-            yield from _module_scope(child)
-
-
-def _assigned(node: ast.AST) -> set[str]:
-    """The names assigned by a statement; loop variables and imports do not count."""
-    parts = [part for target in _targets(node) for part in ast.walk(target)]
-    return {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-
-
-def _targets(node: ast.AST) -> list[ast.expr]:
-    if isinstance(node, ast.Assign):
-        return node.targets
-    if isinstance(node, (ast.AugAssign, ast.NamedExpr)):
-        return [node.target]
-    return [node.target] if isinstance(node, ast.AnnAssign) and node.value else []
-
-
 OF_CELL = "_cell"  # after the job's name, where its script would hide a module
 OF_FUNCTION = "_call"  # after the job's name, where its script calls a function
 SCRIPT = "SCRIPT"  # the id of the input directory that holds the script
@@ -114,22 +76,6 @@ _PROCESSES_KEY = {
 
 _MOUNT_FORM = "[afs:|bfs:|nfs:]NAME[=PATH]"
 _VOLUME_KEYS = {"afs": mount_volumes.SHARES, "bfs": mount_volumes.CONTAINERS, "nfs": mount_volumes.SERVERS}
-
-
-def script_file(job: str, body: str) -> str:
-    """The file name of a cell's script: the job's, unless a module that the script needs has that name."""
-    return f"{job}{OF_CELL if job in _modules(body) else ''}.py"
-
-
-def _modules(body: str) -> set[str]:
-    """The names of the modules that hide behind a file of that name: the imported ones and Python's own."""
-    try:
-        nodes = list(ast.walk(ast.parse(body)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # reported by check_script
-        return set()
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
-    return {name.partition(".")[0] for name in names} | sys.stdlib_module_names
 
 
 def script_fields(asked: CellOptions, share_path: str) -> dict[str, Any]:
@@ -297,3 +243,45 @@ def _volume(kind: str, name: str, path: str, *, account: AccountKey, workspace: 
     owner = replace(account, name=account.name or DEFAULT_ACCOUNT)
     make = mount_volumes.container if kind == "bfs" else mount_volumes.share
     return make(owner, name, path)
+
+
+_ALL = f'cp -R "{INPUT}/." .'
+_COPY = re.compile(re.escape(_ALL) + r"(?: && rm -f (?P<own>[^&]+?))?(?: && |$)")
+
+
+def copy_command(own: Collection[str]) -> str:
+    """The command that copies what was sent, but for these files: scripts open theirs by a relative path."""
+    return f"{_ALL} && rm -f {shlex.join(sorted(own))}" if own else _ALL
+
+
+def with_copy(body: Mapping[str, Any], command: str) -> dict[str, Any]:
+    """The body of a description whose job preparation begins with the command; unchanged without one."""
+    preparation = body.get("jobPreparation") or {}
+    if not command or not isinstance(preparation, Mapping):  # validation reports it
+        return dict(body)
+    line = " && ".join(filter(None, (command, preparation.get("commandLine"))))
+    return {**body, "jobPreparation": {**preparation, "commandLine": line}}
+
+
+def without_copy(command: str) -> str:
+    """The command of a job preparation without the copy that it begins with."""
+    return _COPY.sub("", command, count=1) if _COPY.match(command) else command
+
+
+def only_copy(command: str) -> str:
+    """The copy that the command of a job preparation begins with; empty without one."""
+    return command.removesuffix(without_copy(command)).removesuffix(" && ")
+
+
+def copied_once(command: str) -> str:
+    """The command of a job preparation, which copies only in the first attempt on a working directory."""
+    copy = only_copy(command)
+    mark = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.copied-${PWD##*/}"'
+    once = f'{{ {{ [ -e {mark} ] && [ -n "$(ls -A)" ]; }} || {{ {copy} && {{ touch {mark} || :; }}; }}; }}'
+    return command.replace(copy, once, 1) if copy else command
+
+
+def is_of_folder(command: str) -> bool:
+    """Whether a job preparation copies all that was sent: the script is a file of the user, no cell."""
+    copy = _COPY.match(command)
+    return copy is not None and not copy["own"]

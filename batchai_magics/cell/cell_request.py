@@ -15,27 +15,24 @@ from batchai_magics.cell.cell_job_spec import (
     OF_FUNCTION,
     Bundle,
     bundle,
+    copy_command,
     runner_program,
     script_fields,
-    script_file,
-    sets_result,
+    with_copy,
     with_mounts,
     with_options,
     with_program,
     with_script_folder,
 )
 from batchai_magics.cell.cell_options import CellOptions, read_options
+from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
 from batchai_magics.cell.job_options import with_grace
-from batchai_magics.cell.notebook_variables import NamesRead, variables_file
+from batchai_magics.cell.notebook_variables import NamesRead, names_of_notebook, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
-from batchai_magics.cell.remedies import names_of_notebook
-from batchai_magics.cell.script_check import check_script
-from batchai_magics.cell.script_environment import with_environment
 from batchai_magics.cell.script_folder import ScriptFolder
 from batchai_magics.cell.sweep_options import SweepOptions
-from batchai_magics.cell.working_copy import copy_command, with_copy
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
 from batchai_magics.cell.command_values import filled_fields, is_plain
-from batchai_magics.cell.remedies import NAME
+from batchai_magics.cell.notebook_variables import NAME
 from batchai_magics.cell.search_space import (
     FORM,
     MAX_TRIALS,

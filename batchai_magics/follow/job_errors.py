@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.base.failure_logs import FailedRun, find_error
-from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT
-from batchai_magics.cell.remedies import missing_in
-from batchai_magics.cell.working_copy import is_of_folder
+from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT, is_of_folder
+from batchai_magics.cell.notebook_variables import missing_in
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec

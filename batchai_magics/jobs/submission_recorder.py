@@ -19,7 +19,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_options import RUNNERS
 from batchai_magics.cell.cell_request import CellSource
-from batchai_magics.cell.remedies import local_modules, variables_of_submitter
+from batchai_magics.cell.notebook_variables import local_modules, variables_of_submitter
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
 from batchai_magics.jobs.git_process import GitProcess, git_folder, options_without_filters, work_tree_of

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.cell.cell_job_spec import bundle, script_file
-from batchai_magics.cell.script_check import check_script
+from batchai_magics.cell.cell_job_spec import bundle
+from batchai_magics.cell.cell_script import check_script, script_file
 from batchai_magics.errors import ScriptError, UsageError
 
 

@@ -4,7 +4,7 @@ import collections
 
 import pytest
 
-from batchai_magics.cell.remedies import local_modules, missing_in
+from batchai_magics.cell.notebook_variables import local_modules, missing_in
 from batchai_magics.cell.sweep_request import parse_sweep
 from tests.cell.parsed_cells import SETTINGS, Notebook, cell
 

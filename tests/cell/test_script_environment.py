@@ -5,7 +5,7 @@ import pytest
 
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_options import CellOptions
-from batchai_magics.cell.script_environment import script_metadata, with_environment
+from batchai_magics.cell.cell_script import script_metadata, with_environment
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from tests.cell.shiny_wheel import needs_uv, shiny_wheel

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.cell.remedies import variables_of_submitter
+from batchai_magics.cell.notebook_variables import variables_of_submitter
 from batchai_magics.follow.job_errors import hints_of
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import JobError

@@ -182,7 +182,7 @@ def _with_copy_once(spec: JobSpec) -> JobSpec:
     """The job whose uploads are copied by its first attempt: a later one finds what that has changed."""
     if spec.job_preparation is None:
         return spec
-    from batchai_magics.cell.working_copy import copied_once  # few jobs need it
+    from batchai_magics.cell.cell_job_spec import copied_once  # few jobs need it
 
     command = copied_once(spec.job_preparation.command_line)
     preparation = spec.job_preparation.model_copy(update={"command_line": command})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from batchai_magics.cell.script_environment import FOLDER, PROGRAM
+from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.job_spec import JobSpec
 

@@ -45,7 +45,7 @@ def host_note(job: JobSpec, host: HostRuns) -> str:
     note = f"{host.reason}: image {image} is not used, the job runs on the host"
     if not job.job_preparation:
         return note
-    from batchai_magics.cell.working_copy import without_copy  # few jobs need it
+    from batchai_magics.cell.cell_job_spec import without_copy  # few jobs need it
 
     command = without_copy(job.job_preparation.command_line)
     if not command:
@@ -63,7 +63,7 @@ def without_preparation(job: JobSpec, host: HostRuns) -> JobSpec:
     """
     if host.runs_preparation or not job.job_preparation:
         return job
-    from batchai_magics.cell.working_copy import only_copy  # few jobs need it
+    from batchai_magics.cell.cell_job_spec import only_copy  # few jobs need it
 
     copy = only_copy(job.job_preparation.command_line)
     kept = job.job_preparation.model_copy(update={"command_line": copy}) if copy else None

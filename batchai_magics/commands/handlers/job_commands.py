@@ -1,4 +1,4 @@
-"""`batchai job …`."""
+"""`batchai job …`, and the short forms `cancel`, `ps` and `watch`."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from batchai_magics.commands.output.command_progress import (
     job_stream,
 )
 from batchai_magics.commands.output.command_result import ValueWithNotes
-from batchai_magics.commands.output.job_list import JobList
+from batchai_magics.commands.output.job_list import JobList, NewestFirst
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_progress import Operation
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.jobs.run_selection import SelectedRuns
+    from batchai_magics.models.resources import Resource
 
+
+MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
 
 # The modules for logs and job specs are slow to import, so only the commands that need them do.
 
@@ -147,3 +153,52 @@ def resume_command(id: ResourceId, command: str) -> str:
     )
     options = (f" {flag} {name}" for flag, name, default in scope if name.lower() != default.lower())
     return f"batchai {command} {id.name}{''.join(options)}"
+
+
+def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """Cancels a job."""
+    job = resource_commands.show(context, arguments, Kind.JOB)
+    if isinstance(job, JobResource) and job.state.is_final:
+        return ValueWithNotes(None, (f"{job.id.name} has already ended ({job.word}).",))
+    is_again = isinstance(job, JobResource) and job.state is ExecutionState.TERMINATING
+    context.backend.terminate(job.id, now=is_again)
+    if is_again:
+        return ValueWithNotes(None, (f"Killing {job.id.name}.",))
+    is_running = isinstance(job, JobResource) and job.is_running
+    more = "; again, to kill it before it has saved" if is_running else ""
+    return ValueWithNotes(None, (f"Cancelling {job.id.name}{more}.",))
+
+
+def active(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """The jobs of the experiment that have not ended."""
+    from batchai_magics.follow.wait_reason import with_wait_reasons
+
+    jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
+    left = with_wait_reasons(context.backend, _unfinished(jobs))
+    notes = () if left else ("No jobs are queued or running.",)
+    shown = JobList(left, context.backend, has_elapsed=True)
+    return ValueWithNotes(shown, (*notes, *_warnings(context, left), *idle_notes(context, arguments)))
+
+
+def _unfinished(jobs: Iterable[Resource]) -> Iterator[JobResource]:
+    return (job for job in jobs if isinstance(job, JobResource) and not job.state.is_final)
+
+
+def _warnings(context: Context, jobs: Iterable[Resource]) -> Iterator[str]:
+    """What the running jobs may suffer from."""
+    from batchai_magics.follow.hang_signs import hang_signs
+    from batchai_magics.jobs.watch_records import stalled_s
+
+    for job in jobs:
+        if isinstance(job, JobResource) and job.is_running:
+            signs = hang_signs(context.backend, job, stalled_s(context.settings))
+            yield from (f"Warning: {job.id.name}: {sign}" for sign in signs)
+
+
+def watched(context: Context, arguments: Namespace) -> JobList:
+    """The jobs that wait or run and the newest others, newest first: what `watch` shows at one moment."""
+    found = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
+    jobs = [job for job in found if isinstance(job, JobResource)]
+    newest = {job.id.key for job in jobs[-MAX_WATCHED:]}
+    shown = (job for job in jobs if job.id.key in newest or not job.state.is_final)
+    return NewestFirst(shown, context.backend, has_elapsed=True)
