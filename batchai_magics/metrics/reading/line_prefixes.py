@@ -9,7 +9,7 @@ the same positions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple, cast
@@ -70,6 +70,20 @@ class TimestampSlices:
             return whole
         seconds, is_exact = whole
         return _make_timestamp((seconds + int(prefix[self.fraction]) / self.fraction_scale, is_exact))
+
+    def seconds_of(self, prefixes: Sequence[bytes]) -> list[float | None]:
+        """The seconds of many such timestamps."""
+        texts = [prefix[self.before] + prefix[self.after] for prefix in prefixes]
+        parsed = {text: parse_timestamp_cached(text) for text in dict.fromkeys(texts)}
+        whole = {text: found and found.seconds for text, found in parsed.items()}
+        seconds = [whole[text] for text in texts]
+        if self.fraction_scale == 1:
+            return seconds
+        place, scale = self.fraction, self.fraction_scale
+        return [
+            None if each is None else each + int(prefix[place]) / scale
+            for prefix, each in zip(prefixes, seconds, strict=True)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

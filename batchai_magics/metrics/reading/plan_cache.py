@@ -212,7 +212,9 @@ def clock_of(line: bytes, reading: LineReading) -> LineClock:
     if end < MIN_TIMESTAMP_BYTES - 4:
         return LineClock(is_named=is_named)
     stamp = timestamp_slices(line[:end].translate(DIGITS_TO_ZERO), 0, end)
-    return LineClock(stamp, 0 if stamp is None and GLOG.match(line) else -1, is_named)
+    glog = GLOG.match(line) if stamp is None else None
+    has_year = glog is not None and glog["year"] is not None
+    return LineClock(stamp, 0 if glog else -1, is_named, has_year)
 
 
 def _may_open_table(line: bytes) -> bool:
