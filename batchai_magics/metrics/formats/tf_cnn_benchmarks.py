@@ -244,7 +244,7 @@ def _general_position(cursor: BlockCursor, match: re.Match[bytes], *, has_accura
     )
     appended = _APPENDED_TIME.match(cursor.data, end)
     time = float(appended[1]) if appended else cursor.wall_time(cursor.record_start)
-    return step, cursor.rank_at(before), cursor.end_offset(end), time
+    return step, cursor.rank_at(before), cursor.line_end, time
 
 
 def _is_cut(cursor: BlockCursor, end: int) -> bool:
@@ -259,9 +259,8 @@ def _read_total(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
     if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(cursor.data, match.end()):
         return None
     cursor.record_start = match.start() - len(b"total ")
-    end = match.end()
     return TotalRecord(
-        float(match[7]), cursor.rank_at(before), cursor.end_offset(end), cursor.wall_time(cursor.record_start)
+        float(match[7]), cursor.rank_at(before), cursor.line_end, cursor.wall_time(cursor.record_start)
     )
 
 
@@ -281,7 +280,7 @@ def _read_examples(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None
         rank,
         step=int(examples[1]),
         examples_per_sec=float(examples[2]),
-        offset=cursor.end_offset(match.end()),
+        offset=cursor.line_end,
         wall_time=cursor.wall_time(cursor.record_start),
     )
 
@@ -293,7 +292,7 @@ def _read_accuracy(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None
         top_1=float(match[1]),
         top_5=float(match[2]),
         examples=int(match[3]),
-        offset=cursor.end_offset(match.end()),
+        offset=cursor.line_end,
         wall_time=cursor.wall_time(cursor.record_start),
     )
 

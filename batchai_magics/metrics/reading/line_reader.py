@@ -326,7 +326,6 @@ class LineReader:
         return BlockCursor(
             text + b"\n" * is_ended,
             lines.rank_at(row),
-            end - len(text) - is_ended,
             end,
             self._cadence,
             self._states,

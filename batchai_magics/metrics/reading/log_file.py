@@ -12,9 +12,8 @@ from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.measurement import Fact, Measurement, Record, StepRecord
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
-from batchai_magics.metrics.reading.line_cleaning import clean_lines
 from batchai_magics.metrics.reading.line_groups import Lines
-from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix_cached
+from batchai_magics.metrics.reading.line_prefixes import TagShapes, clean_lines, parse_prefix_cached
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence

@@ -154,7 +154,7 @@ def test_no_sample_fits_two_formats(row):
 
 def fits(row, line):
     found = []
-    read_line(BlockCursor(line, None, 0, None, StepCadence()), 0, [watched(row, found)])
+    read_line(BlockCursor(line, None, len(line), StepCadence()), 0, [watched(row, found)])
     return bool(found)
 
 
