@@ -22,7 +22,7 @@ from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import requirements
-from batchai_magics.backends.node.ranks.leftovers import MARK
+from batchai_magics.backends.node.ranks.leftovers import MARK, mount_mark
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
 
@@ -117,7 +117,7 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
     private_files.make_folder(path)
     done = subprocess.run(
         requirements.mount_line(command, path),
-        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: requirements.mount_mark(guid)},
+        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mount_mark(guid)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
@@ -166,9 +166,7 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     """Deletes the folder of a deleted cluster, after unmounting."""
     folder = layout.cluster(guid)
     if folder.exists():
-        with exclusive(
-            folder, meanwhile=lambda: process.kill(lambda: process.marked(requirements.mount_mark(guid)))
-        ):
+        with exclusive(folder, meanwhile=lambda: process.kill(lambda: process.marked(mount_mark(guid)))):
             for node in folder.glob("nodes/*"):
                 remove_node(node)
             unmount(folder)

@@ -13,12 +13,14 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, MARK, LiveProcess
 from batchai_magics.backends.node.ranks.rank import LIBC, die_with_parent
 
 if TYPE_CHECKING:
     import psutil
+
+    from batchai_magics.backends.node.ranks.ranks import Ranks
 
 HAS_ORPHANS = sys.platform == "linux"  # whether orphans become children of this process
 KILL_S = 5.0  # limit for SIGKILL: what remains waits for I/O or has another owner
@@ -78,6 +80,11 @@ def descendants(but: Set[int]) -> list[LiveProcess]:
 
     below = psutil.Process().children(recursive=True)
     return [_to_found(process) for process in below if process.pid not in but]
+
+
+def processes_of(ranks: Ranks) -> list[LiveProcess]:
+    """The processes of a plan and everything they started, also in containers."""
+    return termination.processes_of(ranks) if HAS_ORPHANS else marked(ranks.plan.guid)
 
 
 def _to_found(process: psutil.Process) -> LiveProcess:

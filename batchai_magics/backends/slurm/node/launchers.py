@@ -41,7 +41,7 @@ from batchai_magics.backends.slurm.node.run_files import (
 )
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Launcher, Plan, ProcessExit
+from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
 
 
 def _never() -> bool:
@@ -140,9 +140,9 @@ class SrunLauncher:
     ) -> None:
         self._plan, self._signal_pipe, self._files = plan, signal_pipe, files
         self._are_independent = are_independent
-        self._mpi = mpi if plan.launcher is Launcher.MPI else "none"
+        self._mpi = mpi if plan.launcher is LaunchMode.MPI else "none"
         self._host_file = files.root / "tasks"
-        is_mpi = plan.launcher is Launcher.MPI
+        is_mpi = plan.launcher is LaunchMode.MPI
         self._env = env if is_mpi else {**env, "SLURM_HOSTFILE": str(self._host_file)}
         self._srun: subprocess.Popen[bytes] | None = None
         self._polled_s, self._ends = 0.0, list[ProcessExit]()
@@ -200,7 +200,7 @@ class SrunLauncher:
         nodes = [process.node for process in self._plan.processes]
         distribution = ["--distribution=arbitrary"]
         names = ",".join(node.id for node in self._plan.nodes)
-        if self._plan.launcher is Launcher.MPI:
+        if self._plan.launcher is LaunchMode.MPI:
             distribution = [
                 "--distribution=block",
                 f"--nodes={max(nodes) + 1}",
@@ -256,7 +256,7 @@ class SrunLauncher:
             return self._without_srun(outcome)
         log = self._files.batch_log
         outcome = with_kill_reason(outcome, self._plan, log, ended_on_their_own=ended_on_their_own)
-        is_mpi = self._plan.launcher is Launcher.MPI
+        is_mpi = self._plan.launcher is LaunchMode.MPI
         return with_mpi_plugins(outcome, self._mpi, allocation.mpi_plugins) if is_mpi else outcome
 
     def _without_srun(self, outcome: Outcome) -> Outcome:
