@@ -33,6 +33,7 @@ class ChildProcesses:
         temporary: TemporaryFolder | None = None,
         find: Callable[[Ranks], list[LiveProcess]] = termination.processes_of,
     ) -> None:
+        self.plan = plan
         self._env = {**env, **mpi_launchers.transport(plan)}
         self._ranks, self._find = Ranks(plan, signal_pipe, env=self._env, temporary=temporary), find
         self._ended_on_their_own: set[int] | None = None
@@ -49,7 +50,7 @@ class ChildProcesses:
     def is_over(self) -> bool:
         """Whether the rest is to be ended: one has failed, or only parameter servers are left."""
         has_failed = any(end.exit_code for end in self.ends)
-        return has_failed or self.fault != NO_FAULT or self._ranks.plan.are_workers_done(self._ranks.ends)
+        return has_failed or self.fault != NO_FAULT or self.plan.are_workers_done(self._ranks.ends)
 
     @property
     def ends(self) -> Collection[ProcessExit]:
@@ -93,7 +94,7 @@ class ChildProcesses:
 
     def outcome(self) -> Outcome:
         """The outcome according to the processes."""
-        plan, ended = self._ranks.plan, self._ended_on_their_own
+        plan, ended = self.plan, self._ended_on_their_own
         ended_on_their_own = set(self._ranks.ends) if ended is None else ended
         outcome = of_ranks(self.ends, plan, ended_on_their_own, self._fault)
         return outcome.without_mpi(len(plan.processes)) if mpi_launchers.has_no_mpi(self._ranks) else outcome
@@ -101,8 +102,8 @@ class ChildProcesses:
     def close(self) -> None:
         """Kills what still runs, and removes its containers."""
         manager, codes = self._ranks.manager, [end.exit_code for end in self.ends]
-        is_well = len(codes) == len(self._ranks.plan.processes) and not any(codes)
+        is_well = len(codes) == len(self.plan.processes) and not any(codes)
         self.may_leave_memory = not is_well or bool(manager and manager.attached)
         self.seals = self._ranks.seals
-        termination.remove_containers(self._ranks.plan.containers.removals, self._env)
+        termination.remove_containers(self.plan.containers.removals, self._env)
         self._ranks.close()

@@ -35,7 +35,7 @@ _TIMEOUT_S = 60.0  # for a node to answer
 def watched(
     files: RunFiles,
     attempt: int,
-    plan: Plan,
+    python: str,
     *,
     env: Mapping[str, str],
     warn: Callable[[str], None],
@@ -45,7 +45,7 @@ def watched(
     if not (files.layout.stop_if.exists() or (files.layout.records / WATCH).exists()):
         return contextlib.nullcontext()
     # With this Python's packages: user-written expressions need RE2, some notifications apprise.
-    start = start_words(plan.python, MODULE, own_folder(), has_packages=True)
+    start = start_words(python, MODULE, own_folder(), has_packages=True)
     words = [*start, str(files.root), str(attempt)]
     options = watch_options(files.layout.stop_if, files.layout.records / WATCH)
     child = WatchProcess(words, log=files.batch_log, env=env, options=options, lost=lost)
