@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from batchai_magics.backends.node.outcome import Fault, time_limit_reached
+from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.backends.node.restarts import EndWarning
@@ -19,6 +22,7 @@ from batchai_magics.launch.plan import Limits, Plan, ProcessExit
 if TYPE_CHECKING:  # few jobs ask for it
     from batchai_magics.backends.node.preflight import SmallerPlans
 
+LOOPBACK = "127.0.0.1"  # where all nodes are on this machine
 POLL_S = 1.0  # how often stop requests are looked for that come without a signal
 
 
@@ -163,7 +167,7 @@ class AttemptFiles(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts the processes of plans on the nodes of an attempt.
+    """Starts the processes of plans on the nodes of an attempt; an engine derives its own from it.
 
     Attributes:
         files: The files of the run.
@@ -172,42 +176,46 @@ class Launcher(Protocol):
         address: Where programs on the nodes reach this one.
         registry_password: For the registry of the job's image.
         setup: The setup task of its cluster, if the attempt runs it.
+        left_behind: What could not be collected from the nodes at the end, in sentences.
     """
 
     files: AttemptFiles
     env: Mapping[str, str]
     signal_pipe: SignalPipe
-    address: str
-    registry_password: str
-    setup: ClusterSetup | None
+    address: str = LOOPBACK
+    registry_password: str = ""
+    setup: ClusterSetup | None = None
+    left_behind: Sequence[str] = ()
 
+    @abstractmethod
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
         """The processes of a plan, yet to be started; a failed one ends the others unless independent."""
 
+    def smaller(self, plans: SmallerPlans, nodes: Sequence[int]) -> AttemptPlan:
+        """The attempt on some of its nodes, by number, for engines whose jobs may ask for that."""
+        raise AssertionError(f"jobs of {type(self).__name__} cannot leave out nodes")
+
     def reachable(self, plan: Plan) -> Plan:
         """The plan without the nodes whose folders this program cannot create."""
-
-    def smaller(self, plans: SmallerPlans, nodes: Sequence[int]) -> AttemptPlan:
-        """The attempt on some of its nodes, by number."""
+        return plan
 
     def kill_marked(self, mark: str) -> None:
         """Kills what has this mark in its environment."""
+        termination.kill(partial(leftovers.marked, mark))
 
     def close(self) -> None:
         """Ends everything that was started, and releases it."""
+        termination.kill()
 
     def seals(self) -> Mapping[str, LogSeal]:
         """The seals of the run's logs, once nothing writes to them any more."""
-
-    @property
-    def left_behind(self) -> Sequence[str]:
-        """What could not be collected from the nodes, in sentences."""
+        return {}
 
 
 class Report(Protocol):
-    """What an attempt is told by its engine, and tells it.
+    """What an attempt is told by its engine, and tells it; an engine derives its own from it.
 
     Attributes:
         engine: The engine's name in messages.
@@ -215,29 +223,36 @@ class Report(Protocol):
         deadline: When the attempt has to end.
     """
 
-    engine: str
-    gives_notice: bool
+    engine: str = "the engine"
+    gives_notice: bool = False
     deadline: Deadline
 
-    def notes(self, limits: Limits) -> Iterable[str]:
-        """What the engine warns of before processes start."""
-
+    @abstractmethod
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the attempt is to end; `is_signalled` if this program was told so."""
 
+    def notes(self, limits: Limits) -> Iterable[str]:
+        """What the engine warns of before processes start."""
+        return ()
+
     def was_ended(self, processes: PlanProcesses) -> bool:
         """Whether processes may have been ended by a user or the engine, whose request is known later."""
+        return False
 
     def is_hurried(self) -> bool:
         """Whether the processes of a stopped run are to be killed at once."""
+        return False
 
     def note_ending(self) -> None:
         """Records that the processes have been told to end, and that the run ends with them."""
+        return
 
     def warn(self, text: str) -> None:
         """Records a warning about the run while it runs."""
+        return
 
     def watched(
         self, env: Mapping[str, str], *, warn: Callable[[str], None], lost: Callable[[str], None]
     ) -> AbstractContextManager[WatchProcess | None]:
         """Runs the program that watches the run, if it needs one, while the context is open."""
+        return nullcontext()

@@ -18,9 +18,10 @@ from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import (
     AttemptFiles,
     AttemptPlan,
-    ClusterSetup,
     Deadline,
+    Launcher,
     PlanProcesses,
+    Report,
 )
 from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
@@ -36,19 +37,14 @@ from batchai_magics.launch.plan import Limits, Plan
 if TYPE_CHECKING:  # few jobs ask for it
     from batchai_magics.backends.node.preflight import SmallerPlans
 
-LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 KILLED = 128 + 9  # exit code of a process that was killed
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Starts processes as children of a supervisor; nodes are folders of this machine.
 
     `may_leave_memory` is whether shared memory of MPI may be left by the attempt.
     """
-
-    address = LOOPBACK
-    setup: ClusterSetup | None = None  # a node is set up before it gets runs
-    left_behind: Sequence[str] = ()
 
     def __init__(
         self, job: JobLayout, attempts: Attempts, secrets: JobSecrets, signal_pipe: SignalPipe
@@ -87,10 +83,6 @@ class LocalLauncher:
         self._launched.append(processes)
         return processes
 
-    def reachable(self, plan: Plan) -> Plan:
-        """The plan: the folders of all nodes are here."""
-        return plan
-
     def smaller(self, plans: SmallerPlans, nodes: Sequence[int]) -> AttemptPlan:
         """The attempt on some of its nodes, by number."""
         from batchai_magics.backends.local.watch import plan_binding  # few jobs ask for it
@@ -127,20 +119,22 @@ class LocalLauncher:
         return without_mount_servers(process.descendants(recorders), self.attempt.processes)
 
 
-class LocalReport:
+class LocalReport(Report):
     """Brings stop requests from the store, and takes what happens into it."""
 
-    engine = "the engine"
     gives_notice = True
 
     def __init__(self, job: JobLayout, writer: OutcomeWriter, limits: Limits) -> None:
         self._job, self._writer = job, writer
         self.deadline = Deadline(limits)
-        self.note_ending, self.warn = writer.note_ending, writer.warn
 
-    def notes(self, limits: Limits) -> Sequence[str]:
-        """Nothing that the plan does not say."""
-        return ()
+    def note_ending(self) -> None:
+        """Records that the processes have been told to end."""
+        self._writer.note_ending()
+
+    def warn(self, text: str) -> None:
+        """Records a warning about the run while it runs."""
+        self._writer.warn(text)
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the store has a reason why the job has to stop."""
@@ -150,10 +144,6 @@ class LocalReport:
     def was_ended(self, processes: PlanProcesses) -> bool:
         """Whether processes were killed, maybe for a user whose request is not known yet."""
         return any(end.exit_code == KILLED for end in processes.ends)
-
-    def is_hurried(self) -> bool:
-        """No: who stops a run at once kills its processes."""
-        return False
 
     def watched(
         self, env: Mapping[str, str], *, warn: Callable[[str], None], lost: Callable[[str], None]

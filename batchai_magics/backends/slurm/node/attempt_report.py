@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from batchai_magics.backends.node.attempt import poll_for
-from batchai_magics.backends.node.launcher import PlanProcesses
+from batchai_magics.backends.node.launcher import PlanProcesses, Report
 from batchai_magics.backends.node.outcome import REQUEUE, stopped
 from batchai_magics.backends.node.restarts import RESIZED
 from batchai_magics.backends.node.watch_process import WatchProcess
@@ -32,14 +32,13 @@ from batchai_magics.launch.plan import Limits, Plan
 SIGNAL_DELAY_S = 1.0
 
 
-class SlurmReport:
+class SlurmReport(Report):
     """Brings stop requests from the job's folder and from Slurm, and writes to that folder.
 
     `is_stopped` is whether the attempt was told to end.
     """
 
     engine = "Slurm"
-    gives_notice = False  # Slurm itself warns, with SIGUSR1
 
     def __init__(self, files: RunFiles, running: RunningAttempt, nodes: Sequence[str], plan: Plan) -> None:
         self._files, self._running, self._nodes, self._python = files, running, nodes, plan.python

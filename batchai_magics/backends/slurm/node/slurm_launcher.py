@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from batchai_magics.backends.node.child_processes import ChildProcesses
-from batchai_magics.backends.node.launcher import AttemptFiles, AttemptPlan, ClusterSetup, PlanProcesses
+from batchai_magics.backends.node.launcher import AttemptFiles, AttemptPlan, Launcher, PlanProcesses
 from batchai_magics.backends.node.preflight import SmallerPlans
-from batchai_magics.backends.node.ranks import leftovers, termination
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_of
 from batchai_magics.backends.service import private_files
@@ -45,13 +44,11 @@ COLLECT_AFTER_STOP_S = 15.0  # how long a stopped run may take to collect its wo
 COLLECT_S = 60.0  # the same for other runs, in addition to their time limit
 
 
-class SlurmLauncher:
+class SlurmLauncher(Launcher):
     """Starts processes on the nodes of an allocation, the first of which runs this program.
 
     Those of a single node are its children, others run below srun. `report` is the attempt's `Report`.
     """
-
-    registry_password = ""
 
     def __init__(self, files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> None:
         self._files, self._running, self.signal_pipe = files, running, signal_pipe
@@ -62,9 +59,8 @@ class SlurmLauncher:
         plans = self._bundle.resolved(files.root.name, self.nodes, addresses)
         self._plan, self._preparation = self._numbered(plans)
         self.env: Mapping[str, str] = {**os.environ, **read_secrets(files.secrets)}
-        self.setup: ClusterSetup | None = self._setup(plans.setup) if plans.setup else None
+        self.setup = self._setup(plans.setup) if plans.setup else None
         self.report = SlurmReport(files, running, self.nodes, self._plan)
-        self.left_behind: Sequence[str] = ()
         self._make_folders(plans.setup)
 
     @property
@@ -140,10 +136,6 @@ class SlurmLauncher:
         )
         self._write_plan()
         return self.attempt
-
-    def kill_marked(self, mark: str) -> None:
-        """Kills what has this mark in its environment."""
-        termination.kill(partial(leftovers.marked, mark))
 
     def close(self) -> None:
         """Ends everything that was started on this node, and collects what the nodes have on their disks."""
