@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from batchai_magics.backends.node import requirements, restarts
@@ -96,7 +97,7 @@ class AttemptRunner:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                preexec_fn=_die_with_this_program,
+                preexec_fn=partial(die_with_parent, signal.SIGKILL),
             )
         while child.poll() is None:
             if interrupted := self._wait():
@@ -261,7 +262,3 @@ def poll_for(processes: PlanProcesses, span_s: float, is_wanted: Callable[[], bo
     while is_wanted() and signal.SIGTERM not in signals and (left_s := deadline_s - time.monotonic()) > 0:
         signals |= processes.poll(left_s)
     return signals
-
-
-def _die_with_this_program() -> None:
-    die_with_parent(signal.SIGKILL)

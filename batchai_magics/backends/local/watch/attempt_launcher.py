@@ -24,11 +24,11 @@ from batchai_magics.backends.node.launcher import (
     Report,
 )
 from batchai_magics.backends.node.outcome import stopped
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
-from batchai_magics.backends.node.ranks.termination import without_mount_servers
 from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.launch.outcome import Outcome
@@ -93,12 +93,12 @@ class LocalLauncher(Launcher):
 
     def kill_marked(self, mark: str) -> None:
         """Kills what has this mark in its environment."""
-        process.kill(lambda: process.marked(mark))
+        termination.kill(lambda: process.marked(mark))
 
     def close(self) -> None:
         """Ends everything that was started, unmounts, and removes temporary files."""
-        process.end(self._leftover_processes)
-        process.kill(self._child_processes)
+        termination.end_all(self._leftover_processes)
+        termination.kill(self._child_processes)
         if self.attempt.processes.mounts:
             unmanaged_mounts.unmount(self._job.root)
         self._temporary.remove()
@@ -116,7 +116,7 @@ class LocalLauncher(Launcher):
 
     def _child_processes(self) -> list[LiveProcess]:
         recorders = {pid for processes in self._launched for pid in processes.recorder_pids}
-        return without_mount_servers(process.descendants(recorders), self.attempt.processes)
+        return termination.without_mount_servers(process.descendants(recorders), self.attempt.processes)
 
 
 class LocalReport(Report):

@@ -24,7 +24,7 @@ from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
 from batchai_magics.backends.node import containers, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
-from batchai_magics.backends.node.ranks import temporary_folder
+from batchai_magics.backends.node.ranks import temporary_folder, termination
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S, Plan, PlanError
@@ -69,7 +69,7 @@ def _is_watched(job: JobRow) -> bool:
 
 
 def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
-    process.kill(lambda: process.marked(job.guid))
+    termination.kill(lambda: process.marked(job.guid))
     containers.delete_credentials(layout.job(job.guid).registry)
     store.insist(lambda db: _end_job(db, layout, job))
 

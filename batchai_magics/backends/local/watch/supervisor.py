@@ -23,7 +23,7 @@ from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.outcome import not_run, stopped
-from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.records.record_files import TRIAL
@@ -39,7 +39,7 @@ def main() -> None:
     if not message:  # preloaded for a job that did not start
         return
     secrets = JobSecrets.from_message(json.loads(message))
-    process.adopt_orphans()
+    termination.adopt_orphans()
     supervisor = Supervisor(Path(home))
     next_job = supervisor.watch(key, guid, secrets)
     del message, secrets

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from batchai_magics.backends.node.ranks.ranks import Ranks
     from batchai_magics.launch.plan import Plan
 
-KILL_S = 5.0  # timeout for SIGKILL to end everything
+KILL_S = 5.0  # limit for SIGKILL: what remains waits for I/O or has another owner
+FIRST_KILL_POLL_S = 0.001
 POLL_S = 0.02  # first polling interval; it doubles up to the longest one
 LONGEST_POLL_S = 0.25
 
@@ -82,12 +83,22 @@ def end(
     ranks.abandon()
 
 
+def end_all(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
+    """Sends SIGTERM to everything found, and after a moment SIGKILL until nothing is left."""
+    send(find(), signal.SIGTERM)
+    deadline = time.monotonic() + LEFTOVER_S
+    while find() and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    kill(find)
+
+
 def kill(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
     """Sends SIGKILL to everything found, repeatedly, until nothing is left."""
-    deadline = time.monotonic() + KILL_S
+    poll_s, deadline = FIRST_KILL_POLL_S, time.monotonic() + KILL_S
     while (remaining := find()) and time.monotonic() < deadline:
         send(remaining, signal.SIGKILL)
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
+        poll_s = min(2 * poll_s, LONGEST_POLL_S)
 
 
 def remove_containers(removals: Sequence[Sequence[str]], env: Mapping[str, str]) -> None:
