@@ -82,7 +82,7 @@ class EmbeddedFormat(Format):
     Its pattern starts with its literal, and its fields are those of the record type.
     """
 
-    read: Callable[[BlockCursor, re.Match[bytes]], Record | None]
+    read: Callable[[BlockCursor, re.Match[bytes]], Sequence[Record]]
 
 
 @dataclass(slots=True)
