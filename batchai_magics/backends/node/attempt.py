@@ -13,6 +13,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -30,8 +31,10 @@ from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.signed_records import seal_record
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
+from batchai_magics.backends.node.watch_process import WatchProcess, watch_options, watching
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
+from batchai_magics.records.record_files import WATCH
 from batchai_magics.untrusted_files import opener, tail_of
 
 OUTPUT_TIMEOUT_S = 2.0  # how long the last output of a stopped job may take to be written to a full disk
@@ -176,10 +179,7 @@ class AttemptRunner:
         self._warn((*plan.notes, *self._report.notes(plan.limits)))
         self._log.write(f"starting {len(plan.processes)} process(es) on {len(plan.nodes)} node(s)")
         with self._started(plan) as processes:
-            watching = self._report.watched(
-                self._launcher.env, warn=unchecked.append, lost=self._note_unwatched
-            )
-            with watching as watcher:
+            with self._watched(unchecked) as watcher:
                 interrupted = self._follow(processes, watcher.check if watcher else None)
             if interrupted:
                 self._interrupt(processes, interrupted)
@@ -188,6 +188,17 @@ class AttemptRunner:
             self._warn(processes.notes)
             outcome = interrupted.with_ranks(processes.ends, plan) if interrupted else processes.outcome()
         return outcome.with_watch_notes(unchecked)
+
+    def _watched(self, unchecked: list[str]) -> AbstractContextManager[WatchProcess | None]:
+        """Runs the program that watches the run, if it needs one; then adds what could not be done."""
+        stop_if, watch = self._files.stop_if, self._files.records / WATCH
+        command = self._report.watch_command() if stop_if.exists() or watch.exists() else None
+        if command is None:
+            return contextlib.nullcontext()
+        words, log = command
+        options, env = watch_options(stop_if, watch), self._launcher.env
+        child = WatchProcess(words, log=log, env=env, options=options, lost=self._note_unwatched)
+        return watching(child, warn=unchecked.append)
 
     @contextlib.contextmanager
     def _started(

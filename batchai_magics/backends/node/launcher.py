@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -15,7 +15,6 @@ from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.backends.node.restarts import EndWarning
-from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit
 
@@ -138,6 +137,10 @@ class AttemptFiles(Protocol):
     """The files of a run that an attempt uses; a `JobLayout` has them."""
 
     @property
+    def stop_if(self) -> Path:
+        """The job's stop conditions, if it has any."""
+
+    @property
     def preflight(self) -> Path:
         """That the nodes are checked first, if the job asks for that."""
 
@@ -251,8 +254,6 @@ class Report(Protocol):
         """Records a warning about the run while it runs."""
         return
 
-    def watched(
-        self, env: Mapping[str, str], *, warn: Callable[[str], None], lost: Callable[[str], None]
-    ) -> AbstractContextManager[WatchProcess | None]:
-        """Runs the program that watches the run, if it needs one, while the context is open."""
-        return nullcontext()
+    def watch_command(self) -> tuple[Sequence[str], Path] | None:
+        """The command of the program that watches a run, and its log; None if the engine has none."""
+        return None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import JobLayout
@@ -30,7 +30,6 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
-from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan
 
@@ -145,8 +144,6 @@ class LocalReport(Report):
         """Whether processes were killed, maybe for a user whose request is not known yet."""
         return any(end.exit_code == KILLED for end in processes.ends)
 
-    def watched(
-        self, env: Mapping[str, str], *, warn: Callable[[str], None], lost: Callable[[str], None]
-    ) -> AbstractContextManager[WatchProcess | None]:
-        """Runs the watcher while the context is open, if the run needs one."""
-        return run_watcher.watched(self._job, env=env, warn=warn, lost=lost)
+    def watch_command(self) -> tuple[Sequence[str], Path]:
+        """The command of the program that watches the run, and its log."""
+        return run_watcher.command(self._job), self._job.supervisor_log

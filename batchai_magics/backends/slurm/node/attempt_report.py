@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from pathlib import Path
 
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.launcher import PlanProcesses, Report
 from batchai_magics.backends.node.outcome import REQUEUE, stopped
 from batchai_magics.backends.node.restarts import RESIZED
-from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.backends.slurm.node import allocation, run_watching
 from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
@@ -102,13 +101,10 @@ class SlurmReport(Report):
             with contextlib.suppress(OSError):  # the end of the run has it too
                 self._files.note_unwatched(self._running.submission, text)
 
-    def watched(
-        self, env: Mapping[str, str], *, warn: Callable[[str], None], lost: Callable[[str], None]
-    ) -> AbstractContextManager[WatchProcess | None]:
-        """Runs the program that watches the job while the context is open, if it needs that."""
-        return run_watching.watched(
-            self._files, self._running.submission, self._python, env=env, warn=warn, lost=lost
-        )
+    def watch_command(self) -> tuple[Sequence[str], Path]:
+        """The command of the program that watches the job, and its log."""
+        words = run_watching.command(self._files, self._running.submission, self._python)
+        return words, self._files.batch_log
 
 
 def is_cut_off(processes: PlanProcesses) -> bool:
