@@ -10,14 +10,14 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import psutil
 
-from batchai_magics.backends.base import Capabilities
+from batchai_magics.backends.base import Capabilities, CommandOutput
 from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
 from batchai_magics.backends.folders.home_directory import HomeDirectory
@@ -44,13 +44,16 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import HomeContext, HomeParts
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
+    ClusterChange,
     ClusterRef,
     ClusterRequest,
-    ClusterWarning,
+    ClusterStatus,
+    EngineFacts,
     EngineState,
     Launch,
-    NodeSetup,
+    NodeCommand,
     NodeStatus,
+    PlannedRun,
     Run,
     RunRequest,
     RunStatus,
@@ -80,10 +83,20 @@ def read_limits(text: str) -> dict[int, int]:
 RLIMIT = BackendOption(
     "rlimit", 'resource limits of the processes: "nofile=64 core=0"', "LIMITS", read_limits
 )
-CAPABILITIES = Capabilities(
-    name="processes", containers=False, setup_tasks=False, auto_scale=False, file_servers=False,
-    unmanaged_mounts=False, key_vault=False, logins=False, known_sizes=True, backend_options=(RLIMIT.name,),
-)  # fmt: skip
+
+
+class ProcessFacts(EngineFacts):
+    """What the backend asks for instead of the engine's name."""
+
+    capabilities = Capabilities(
+        name="processes", containers=False, setup_tasks=False, auto_scale=False, file_servers=False,
+        unmanaged_mounts=False, key_vault=False, logins=False, known_sizes=True,
+        backend_options=(RLIMIT.name,),
+    )  # fmt: skip
+
+    @property
+    def site(self) -> Site:
+        return Site(sys.executable, RUN_SCRIPT, inherited(os.environ), core_count=1, disk_grace_s=60.0)
 
 
 @dataclass(frozen=True)
@@ -106,69 +119,53 @@ def open_backend(settings: Settings) -> Service:
     groups, rows = HomeGroups(FileRows(layout.home / "groups")), FileRows(layout.home / "accounts")
     parts = HomeParts(HomeDirectory(layout, here, setting="processes.home"), groups)
     context = HomeContext(FileRepository(layout, here), ProcessRunner(layout), lambda: parts, own.core_quota)
-    return Service(context, CAPABILITIES, lambda: home_storage(layout, context, groups, rows))
+    return Service(context, lambda: home_storage(layout, context, groups, rows))
 
 
 class ProcessRunner:
     """Every run has one process, which waits for its turn, runs the Plan and records the end."""
 
     def __init__(self, layout: Layout) -> None:
-        self._layout = layout
+        self._layout, self.facts = layout, ProcessFacts()
         self._children: list[int] = []
 
-    # clusters: node1, node2, … as many as the cluster is to have
-
-    def allocate(
-        self,
-        request: ClusterRequest,
-        *,
-        before: ClusterRef | None,
-        busy: Mapping[str, str],
-        others: Sequence[EngineState],
-    ) -> EngineState:
-        return {}
-
-    def resized(
-        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
-    ) -> None:
-        self._write_size(cluster)
-        names = _names(cluster.scale.maximum)
-        for run, status in runs:
-            is_leaving = not set(names).issuperset(status.nodes)
-            if is_leaving and option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
-                self.stop([run])
-
-    def set_up(
-        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
-    ) -> None:
-        """Nothing: setup tasks are no capability of this backend."""
-
-    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        return []
-
-    def remove_cluster(self, cluster_guid: str) -> None:
-        """Nothing: its folder is removed with it."""
-
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        own = _names(cluster.scale.maximum)
-        states = {name: NodeState.RUNNING if name in busy else NodeState.IDLE for name in own}
-        states |= {name: NodeState.LEAVING for name in busy if name not in own}
-        return [NodeStatus(name, state, address="127.0.0.1") for name, state in sorted(states.items())]
-
-    # runs
-
-    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
+    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+        if isinstance(request, ClusterRequest):
+            return {}
         check_texts(request.backend_options, (RLIMIT,), what=request.what)
         limits = request.backend_options.get(RLIMIT.name, "")
         return {"node_count": request.node_count, "priority": request.priority, "limits": limits}
 
-    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        return ()
+    # clusters: node1, node2, … as many as the cluster is to have
 
-    def site(self, cluster: ClusterRef) -> Site:
-        return Site(sys.executable, RUN_SCRIPT, inherited(os.environ), core_count=1, disk_grace_s=60.0)
+    def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
+        if change is None:
+            return  # its folder is removed with it
+        self._write_size(cluster)
+        names = _names(cluster.scale.maximum)
+        for run, status in change.runs:
+            is_leaving = not set(names).issuperset(status.nodes)
+            if is_leaving and change.option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
+                self.stop([run])
 
-    def prepare(self, run: Run, launch: Launch) -> None:
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+        own = _names(cluster.scale.maximum)
+        states = {name: NodeState.RUNNING if name in busy else NodeState.IDLE for name in own}
+        states |= {name: NodeState.LEAVING for name in busy if name not in own}
+        nodes = [NodeStatus(name, state, address="127.0.0.1") for name, state in sorted(states.items())]
+        return ClusterStatus(nodes)
+
+    def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
+        raise NotImplementedError("the facts say so")
+
+    # runs
+
+    def submit(self, runs: Sequence[PlannedRun]) -> None:
+        for run, cluster, launch in runs:
+            self._prepare(run, launch)
+            self._start(run, cluster)
+
+    def _prepare(self, run: Run, launch: Launch) -> None:
         job = self._layout.job(run.guid)
         for folder in (job.exits, job.preparation_exits, job.checkpoints, job.artifacts):
             private_files.make_folder(folder)
@@ -178,7 +175,7 @@ class ProcessRunner:
         given = {"ports": launch.port_count, "secrets": dict(launch.secrets), "limits": run.state["limits"]}
         private_files.write(job.root / "given.json", json.dumps(given))
 
-    def submit(self, run: Run, cluster: ClusterRef) -> None:
+    def _start(self, run: Run, cluster: ClusterRef) -> None:
         self._write_size(cluster)
         entry = self._queue(cluster.guid) / f"{run.state['priority']} {run.created:020.6f} {run.guid}"
         job = self._layout.job(run.guid)
@@ -189,21 +186,22 @@ class ProcessRunner:
         private_files.write(job.supervisor, json.dumps([pid, psutil.Process(pid).create_time()]))
         private_files.write(entry, json.dumps([run.state["node_count"], pid, []]))
 
-    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        return [self._status(run) for run in runs]
+
+    def reconcile(self) -> None:
+        """Reaps its children; a status is found out without being recorded, and each run starts by itself."""
         for child in self._children:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(child, os.WNOHANG)
-        return [self._status(run) for run in runs]
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         return Footprint()
 
-    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
+    def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
+        unless_begun = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
         for run in runs:
-            self._stop(run, TERMINATE, stopped(TERMINATE), now=now)
-
-    def cluster_deleted(self, run: Run, text: str) -> None:
-        self._stop(run, text, failed_with("ClusterNotFound", text))
+            self._stop(run, reason or TERMINATE, unless_begun, now=grace_s == 0.0)
 
     def _stop(self, run: Run, reason: str, unless_begun: Outcome, *, now: bool = False) -> None:
         job = self._layout.job(run.guid)
@@ -229,7 +227,6 @@ class ProcessRunner:
         if end is None and not is_alive and (job.supervisor.exists() or time.time() - run.created > 60):
             lost = failed_with("JobSupervisorLost", "The process that ran the job disappeared")
             end = (stopped(_stop_reason(job)) if _stop_reason(job) else lost)._replace(ended=time.time())
-            write_end(job.end, end)
         begun = job.root / "begun"
         nodes, started = json.loads(begun.read_text()) if begun.exists() else ([], None)
         if end:

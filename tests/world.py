@@ -12,11 +12,13 @@ from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
+from weakref import WeakSet
 
 import psutil
 import pytest
 
 from batchai_magics import cell
+from batchai_magics.backends.base import Backend
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
@@ -27,6 +29,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
+FOLLOWED: WeakSet[Backend] = WeakSet()  # reconciled by `until`, as the follow loop does
 
 
 class World:
@@ -36,6 +39,7 @@ class World:
         self.home = home
         self.settings = Settings(provenance="none", sections={"local": LocalSettings(home=home)})
         self.backend = LocalBackend(replace(limits or LocalSettings(), home=home))
+        FOLLOWED.add(self.backend)
         ensure_defaults(self.backend, self.settings)
         self.workspace = workspace_id(self.settings)
         self.experiment = self.workspace.child(Kind.EXPERIMENT, self.settings.experiment)
@@ -72,6 +76,7 @@ class World:
                     self.backend.terminate(resource.id)
                     Job(self.backend, resource.id).wait(PATIENCE_S)
         until(lambda: not self.backend.reap() and not processes_of(self.home))
+        FOLLOWED.discard(self.backend)
         self.backend.close()
 
 
@@ -86,6 +91,9 @@ def until(ask: Callable[[], T]) -> T:
     """Polls until the result is true, and returns it; fails the test after PATIENCE_S."""
     deadline = time.monotonic() + PATIENCE_S
     while not (answer := ask()):
+        for backend in list(FOLLOWED):
+            with contextlib.suppress(BatchAIError):
+                backend.reconcile()
         assert time.monotonic() < deadline, f"still not so after {PATIENCE_S} s"
         time.sleep(0.02)
     return answer

@@ -28,6 +28,11 @@ class Context:
 
         return open_backend(self.settings)
 
+    def reconcile(self) -> None:
+        """Has the backend, if it is open, do what a dead process left undone."""
+        if "backend" in vars(self):
+            self.backend.reconcile()
+
     @property
     def storage(self) -> Storage:
         """The backend's file shares."""

@@ -57,6 +57,7 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
     try:
         with translate_file_errors():
             values = [handler(context, one) for one in _per_id(arguments)]
+            context.reconcile()  # not before: a command that ends queued jobs starts none of them
     except BatchAIError as error:
         error.hint = "\n".join(filter(None, (error.hint, *translation)))
         if isinstance(error, SpecError):

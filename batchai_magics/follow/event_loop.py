@@ -140,6 +140,7 @@ def changes(
     last: list[News] = []
 
     def poll() -> Sequence[News]:
+        backend.reconcile()
         seen = [read()]
         if seen == last:
             return ()

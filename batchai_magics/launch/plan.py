@@ -89,7 +89,7 @@ class PlanError(ValueError):
     """A file is not a plan, or has another version."""
 
 
-class LaunchMode(enum.Enum):
+class Launcher(enum.Enum):
     """How the processes of a plan are started."""
 
     DIRECT = "direct"  # independently
@@ -242,7 +242,7 @@ class Plan(NamedTuple):
     output: Output
     exits: str
     python: str
-    launcher: LaunchMode = LaunchMode.DIRECT
+    launcher: Launcher = Launcher.DIRECT
     rendezvous: Rendezvous = Rendezvous.DESCRIPTOR
     limits: Limits = Limits()
     mounts: tuple[Mount, ...] = ()

@@ -17,11 +17,11 @@ from batchai_magics.backends.azureml import compute_messages, run_telemetry
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
-from batchai_magics.backends.local.backend import CAPABILITIES as LOCAL
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.facts import LocalFacts
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.slurm.backend import CAPABILITIES as SLURM
 from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.facts import SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
@@ -34,7 +34,7 @@ from tests.backends.machines import real_sshd
 from tests.backends.slurm import real_slurm
 from tests.contract.place import Place, PlaceOptions
 from tests.server.running import connected, serving
-from tests.world import World, processes_of, until
+from tests.world import FOLLOWED, World, processes_of, until
 
 _OF_FILES = frozenset({"test_output", "test_storage", "test_uploads"})
 # What a runner does. Its files, records, pages and accounts are the service's, which the local backend shows.
@@ -64,6 +64,7 @@ _AZURES |= {"shared_job_folder", "own_environment", "remote_start", "container_e
 _AZURES |= {"own_prices", "checked_nodes", "mpi_check", "one_signal", "own_termination"}
 _AZURES |= {"current_status", "atomic_labels", "logged_parameters", "state_at_time_limit"}
 NOT_AZURES = (NOT_SLURMS - {"auto_scale"}) | _AZURES
+LOCAL, SLURM = LocalFacts.capabilities, SlurmFacts.capabilities
 DOCS = Path(__file__).parents[2] / "docs"
 AZUREML = Capabilities(
     name="azureml",
@@ -188,6 +189,7 @@ def place_on(
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
+    FOLLOWED.add(backend)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
@@ -203,6 +205,7 @@ def place_on(
         yield place
         _end_jobs(place)
         until(slurm.is_idle)
+        FOLLOWED.discard(backend)
 
 
 @contextlib.contextmanager

@@ -59,6 +59,20 @@ def test_a_server_that_is_told_to_end_leaves_jobs_running_and_the_next_one_shows
 
 
 @pytest.mark.slow
+def test_next_job_starts_after_a_supervisor_is_killed_and_clients_only_read(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with started(home) as server:
+        make_job(server, "sleep 1000")
+        until(lambda: state(server) == "running")
+        make_job(server, "true", name="next")
+        supervisors = [one for one in processes_of(home) if "watch.supervisor" in str(one.cmdline())]
+        min(supervisors, key=lambda process: process.create_time()).kill()
+        until(lambda: state(server) == "failed")
+        until(lambda: state(server, "next") == "succeeded")
+    until(lambda: not processes_of(home))
+
+
+@pytest.mark.slow
 def test_a_server_that_is_told_to_end_as_soon_as_it_has_said_where_it_is_ends(tmp_path: Path) -> None:
     with started(tmp_path / "home") as server:
         server.process.send_signal(signal.SIGTERM)
@@ -115,7 +129,7 @@ def test_nobody_says_in_a_header_that_a_request_comes_from_elsewhere_or_is_encry
             assert [requests.get(url, headers=headers).status_code for headers in ({}, forged)] == [403, 403]
 
 
-def make_job(server: Process, line: str) -> None:
+def make_job(server: Process, line: str, name: str = "j") -> None:
     cluster = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
     cluster["scaleSettings"] = {"manual": {"targetNodeCount": 1}}
     job = {"cluster": {"id": f"{WORKSPACE}/clusters/c"}, "nodeCount": 1}
@@ -125,15 +139,15 @@ def make_job(server: Process, line: str) -> None:
         WORKSPACE: {"location": "eastus"},
         f"{WORKSPACE}/clusters/c": {"properties": cluster},
         f"{WORKSPACE}/experiments/e": {},
-        f"{WORKSPACE}/experiments/e/jobs/j": {"properties": job},
+        f"{WORKSPACE}/experiments/e/jobs/{name}": {"properties": job},
     }
     for path, body in asked.items():
         answer = server.ask("PUT", path, json=body)
         assert answer.ok, answer.text
 
 
-def state(server: Process) -> str:
-    return server.ask("GET", f"{WORKSPACE}/experiments/e/jobs/j").json()["properties"]["executionState"]
+def state(server: Process, name: str = "j") -> str:
+    return server.ask("GET", f"{WORKSPACE}/experiments/e/jobs/{name}").json()["properties"]["executionState"]
 
 
 def test_help_names_every_option_and_what_is_beside_it(capsys: pytest.CaptureFixture[str]) -> None:

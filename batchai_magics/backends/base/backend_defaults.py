@@ -112,6 +112,9 @@ class BackendDefaults:
     def check_needs(self, needs: JobNeeds) -> None:
         """Nothing: the default checks a job where it is created."""
 
+    def reconcile(self) -> None:
+        """Nothing: a complete service reconciles itself."""
+
     def close(self) -> None:
         """Releases nothing: the default holds no resources."""
 

@@ -310,5 +310,12 @@ class Backend(Protocol):
             NotFoundError: The job does not exist.
         """
 
+    def reconcile(self) -> None:
+        """Starts what can start, and records and ends what a dead process left undone.
+
+        Reading does neither. Changes call it by themselves; whoever follows jobs, runs commands, or serves
+        others who only read calls it again and again: it is cheap while there is nothing to do.
+        """
+
     def close(self) -> None:
         """Closes connections and files; jobs keep running."""

@@ -88,6 +88,7 @@ class _SharedPolls:
 
     def _poll(self, poller: StatusPoller) -> None:
         ids = {key: id for each in self._pollers for key, id in each.ids.items()}
+        poller.backend.reconcile()
         self._last = poller.backend.status(list(ids.values()))
         self._taken_at = poller.clock()
         self._polled = frozenset(ids)

@@ -45,6 +45,11 @@ class HomeDirectory:
         """`setting` is the setting that selects the home, for error messages."""
         self._layout, self._machine, self._setting = layout, machine, setting
 
+    @property
+    def shares(self) -> Path:
+        """The folder with the shares of all accounts."""
+        return self._layout.home / "shares"
+
     def batch(self) -> AbstractContextManager[None]:
         """Within the context, small files may be written in one request; all are written when it exits."""
         return private_files.pipelined(self._layout.home)
@@ -57,7 +62,7 @@ class HomeDirectory:
         """Writes the script files of jobs to the folder of a share, each whole or not at all."""
         from batchai_magics.backends.folders.shares import FolderStorage  # readers never need it
 
-        shares = FolderStorage(self._layout.home / "shares", self._layout.unfinished("shares"))
+        shares = FolderStorage(self.shares, self._layout.unfinished("shares"))
         shares.make(share)
         shares.upload(share, files)
 

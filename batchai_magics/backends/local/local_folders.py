@@ -94,7 +94,7 @@ class HomeCleaning:
         jobs = [record for record in below if record.kind is Kind.JOB]
         labels = run_labels.read(self._context, [job.resource_id for job in jobs]) if keeps_tagged else {}
         untagged = [job for job in jobs if not (job.key in labels and labels[job.key].tags)]
-        statuses = self._context.runner.poll(list(map(run_of, untagged)))
+        statuses = self._context.runner.status(list(map(run_of, untagged)))
         ends = [status.result.ended if status.result else inf for status in statuses]
         pairs = sorted(zip(ends, untagged, strict=True), key=itemgetter(0))
         return [job for ended, job in pairs if ended < before]

@@ -3,125 +3,68 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local.facts import LocalFacts
 from batchai_magics.backends.local.state import job_table, node_table, resource_table
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.state.table_rows import query_in_batches
+from batchai_magics.backends.local.watch import lost_runs, process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets, clean_environment
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.job_environment import without_logins
-from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.repository import OWNER, Footprint
 from batchai_magics.backends.service.runner import (
+    ClusterChange,
     ClusterRef,
     ClusterRequest,
-    ClusterWarning,
+    ClusterStatus,
     EngineState,
     Launch,
-    NodeSetup,
+    NodeCommand,
     NodeStatus,
+    PlannedRun,
     Run,
     RunRequest,
     RunStatus,
-    Site,
 )
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.states import DeallocationOption
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.backends.local.settings import LocalSettings
     from batchai_magics.backends.local.state.store import Database, Store
 
-FRESH_S = 0.1  # cache TTL for polling
+FRESH_S = 0.1  # how old a pass may be that serves as another one
 SETUP_FAILED = "NodeSetupFailed"  # error code
-_CREDENTIALS = "properties.containerSettings.imageSourceRegistry.credentials"
+_RECORDED = "SELECT guid FROM resource WHERE guid IN"
 
 
 class LocalRunner:
     """Runs jobs on this machine; see `backends.service.runner.Runner`.
 
     The queue and the nodes are tables of the database that has the records. Processes are started outside of
-    its transactions: when what was created here is looked at for the first time.
+    its transactions, by `reconcile`.
     """
 
     def __init__(self, store: Store, layout: Layout, settings: LocalSettings, *, pass_env: str = "") -> None:
         self._store, self._layout, self._settings, self._pass_env = store, layout, settings, pass_env
+        self.facts = LocalFacts(settings)
         self.reconciler = Reconciler(store, layout)
-        self._new: dict[str, Secrets] = {}  # of runs and clusters that are being created, by guid
+        self._new: dict[str, Secrets] = {}  # of runs and clusters that were created here, by guid
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
+        self._is_due = False  # whether something was changed here since the last pass
 
-    @property
-    def has_unstarted(self) -> bool:
-        """Whether something that was created here has not been looked at yet: `poll` or `nodes` starts it."""
-        return bool(self._new)
-
-    # -- clusters
-
-    def allocate(
-        self,
-        request: ClusterRequest,
-        *,
-        before: ClusterRef | None,
-        busy: Mapping[str, str],
-        others: Sequence[EngineState],
-    ) -> EngineState:
-        """Nothing to remember: nodes are folders, as many as the quota allows."""
-        return {}
-
-    def resized(
-        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
-    ) -> None:
-        """Adds or removes nodes; the option says what happens to what runs on those that leave."""
-        from batchai_magics.backends.local.watch import node_allocation
-
-        with self._store.write() as db:
-            node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
-            self._stopped |= {*node_allocation.resize(db, cluster, option)}
-
-    def set_up(
-        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
-    ) -> None:
-        """Writes down how nodes are set up; the secrets stay in memory until the first ones are."""
-        from batchai_magics.backends.local.machine_devices import machine_site
-        from batchai_magics.backends.local.watch.plan_binding import SetupPlan
-
-        setup = node_setup(machine_site(self._settings.disk_grace_s))
-        SetupPlan(setup.plan, setup.is_elevated).write(self._layout.cluster_setup(cluster_guid))
-        self._new[cluster_guid] = Secrets(setup=secrets)
-
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        """The nodes of a cluster, those of a new one before they are prepared."""
-        with self._store.read() as db:
-            rows = node_table.of_guid(db, cluster.guid)
-        if not self._store.is_writing:
-            self.start(cluster.guid)
-        return [NodeStatus(row.id, row.state, row.error, SETUP_FAILED, LOOPBACK) for row in rows]
-
-    def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
-        """Whether a node belongs to a cluster."""
-        with self._store.read() as db:
-            return node_table.has_node(db, cluster.guid, name)
-
-    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        """Nothing."""
-        return []
-
-    def remove_cluster(self, cluster_guid: str) -> None:
-        """Nothing: its nodes go with its record."""
-
-    # -- runs
-
-    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
-        """What the queue needs to know."""
+    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+        """What the queue needs to know of a run; nothing of a cluster, whose nodes are folders."""
+        if cluster is None or isinstance(request, ClusterRequest):
+            return {}
         state = {"node_count": request.node_count, "priority": request.priority}
         if not request.gpu_count:
             return state
@@ -143,37 +86,46 @@ class LocalRunner:
                 hint = f"for more, batchai cluster resize -n {cluster.name} --target {count // wanted}"
             raise SpecError([Problem("properties.batchaiGpus", text, hint)], what=request.what)
 
-    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        """The command that runs containers; CapabilityError for a private image that it cannot pull."""
-        from batchai_magics.backends.node import containers
-        from batchai_magics.errors import CapabilityError
+    # -- clusters
 
-        engine = containers.engine(self._settings.container_command)
-        if has_credentials and engine and containers.is_daemonless(engine):
-            text = f"{_CREDENTIALS} is not supported by the local backend"
-            hint = "Docker and podman can pull private images."
-            raise CapabilityError(text, code="NotSupported", hint=hint)
-        return engine
+    def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
+        """Adds or removes nodes; those of a deleted cluster go with its record.
 
-    def has_uv(self) -> bool:
-        """Whether `uv`, or the module of the `python` that jobs find, is on this machine."""
-        import shutil
-        import subprocess
+        The secrets of a setup task stay in memory until the first nodes are set up.
+        """
+        self._is_due = True
+        if change is None:
+            return
+        from batchai_magics.backends.local.watch import node_allocation
 
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
-        if shutil.which("uv", path=path):
-            return True
-        python = shutil.which("python", path=path) or sys.executable
-        return subprocess.run([python, "-c", "import uv"], capture_output=True, check=False).returncode == 0
+        if change.setup:
+            from batchai_magics.backends.local.watch.plan_binding import SetupPlan
 
-    def site(self, cluster: ClusterRef) -> Site:
-        """What a Plan needs to know of this machine."""
-        from batchai_magics.backends.local.machine_devices import machine_site
+            setup = SetupPlan(change.setup.plan, change.setup.is_elevated)
+            setup.write(self._layout.cluster_setup(cluster.guid))
+            self._new[cluster.guid] = Secrets(setup=change.setup.secrets)
+        with self._store.write() as db:
+            node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
+            self._stopped |= {*node_allocation.resize(db, cluster, change.option)}
 
-        return machine_site(self._settings.disk_grace_s)
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+        """The nodes of a cluster."""
+        with self._store.read() as db:
+            rows = node_table.of_guid(db, cluster.guid)
+        return ClusterStatus(
+            [NodeStatus(row.id, row.state, row.error, SETUP_FAILED, LOOPBACK) for row in rows]
+        )
 
-    def prepare(self, run: Run, launch: Launch) -> None:
-        """Writes the Plans of a run to its folder; its secrets stay in memory."""
+    # -- runs
+
+    def submit(self, runs: Sequence[PlannedRun]) -> None:
+        """Writes the Plans of runs to their folders and queues them; their secrets stay in memory."""
+        self._is_due = True
+        for run in runs:
+            self._prepare(run.run, run.launch)
+            self._queue(run.run, run.cluster)
+
+    def _prepare(self, run: Run, launch: Launch) -> None:
         from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
 
         submitted = SubmittedRun(launch.plan, launch.preparation, launch.port_count)
@@ -183,7 +135,7 @@ class LocalRunner:
         secrets = JobSecrets(launch.secrets, launch.registry_password)
         self._new[run.guid] = Secrets(jobs={run.guid: secrets} if secrets else {})
 
-    def submit(self, run: Run, cluster: ClusterRef) -> None:
+    def _queue(self, run: Run, cluster: ClusterRef) -> None:
         """Queues a run, and copies what the database knows of it to its folder."""
         from batchai_magics.backends.local.state import store_rebuild
 
@@ -237,68 +189,71 @@ class LocalRunner:
         except OSError as error:
             raise database_errors.no_room(self._layout.jobs, error) from error
 
-    def start(self, guid: str) -> None:
-        """Starts what can start of a run or cluster that was created here."""
-        secrets = self._new.pop(guid, None)
-        if secrets is None:
-            return
-        from batchai_magics.backends.local.watch import scheduler
+    def reconcile(self) -> None:
+        """Tells supervisors of the stops that were requested here, recovers, and starts what can start.
 
-        with (
-            scheduler.release_on_interrupt(self._store, guid),
-            scheduler.head_start(self._store, self._layout, guid),
-        ):
-            self.reconciler.reconcile(is_due=True, secrets=secrets)
-
-    def _start_new(self, guids: Sequence[str]) -> None:
-        """Starts what can start of those that were created here: several at once in one step."""
-        new = [guid for guid in guids if guid in self._new]
-        if len(new) < 2:
-            for guid in new:
-                self.start(guid)
-            return
-        taken = [self._new.pop(guid) for guid in new]
-        jobs = {guid: secrets for each in taken for guid, secrets in each.jobs.items()}
-        from batchai_magics.backends.local.watch import scheduler
-
-        with scheduler.release_on_interrupt(self._store):
-            self.reconciler.reconcile(is_due=True, secrets=Secrets(jobs=jobs))
-
-    def apply_changes(self) -> None:
-        """Tells supervisors of the stops that were requested here, and starts what can start."""
+        Passes without changes made here are shared: one serves all that are asked for within `FRESH_S`.
+        """
+        if not self._layout.database.exists():
+            return  # nothing was created yet, and a command that reads makes no home
         from batchai_magics.backends.local.watch import job_stopping
 
         stopped, self._stopped = self._stopped, set()
         job_stopping.wake(self._store, stopped)
-        self.reconciler.reconcile_if_room(is_due=True)
+        is_due, self._is_due = self._is_due, False
+        if new := self._recorded():
+            self._start(new)
+        else:
+            self.reconciler.reconcile_if_room(is_due=is_due, max_age_s=FRESH_S)
 
-    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        """The status of each run; outside of a snapshot, after a check that their processes are alive."""
-        if runs and not self._store.is_writing:
-            self._start_new([run.guid for run in runs] if self._new else [])
-            if not self._store.is_in_snapshot:
-                self.reconciler.reconcile_if_room(max_age_s=FRESH_S)
+    def _recorded(self) -> dict[str, Secrets]:
+        """What was created here and is recorded now; the transaction of another thread may not be over."""
+        if not self._new:
+            return {}
         with self._store.read() as db:
-            return run_statuses(db, [run.guid for run in runs])
+            known = {row["guid"] for row in query_in_batches(db, _RECORDED, [*self._new])}
+        return {guid: self._new.pop(guid) for guid in list(self._new) if guid in known}
+
+    def _start(self, new: Mapping[str, Secrets]) -> None:
+        """Starts what can start of runs and clusters that were created here."""
+        from batchai_magics.backends.local.watch import scheduler
+
+        only = next(iter(new)) if len(new) == 1 else ""
+        secrets = Secrets(
+            jobs={guid: job for each in new.values() for guid, job in each.jobs.items()},
+            setup={name: value for each in new.values() for name, value in each.setup.items()},
+        )
+        with (
+            scheduler.release_on_interrupt(self._store, only),
+            scheduler.head_start(self._store, self._layout, only) if only else nullcontext(),
+        ):
+            self.reconciler.reconcile(is_due=True, secrets=secrets)
+
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        """The status of each run; one whose supervisor is gone has the end that `reconcile` will record."""
+        guids = [run.guid for run in runs]
+        with self._store.read() as db:
+            recorded = run_statuses(db, guids)
+            statuses = lost_runs.with_lost(db, self._layout, guids, recorded)
+        self._is_due |= statuses != recorded
+        return statuses
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """No files: the database has it all."""
         return Footprint()
 
-    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
+    def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end, in one transaction; those without nodes end at once."""
         from batchai_magics.backends.local.watch import job_stopping
 
+        self._is_due = True
         guids = [run.guid for run in runs]
-        if now:
+        if reason:
+            job_stopping.end_without_cluster(self._store, guids, reason)
+            return
+        if grace_s == 0.0:
             job_stopping.kill_stopped(self._store, guids)
         job_stopping.wake(self._store, job_stopping.request_stop(self._store, guids))
-
-    def cluster_deleted(self, run: Run, text: str) -> None:
-        """Ends a run whose cluster is deleted: as soon as its supervisor reads that, or at once."""
-        from batchai_magics.backends.local.watch import job_stopping
-
-        job_stopping.end_without_cluster(self._store, run.guid, text)
 
     def preempt(self, cluster: ClusterRef, name: str) -> bool:
         """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""
@@ -308,21 +263,16 @@ class LocalRunner:
                 self._stopped |= {*node_table.preempt(db, rows[name])}
         return name in rows
 
-    # -- commands on nodes
-
-    def execute(
-        self,
-        cluster: ClusterRef,
-        node: str,
-        command: str,
-        *,
-        runs: Sequence[tuple[Run, RunStatus]],
-        tick_s: float,
-    ) -> CommandOutput:
+    def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
         """Runs a command in the folder of a node."""
         from batchai_magics.backends.local.watch import node_commands
 
-        return node_commands.run(self._layout, cluster.guid, node, command, tick_s=tick_s)
+        with self._store.read() as db:
+            if not node_table.has_node(db, cluster.guid, command.node):
+                raise api_errors.node_not_found(command.node)
+        return node_commands.run(
+            self._layout, cluster.guid, command.node, command.command, tick_s=command.tick_s
+        )
 
     def close(self) -> None:
         """Closes the database; jobs keep running."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.backends.service.host_runs import NO_CONTAINERS, HostRuns
 from batchai_magics.backends.service.repository import GROUP, Record, Repository
 from batchai_magics.backends.service.runner import (
+    CORE_COUNT,
     ClusterRef,
+    EngineFacts,
     JobGroup,
-    NodeShell,
     Run,
     Runner,
     RunStatus,
     Scale,
+    Site,
 )
 from batchai_magics.launch.job_bounds import JobBounds
 
@@ -55,10 +56,18 @@ class HomeContext:
     runner: Runner
     open_parts: Callable[[], HomeParts]
     core_quota: int
-    shell: NodeShell | None = None  # if the engine runs commands on nodes
-    host_runs: HostRuns = NO_CONTAINERS  # what becomes of jobs whose image the engine cannot use
-    file_server_address: str = ""  # where nodes reach file servers, if these have addresses
     bounds: JobBounds = field(default_factory=JobBounds)
+    ended_jobs: list[Record] = field(default_factory=list)  # that are still marked as open
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What is known of the engine."""
+        return self.runner.facts
+
+    def site(self, cluster: ClusterRef) -> Site:
+        """What the Plan of a run on a cluster depends on."""
+        site = self.facts.site
+        return replace(site, core_count=cluster.state.get(CORE_COUNT, site.core_count))
 
     @cached_property
     def parts(self) -> HomeParts:
@@ -90,11 +99,11 @@ class HomeContext:
 
     def status(self, job: Record) -> RunStatus:
         """The status of a job's run."""
-        return self.runner.poll([run_of(job)])[0]
+        return self.runner.status([run_of(job)])[0]
 
     def still_open(self, jobs: Sequence[Record]) -> list[Record]:
         """The jobs of these that are open."""
-        statuses = self.runner.poll(list(map(run_of, jobs)))
+        statuses = self.runner.status(list(map(run_of, jobs)))
         return [job for job, status in zip(jobs, statuses, strict=True) if status.is_open]
 
     def open_runs(self, cluster_guid: str) -> list[OpenRun]:
@@ -119,12 +128,18 @@ class HomeContext:
     def _open(self, jobs: Sequence[Record]) -> list[OpenRun]:
         runs = list(map(run_of, jobs))
         open_runs = []
-        for job, run, status in zip(jobs, runs, self.runner.poll(runs), strict=True):
+        for job, run, status in zip(jobs, runs, self.runner.status(runs), strict=True):
             if status.is_open:
                 open_runs.append((job, run, status))
             else:
-                self.repository.remove_open_job(job)
+                self.ended_jobs.append(job)
         return open_runs
+
+    def reconcile(self) -> None:
+        """Has the engine start and record what is due; removes the open marks of jobs that have ended."""
+        self.runner.reconcile()
+        while self.ended_jobs:
+            self.repository.remove_open_job(self.ended_jobs.pop())
 
 
 class BusyNodes(Mapping[str, str]):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class RunFolder:
 
 class HomeFolders(Protocol):
     """The folders of a home."""
+
+    @property
+    def shares(self) -> Path:
+        """The folder with the shares of all accounts."""
 
     def batch(self) -> AbstractContextManager[None]:
         """Within the context, small files may be written in one request; all are written when it exits."""

@@ -60,7 +60,7 @@ def _node_commands(service: LazyFacets) -> NodeCommands | None:
     from batchai_magics.backends.service.service_facets import ServiceNodeCommands
 
     context = service.context
-    return ServiceNodeCommands(context, context.shell) if context.shell else None
+    return ServiceNodeCommands(context) if context.facts.has_node_commands else None
 
 
 def _setup_logs(service: LazyFacets) -> ServiceSetupLogs:

@@ -23,12 +23,12 @@ from batchai_magics.backends.service.host_runs import host_note, without_prepara
 from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
 from batchai_magics.backends.service.runner import (
+    ClusterChange,
     ClusterRequest,
     EngineState,
     NodeSetup,
+    PlannedRun,
     RunRequest,
-    Site,
-    SubmitsTogether,
 )
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.plan import GRACE_S
@@ -82,21 +82,19 @@ def resize(context: HomeContext, id: ResourceId, patch: ClusterPatch) -> None:
     manual = patch.scale_settings.manual
     old = context.repository.get(id)
     spec = resource_views.cluster_spec(old.spec)
-    request = ClusterRequest(spec.vm_size, scale_of(patch.scale_settings), spec.what)
+    request = ClusterRequest(
+        spec.vm_size, scale_of(patch.scale_settings), spec.what, busy=BusyNodes(context, old.guid)
+    )
     changed = ClusterSpec.from_stored(old.spec).model_copy(update={"scale_settings": patch.scale_settings})
     text = stored_descriptions.stored_text(changed)
     option = manual.node_deallocation_option if manual else DeallocationOption.WAIT_FOR_JOB_COMPLETION
     with context.repository.transaction():
-        state = context.runner.allocate(
-            request,
-            before=cluster_of(old),
-            busy=BusyNodes(context, old.guid),
-            others=_within_quota(context, request, old.guid),
-        )
+        others = _within_quota(context, request, old.guid)
+        state = context.runner.check(replace(request, others=others), cluster_of(old))
         more = {**state, CHANGED: context.repository.now()}
         cluster = context.repository.change(id, lambda record: record.changed(more, spec=text))
         runs = [(run, status) for _, run, status in context.open_runs(cluster.guid)]
-        context.runner.resized(cluster_of(cluster), runs, option)
+        context.runner.apply(cluster_of(cluster), ClusterChange(runs=runs, option=option))
 
 
 def change_tags(context: HomeContext, id: ResourceId, tags: dict[str, str]) -> None:
@@ -121,7 +119,7 @@ def _create_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> 
     request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
     with context.repository.transaction():
         others = _within_quota(context, request, record.guid)
-        state = context.runner.allocate(request, before=None, busy={}, others=others)
+        state = context.runner.check(replace(request, others=others), None)
         return _made_cluster(context, record.changed({**state, CHANGED: context.repository.now()}), spec)
 
 
@@ -129,28 +127,28 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
     """Records a cluster with its nodes; cleans up if that fails or another process was faster."""
     cluster, made = cluster_of(record), None
 
-    def node_setup(site: Site) -> NodeSetup:
-        return context.folders.node_setup(record.guid, spec, site)
+    def apply(new: Sequence[Record]) -> None:
+        if new:
+            context.runner.apply(cluster, ClusterChange(setup=setup))
 
     try:
         with context.folders.batch():
             context.folders.make_cluster(record.guid, spec)
-            context.runner.set_up(record.guid, node_setup, _setup_secrets(spec))
-        (made,) = _recorded(
-            context,
-            [record],
-            lambda new: context.runner.resized(cluster, [], DeallocationOption.REQUEUE) if new else None,
-        )
+        setup = _node_setup(context, record.guid, spec)
+        (made,) = _recorded(context, [record], apply)
         return made
     finally:
         if made is not record:
             context.folders.remove_cluster(record.guid)
 
 
-def _setup_secrets(spec: ClusterSpec) -> dict[str, str]:
+def _node_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> NodeSetup:
     task = spec.node_setup.setup_task if spec.node_setup else None
-    secrets = (task.secrets if task else None) or ()
-    return {item.name: item.value.get_secret_value() for item in secrets if item.value}
+    values = ((item.name, item.value) for item in (task.secrets if task else None) or ())
+    secrets = {name: value.get_secret_value() for name, value in values if value}
+    if not context.facts.prepares_nodes:
+        return NodeSetup(secrets=secrets)
+    return replace(context.folders.node_setup(guid, spec, context.facts.site), secrets=secrets)
 
 
 class PlannedJob(NamedTuple):
@@ -211,12 +209,12 @@ def _admitted(
         **run_labels.initial(records),
         **_group(record, records),
     }
-    notes = [warning.message for warning in context.runner.warnings(cluster_of(cluster))]
+    notes = [warning.message for warning in context.runner.nodes(cluster_of(cluster), {}).warnings]
     if spec.container_settings and not engine:
-        notes.append(host_note(spec, context.host_runs))
+        notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]
-        spec = without_preparation(spec, context.host_runs)
-    record = record.changed({**more, **context.runner.admit(_request(spec), cluster_of(cluster))})
+        spec = without_preparation(spec, context.facts.host_runs)
+    record = record.changed({**more, **context.runner.check(_request(spec), cluster_of(cluster))})
     folder = _run_folder(context, record, spec, cluster, engine)
     return PlannedJob(record, cluster, replace(folder, notes=tuple(notes), records=records))
 
@@ -250,7 +248,8 @@ def _create_planned(context: HomeContext, planned: Sequence[PlannedJob]) -> list
     now = context.repository.find(cluster.resource_id)
     if fresh and now and now.more != cluster.more:  # it was resized meanwhile
         runs = [(run_of(record), context.status(record)) for record in fresh]
-        context.runner.resized(cluster_of(now), runs, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+        change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+        context.runner.apply(cluster_of(now), change)
     return made
 
 
@@ -271,9 +270,9 @@ def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
         problem = Problem(_PASSWORD_FIELD, "this field is required", "it is not stored: give it each time")
         raise SpecError([problem], what=spec.what)
     has_credentials = bool(credentials)
-    engine = context.runner.container_engine(has_credentials=has_credentials)
+    engine = context.facts.container_engine(has_credentials=has_credentials)
     if not engine:
-        host_note(spec, context.host_runs)  # raises for an image that the user named
+        host_note(spec, context.facts.host_runs)  # raises for an image that the user named
     return engine
 
 
@@ -281,7 +280,7 @@ def note_before_submission(context: HomeContext, spec: JobSpec) -> str:
     """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
     if not spec.container_settings or _container_engine(context, spec):
         return ""
-    return host_note(spec, context.host_runs)
+    return host_note(spec, context.facts.host_runs)
 
 
 def _request(spec: JobSpec) -> RunRequest:
@@ -310,37 +309,33 @@ def _run_folder(
         cluster=resource_views.cluster_spec(cluster.spec),
         output_root=record.more[OUTPUT_ROOT],
         container_engine=engine,
-        site=context.runner.site(cluster_of(cluster)),
+        site=context.site(cluster_of(cluster)),
     )
 
 
 def _submitted(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
     """Records jobs and submits them; cleans up what fails, or what another process was faster with."""
     made: list[Record] = []
+    cluster = cluster_of(planned[0].cluster)
     try:
         with context.folders.batch():
+            launches = {}
             for each in planned:
-                context.runner.prepare(run_of(each.record), context.folders.make_run(each.folder))
+                launches[each.record.guid] = context.folders.make_run(each.folder)
                 context.repository.add_open_job(each.record)
-        made = _recorded(
-            context, [each.record for each in planned], lambda new: _submit(context, planned[0].cluster, new)
-        )
+
+        def submit(new: Sequence[Record]) -> None:
+            context.runner.submit(
+                [PlannedRun(run_of(record), cluster, launches[record.guid]) for record in new]
+            )
+
+        made = _recorded(context, [each.record for each in planned], submit)
         return made
     finally:
         kept = {record.guid for record in made}
         for record in (each.record for each in planned if each.record.guid not in kept):
             context.repository.remove_open_job(record)
             context.folders.remove_runs([record.guid])
-
-
-def _submit(context: HomeContext, cluster: Record, new: Sequence[Record]) -> None:
-    """Submits new runs: together where the engine can, else one after the other."""
-    runs, runner = list(map(run_of, new)), context.runner
-    if len(runs) > 1 and isinstance(runner, SubmitsTogether):
-        runner.submit_together(runs, cluster_of(cluster))
-        return
-    for run in runs:
-        runner.submit(run, cluster_of(cluster))
 
 
 def _check_file_servers(context: HomeContext, volumes: MountVolumes | None) -> None:
@@ -423,9 +418,8 @@ def delete(context: HomeContext, id: ResourceId) -> None:
 
 def _end_cluster(context: HomeContext, cluster: Record) -> None:
     text = f"The cluster {cluster.name} was deleted"
-    for _, run, _ in context.open_runs(cluster.guid):
-        context.runner.cluster_deleted(run, text)
-    context.runner.remove_cluster(cluster.guid)
+    context.runner.stop([run for _, run, _ in context.open_runs(cluster.guid)], text)
+    context.runner.apply(cluster_of(cluster), None)
 
 
 def _wait_for_end(context: HomeContext, jobs: Sequence[Record]) -> None:
@@ -436,6 +430,8 @@ def _wait_for_end(context: HomeContext, jobs: Sequence[Record]) -> None:
         if waited_s > END_TIMEOUT_S:
             raise api_errors.does_not_end(jobs[0].resource_id)
         if waited_s > GRACE_S and not is_killed:
-            context.runner.stop(list(map(run_of, jobs)), now=True)
+            context.runner.stop(list(map(run_of, jobs)), grace_s=0.0)
             is_killed = True
+        context.runner.reconcile()
         time.sleep(_POLL_S)
+    context.runner.reconcile()  # records the end of what has lost its process: its nodes are released

@@ -7,20 +7,24 @@ queue and the allocation of nodes, and resolves the references of a Plan once it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from batchai_magics.backends.base import Capabilities
+from batchai_magics.backends.service.host_runs import NO_CONTAINERS, HostRuns
 from batchai_magics.launch.plan import GRACE_S
+from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.backends.service.repository import Footprint
     from batchai_magics.launch.outcome import Outcome
     from batchai_magics.launch.plan import Plan
-from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+    from batchai_magics.models.cluster_spec import ClusterSpec
 
 EngineState = Mapping[str, Any]
+CORE_COUNT = "core_count"  # in a cluster's state: the cores of its nodes, if they are not the site's
 
 
 @dataclass(frozen=True)
@@ -35,11 +39,17 @@ class Scale:
 
 @dataclass(frozen=True)
 class ClusterRequest:
-    """The nodes requested for a new or resized cluster. `what` names its description in errors."""
+    """The nodes requested for a new or resized cluster.
+
+    `what` names its description in errors, `busy` has the guid of the run on each of its busy nodes, and
+    `others` the states of all other clusters.
+    """
 
     vm_size: str
     scale: Scale
     what: str
+    busy: Mapping[str, str] = field(default_factory=dict)
+    others: Sequence[EngineState] = ()
 
 
 @dataclass(frozen=True)
@@ -133,11 +143,25 @@ class Launch:
 class NodeSetup:
     """What a node of a cluster mounts and runs before it takes runs; without a Plan, nothing.
 
-    The Plan refers to one node.
+    The Plan refers to one node; the secrets are those of its setup task.
     """
 
     plan: Plan | None = None
     is_elevated: bool = False
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClusterChange:
+    """What an engine does about a cluster that was created or resized.
+
+    `setup` is that of a new cluster's nodes. `option` says what becomes of those of the open `runs` that are
+    on nodes that leave.
+    """
+
+    setup: NodeSetup | None = None
+    runs: Sequence[tuple[Run, RunStatus]] = ()
+    option: DeallocationOption = DeallocationOption.REQUEUE
 
 
 @dataclass(frozen=True)
@@ -191,56 +215,61 @@ class ClusterWarning(NamedTuple):
     message: str
 
 
-class Runner(Protocol):
-    """An engine that runs jobs on nodes. Nothing here blocks for the duration of a run."""
+class ClusterStatus(NamedTuple):
+    """The nodes of a cluster, and what its users should know: shown with it, and in the logs of its jobs."""
 
-    def allocate(
-        self,
-        request: ClusterRequest,
-        *,
-        before: ClusterRef | None,
-        busy: Mapping[str, str],
-        others: Sequence[EngineState],
-    ) -> EngineState:
-        """Checks that the engine can satisfy a cluster's request, and selects its nodes.
+    nodes: Sequence[NodeStatus]
+    warnings: Sequence[ClusterWarning] = ()
 
-        Nothing is changed yet: the state is recorded first, then `resized` is called.
 
-        Args:
-            request: The requested nodes.
-            before: The existing cluster, None for a new one.
-            busy: The guid of the run on each busy node, by node name.
-            others: The states of all other clusters.
+class NodeCommand(NamedTuple):
+    """A shell command for a node. `runs` are the open ones of its cluster.
 
-        Raises:
-            SpecError, CapabilityError: The engine cannot satisfy it.
-        """
+    Without output, an empty text is yielded after each `tick_s`.
+    """
 
-    def resized(
-        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
-    ) -> None:
-        """Applies the size of a new or resized cluster to its nodes and open runs, as the option says."""
+    node: str
+    command: str
+    runs: Sequence[tuple[Run, RunStatus]]
+    tick_s: float = 0.0
 
-    def set_up(
-        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
-    ) -> None:
-        """Stores how the nodes of a new cluster are set up, if it does so itself, and its task's secrets."""
+    @property
+    def busy(self) -> dict[str, str]:
+        """The guid of the run on each busy node."""
+        return {name: run.guid for run, status in self.runs for name in status.nodes}
 
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        """The nodes of a cluster; `busy` is as for `allocate`, and evaluated lazily."""
 
-    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        """What the users of a cluster should know: shown with it, and in the logs of its jobs."""
+class PlannedRun(NamedTuple):
+    """A new run, the cluster that it is for, and what it starts."""
 
-    def remove_cluster(self, cluster_guid: str) -> None:
-        """Deletes what is stored about a deleted cluster."""
+    run: Run
+    cluster: ClusterRef
+    launch: Launch
 
-    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
-        """Checks that the engine can run a job; returns the engine state of its run.
 
-        Raises:
-            SpecError: For options that a job must not set, or that the cluster cannot satisfy.
-        """
+class EngineFacts:
+    """What is known of an engine: it is asked for instead of the engine's name.
+
+    An engine overrides what differs. Methods and properties may start programs, and are called when needed.
+
+    Attributes:
+        capabilities: What its backend supports.
+        has_node_commands: Whether it can `execute` commands on nodes.
+        prepares_nodes: Whether it mounts and sets up the nodes of a cluster by itself, before runs get them.
+        host_runs: What becomes of jobs whose image it cannot use.
+        file_server_address: Where nodes reach file servers, if these have addresses.
+    """
+
+    capabilities: Capabilities = Capabilities(name="")
+    has_node_commands: bool = False
+    prepares_nodes: bool = False
+    host_runs: HostRuns = NO_CONTAINERS
+    file_server_address: str = ""
+
+    @property
+    def site(self) -> Site:
+        """What a Plan depends on, now."""
+        raise NotImplementedError
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs a job's containers on nodes; empty if jobs run without their image.
@@ -248,64 +277,81 @@ class Runner(Protocol):
         Raises:
             CapabilityError: There is no container engine, or it cannot sign in to a private registry.
         """
+        return ()
 
-    def site(self, cluster: ClusterRef) -> Site:
-        """What the Plan of a run on a cluster depends on."""
+    def has_uv(self) -> bool:
+        """Whether jobs find `uv`, with which environments are made."""
+        return True
 
-    def prepare(self, run: Run, launch: Launch) -> None:
-        """Writes what the engine needs to start a run; the caller removes the run's folder on failure."""
+    def notes_of_cluster(self, spec: ClusterSpec) -> tuple[str, ...]:
+        """What the user of a new cluster should know of its nodes."""
+        return ()
 
-    def submit(self, run: Run, cluster: ClusterRef) -> None:
-        """Queues a prepared run, in the transaction that records it if both are in one database.
+
+class Runner(Protocol):
+    """An engine that runs jobs on nodes. Nothing here blocks for the duration of a run.
+
+    Only `submit`, `stop`, `apply`, `execute` and `reconcile` change anything.
+    """
+
+    @property
+    def facts(self) -> EngineFacts:
+        """What is known of the engine."""
+
+    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+        """Checks that the engine can satisfy a request; returns the engine state of the run or cluster.
+
+        Nothing is changed yet: the state is recorded first, then `submit` or `apply` is called.
+
+        Args:
+            request: A run, or the nodes of a new or resized cluster.
+            cluster: The cluster of the run, or the one to resize; None for a new one.
 
         Raises:
-            ServiceError: The engine refused it; has the engine's message.
+            SpecError, CapabilityError: The engine cannot satisfy it, or a job must not set an option.
         """
 
-    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        """The status of each run, including runs that their engine ended without a report."""
+    def submit(self, runs: Sequence[PlannedRun]) -> None:
+        """Queues runs, together where the engine can; of each group, only as many run at once as it may.
+
+        It is called in the transaction that records the runs if both are in one database; the caller removes
+        the folders of the runs on failure, and calls `reconcile` afterwards, which starts what can start.
+
+        Raises:
+            ServiceError: The engine refused them; has the engine's message.
+        """
+
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        """The status of each run, including runs that their engine ended without a report; only reads."""
+
+    def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
+        """Asks runs to stop; pending ones end at once. No effect on those that have ended.
+
+        Args:
+            runs: The runs.
+            reason: Why their cluster is gone; empty for the request of a user.
+            grace_s: 0 kills the processes of those that were asked before, if the engine can; None leaves
+                them the time that their Plans say.
+        """
+
+    def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
+        """Makes a cluster what its record says, after it was created or resized; None: it is deleted."""
+
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+        """The nodes of a cluster; `busy` has the guid of the run on each busy node, evaluated lazily."""
+
+    def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
+        """Runs a shell command on a node; see `NodeCommands.execute`.
+
+        Raises:
+            NotFoundError: The cluster does not have the node.
+        """
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The files of a home to read for the status of these runs and clusters (by guid)."""
 
-    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
-        """Asks runs to stop for a user; pending ones end at once. No effect on those that have ended.
-
-        With `now`, the processes of those that were asked before are killed, if the engine can.
-        """
-
-    def cluster_deleted(self, run: Run, text: str) -> None:
-        """Ends an open run whose cluster is deleted: with `text` as the reason if it runs, else at once."""
+    def reconcile(self) -> None:
+        """Starts what can start, and records and ends what a dead process left undone."""
 
     def close(self) -> None:
         """Releases connections and files; runs continue."""
-
-
-@runtime_checkable
-class SubmitsTogether(Protocol):
-    """An engine that can queue several prepared runs of a cluster at once."""
-
-    def submit_together(self, runs: Sequence[Run], cluster: ClusterRef) -> None:
-        """Queues prepared runs as `submit` does; of each group, only as many run at once as it may.
-
-        Raises:
-            ServiceError: The engine refused them.
-        """
-
-
-class NodeShell(Protocol):
-    """An engine that can run commands on nodes: the facet `node_commands`."""
-
-    def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
-        """Whether a node belongs to a cluster."""
-
-    def execute(
-        self,
-        cluster: ClusterRef,
-        node: str,
-        command: str,
-        *,
-        runs: Sequence[tuple[Run, RunStatus]],
-        tick_s: float,
-    ) -> CommandOutput:
-        """Runs a shell command on a node; see `NodeCommands.execute`. `runs` are the cluster's open ones."""

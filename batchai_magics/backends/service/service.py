@@ -41,10 +41,10 @@ class Service(LazyFacets):
     def __init__(
         self,
         context: HomeContext,
-        capabilities: Capabilities,
         home_storage: Callable[[], HomeStorage],
     ) -> None:
-        self.context, self.capabilities, self.open_storage = context, capabilities, home_storage
+        self.context, self.open_storage = context, home_storage
+        self.capabilities = context.facts.capabilities
 
     def host_note(self, job: JobSpec) -> str:
         """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
@@ -75,25 +75,39 @@ class Service(LazyFacets):
             return any(run.spec.to_wire() == spec.to_wire() for run in runs(self, job))
         return False
 
-    def check_environment(self, job: JobSpec) -> None:
-        """Raises CapabilityError if nodes cannot make the environment of a job; for engines to override."""
-
     def _check_job(self, id: ResourceId, job: JobSpec) -> None:
-        from batchai_magics.backends.service import environment_maker
+        """Raises CapabilityError if nodes cannot make the environment of a new job."""
+        from batchai_magics.backends.service import environment_maker, resource_views
 
-        if environment_maker.makes_environment(job) and self.context.repository.find(id) is None:
-            self.check_environment(job)
+        if not environment_maker.makes_environment(job) or self.context.repository.find(id):
+            return
+        cluster = self.context.repository.get(ResourceId.parse(job.cluster.id))
+        setup = resource_views.cluster_spec(cluster.spec).node_setup
+        if not (setup and setup.setup_task):  # which may install what makes it
+            environment_maker.check_maker(job, self.context.folders.shares, self.context.facts.has_uv)
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
         from batchai_magics.backends.service import resource_changes  # readers never need it
         from batchai_magics.models.job_spec import JobSpec
+        from batchai_magics.models.resources import Cluster
 
         if isinstance(spec, JobSpec):
             self._check_job(id, spec)
+        notes = self._notes(id, spec)
         with self.context.folders.refusing_full_disk():
             record = resource_changes.create(self.context, id, spec, owner, records)
-        return self._views([record])[0]
+        made = self._views([record])[0]
+        self.reconcile()
+        return replace(made, notes=notes) if notes and isinstance(made, Cluster) else made
+
+    def _notes(self, id: ResourceId, spec: Spec) -> tuple[str, ...]:
+        """What to tell of the nodes of a new cluster."""
+        from batchai_magics.models.cluster_spec import ClusterSpec
+
+        if not isinstance(spec, ClusterSpec) or self.context.repository.find(id):
+            return ()
+        return self.context.facts.notes_of_cluster(spec)
 
     def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, together where the engine can."""
@@ -106,6 +120,7 @@ class Service(LazyFacets):
         with self.context.folders.refusing_full_disk():
             for begin in range(0, len(jobs), BATCH):
                 records += resource_changes.create_jobs(self.context, jobs[begin : begin + BATCH])
+                self.reconcile()
         return cast("Sequence[JobResource]", self._views(records))
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
@@ -118,14 +133,16 @@ class Service(LazyFacets):
 
     def show(self, id: ResourceId) -> Resource:
         """The resource with its current status."""
-        return self._views([self.context.repository.get(id)])[0]
+        with self.context.repository.snapshot():
+            return self._views([self.context.repository.get(id)])[0]
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind in `parent`, oldest first; for workspaces, those of its resource group."""
-        if kind is not Kind.WORKSPACE:
-            self.context.repository.get(parent)
-        records, after = self.context.repository.children(parent, kind, page or Page())
-        return Listing(self._views(records), after)
+        with self.context.repository.snapshot():
+            if kind is not Kind.WORKSPACE:
+                self.context.repository.get(parent)
+            records, after = self.context.repository.children(parent, kind, page or Page())
+            return Listing(self._views(records), after)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names in `parent` with this prefix; reads only records."""
@@ -136,9 +153,14 @@ class Service(LazyFacets):
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
         """The status of jobs and clusters, with at most one query to the engine."""
-        records = self.context.repository.find_all(ids)
-        views = zip(records, self._views(records), strict=True)
+        with self.context.repository.snapshot():
+            records = self.context.repository.find_all(ids)
+            views = zip(records, self._views(records), strict=True)
         return StatusSnapshot({record.key: resource for record, resource in views})
+
+    def reconcile(self) -> None:
+        """Starts what can start, and records and ends what a dead process left undone."""
+        self.context.reconcile()
 
     def close(self) -> None:
         """Releases the engine's connections and files."""
@@ -154,6 +176,7 @@ class Service(LazyFacets):
                 resource_changes.change_tags(self.context, id, dict(patch.tags))
             else:
                 resource_changes.resize(self.context, id, patch)
+        self.reconcile()
         return self.show(id)
 
     def delete(self, id: ResourceId) -> None:
@@ -161,16 +184,20 @@ class Service(LazyFacets):
         from batchai_magics.backends.service import resource_changes
 
         resource_changes.delete(self.context, id)
+        self.reconcile()
 
     def terminate(self, job: ResourceId, *, now: bool = False) -> None:
         """Asks a job to stop; no effect on one that has ended."""
-        self.context.runner.stop([run_of(self.context.repository.get(job))], now=now)
+        run = run_of(self.context.repository.get(job))
+        self.context.runner.stop([run], grace_s=0.0 if now else None)
+        self.reconcile()
 
     def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:
         """Asks jobs to stop, together where the engine can; those that are gone are left out."""
         for begin in range(0, len(jobs), BATCH):
             records = self.context.repository.find_all(jobs[begin : begin + BATCH])
             self.context.runner.stop(list(map(run_of, records)))
+        self.reconcile()
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job holds."""
@@ -181,7 +208,7 @@ class Service(LazyFacets):
             return resource_views.nodes_of_job(record.resource_id, self.context.status(record))
         with self.context.snapshot(clusters=[record]):
             runs = self.context.open_runs(record.guid)
-            statuses = self.context.runner.nodes(cluster_of(record), busy_nodes(runs))
+            statuses = self.context.runner.nodes(cluster_of(record), busy_nodes(runs)).nodes
         running = {
             node.id: node
             for job, _, status in runs
@@ -229,7 +256,7 @@ class Service(LazyFacets):
         is_live = bool(jobs or clusters)
         with self.context.snapshot(runs=runs, clusters=clusters) if is_live else contextlib.nullcontext():
             statuses = {
-                run.guid: status for run, status in zip(runs, self.context.runner.poll(runs), strict=True)
+                run.guid: status for run, status in zip(runs, self.context.runner.status(runs), strict=True)
             }
             with _uncollected():
                 return [
@@ -243,11 +270,11 @@ class Service(LazyFacets):
         from batchai_magics.backends.service import resource_views  # loads the models
 
         if record.kind is not Kind.CLUSTER:
-            return resource_views.of_record(record, self.context.file_server_address)
+            return resource_views.of_record(record, self.context.facts.file_server_address)
         cluster = cluster_of(record)
         with self.context.snapshot(clusters=[record]):
-            nodes = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
-        return resource_views.cluster(record, nodes, self.context.runner.warnings(cluster))
+            status = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
+        return resource_views.cluster(record, status)
 
 
 @contextlib.contextmanager

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.service import api_errors, home_subscription, resource_views, run_labels
-from batchai_magics.backends.service.context import HomeContext, busy_nodes, cluster_of
+from batchai_magics.backends.service.context import HomeContext, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
-from batchai_magics.backends.service.runner import ClusterRef, NodeShell, Scale
+from batchai_magics.backends.service.runner import ClusterRef, NodeCommand, Scale
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class ServiceNodeCommands:
     """Commands on the nodes of clusters and jobs."""
 
-    def __init__(self, context: HomeContext, shell: NodeShell) -> None:
-        self._context, self._shell = context, shell
+    def __init__(self, context: HomeContext) -> None:
+        self._context = context
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node, in its folder and environment; yields output as it arrives."""
@@ -32,16 +32,11 @@ class ServiceNodeCommands:
             cluster = ClusterRef(record.more[CLUSTER_GUID], "", "", Scale(0, 0), record.more)
         else:
             cluster = cluster_of(record)
-        runs = self._context.open_runs(cluster.guid)
-        busy = busy_nodes(runs)
-        if id.kind is Kind.JOB:
-            is_its = busy.get(node_id) == record.guid
-        else:
-            is_its = self._shell.has_node(cluster, node_id, busy)
-        if not is_its:
+        runs = [(run, status) for _, run, status in self._context.open_runs(cluster.guid)]
+        on_node = NodeCommand(node_id, command, runs, tick_s)
+        if id.kind is Kind.JOB and on_node.busy.get(node_id) != record.guid:
             raise api_errors.node_not_found(node_id)
-        open_runs = [(run, status) for _, run, status in runs]
-        return self._shell.execute(cluster, node_id, command, runs=open_runs, tick_s=tick_s)
+        return self._context.runner.execute(cluster, on_node)
 
 
 class ServiceSetupLogs:

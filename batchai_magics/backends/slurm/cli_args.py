@@ -183,7 +183,7 @@ def home_check_args(file: Path, *, node: str, partition: str, more: Sequence[str
 
 
 @dataclass(frozen=True)
-class NodeCommand:
+class SrunCommand:
     """A shell command for a node, and the file for its exit code."""
 
     place: Sequence[str]  # srun options

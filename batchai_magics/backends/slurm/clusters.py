@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service.runner import (
+    CORE_COUNT,
     ClusterRef,
     ClusterRequest,
     EngineState,
@@ -37,8 +38,11 @@ class SlurmClusters:
     def __init__(self, layout: Layout, queries: QueryCache, settings: SlurmSettings) -> None:
         self._layout, self._queries, self._settings = layout, queries, settings
 
-    def initial_state(self, request: ClusterRequest, others: Sequence[EngineState]) -> EngineState:
-        """The engine state of a new cluster; SpecError if Slurm cannot provide it."""
+    def state_of(self, request: ClusterRequest, before: ClusterRef | None) -> EngineState:
+        """The engine state of a new or resized cluster; SpecError if Slurm cannot provide it."""
+        return self._resized(before, request) if before else self._initial_state(request)
+
+    def _initial_state(self, request: ClusterRequest) -> EngineState:
         options = self._settings.options_of_size(request.vm_size)
         partition, _ = self._partition(request.vm_size)
         lines = self._lines(partition)
@@ -49,10 +53,10 @@ class SlurmClusters:
         return {
             "partition": name,
             "options": shlex.join(options),
-            "core_count": min(line.cores for line in lines),
+            CORE_COUNT: min(line.cores for line in lines),
             "limit": lines[0].limit,
             "target": count,
-            "nodes": self._chosen(lines, [], count, _taken(others)),
+            "nodes": self._chosen(lines, [], count, _taken(request.others)),
             "leaving": [],
         }
 
@@ -72,22 +76,16 @@ class SlurmClusters:
             f" to use {wanted}, make another cluster, or delete this one and create it again"
         )
 
-    def resized(
-        self,
-        cluster: ClusterRef,
-        request: ClusterRequest,
-        *,
-        busy: Mapping[str, str],
-        others: Sequence[EngineState],
-    ) -> EngineState:
+    def _resized(self, cluster: ClusterRef, request: ClusterRequest) -> EngineState:
         """The engine state of a resized cluster; idle nodes are removed first."""
+        busy = request.busy
         partition, count = cluster.state["partition"], request.scale.maximum
         lines = self._lines(partition)
         partitions.check_auto_scale(request.scale, partition, self._queries.configuration)
         nodes = cluster.state["nodes"]
         staying = sorted(nodes, key=lambda name: (name not in busy, nodes.index(name)))[:count]
         own = [name for name in nodes if name in staying]
-        chosen = self._chosen(lines, own, count, _taken(others))
+        chosen = self._chosen(lines, own, count, _taken(request.others))
         leaving = {*nodes, *cluster.state["leaving"]} & {*busy} - {*chosen}
         if not self._is_fixed:
             leaving = partitions.oversized_nodes(busy, count)

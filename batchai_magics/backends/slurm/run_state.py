@@ -100,6 +100,12 @@ def state_of(files: RunFiles) -> RunState:
     return RunState(state, changed, start, is_between_attempts=attempt_end is not None, attempts=attempts)
 
 
+def ended(state: RunState, end: Outcome) -> RunState:
+    """The state of a run that was open, after its end."""
+    final = _final_state(end)
+    return replace(state, state=final, changed=end.ended, end=end, waiting="", is_between_attempts=False)
+
+
 def requeued(state: RunState, line: JobLine, *, is_later: bool) -> RunState:
     """The state, changed to queued if Slurm reported so after the run's start; the program could not."""
     start = state.attempt_start

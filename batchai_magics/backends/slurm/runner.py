@@ -8,7 +8,7 @@ import math
 import shlex
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import CommandOutput
@@ -16,27 +16,28 @@ from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
-from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
+    ClusterChange,
     ClusterRef,
     ClusterRequest,
+    ClusterStatus,
     ClusterWarning,
     EngineState,
-    Launch,
-    NodeSetup,
-    NodeStatus,
+    NodeCommand,
+    PlannedRun,
     Run,
     RunRequest,
     RunStatus,
-    Site,
 )
 from batchai_magics.backends.slurm import bundle_writer, cli_args, client, programs
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import SlurmClusters
+from batchai_magics.backends.slurm.facts import SlurmFacts
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.queries import QueryCache
-from batchai_magics.backends.slurm.runs import Runs
+from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.launch.outcome import Outcome
@@ -44,22 +45,25 @@ from batchai_magics.models.states import DeallocationOption
 
 
 class Undelivered:
-    """Looks into the outboxes of a home at first, and whenever a run is seen to end."""
+    """Looks into the outboxes of a home at first, and whenever a run was seen to end."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._open: set[str] = set()
-        self._is_first = True
+        self._is_due = True
         self._thread: threading.Thread | None = None
 
-    def deliver_after(self, runs: Sequence[Run], statuses: Sequence[RunStatus]) -> None:
-        """Takes the statuses that were just read; delivers in a thread, which ends with the process."""
+    def observe(self, runs: Sequence[Run], statuses: Sequence[RunStatus]) -> None:
+        """Takes the statuses that were just read."""
         ended = {run.guid for run, status in zip(runs, statuses, strict=True) if not status.is_open}
-        is_news = self._is_first or not self._open.isdisjoint(ended)
+        self._is_due |= not self._open.isdisjoint(ended)
         self._open = (self._open | {run.guid for run in runs}) - ended
-        if not is_news or (self._thread and self._thread.is_alive()):
+
+    def deliver(self) -> None:
+        """Delivers in a thread, which ends with the process."""
+        if not self._is_due or (self._thread and self._thread.is_alive()):
             return
-        self._is_first = False
+        self._is_due = False
         self._thread = threading.Thread(target=self._deliver, daemon=True, name="batchai-notify")
         self._thread.start()
 
@@ -98,78 +102,16 @@ class SlurmRunner:
         self._clusters = SlurmClusters(layout, self._queries, settings)
         self._undelivered = Undelivered(layout)
         self._latest_arrays: dict[str, str] = {}  # the number of the last array by the name of its group
+        self.facts = SlurmFacts(layout, machine, settings)
 
-    @property
-    def _python(self) -> str:
-        """The interpreter used on nodes."""
-        return self._settings.python or self._machine.python
+    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+        """What the submission of a run needs; the partition of a cluster and its nodes if they are fixed."""
+        if isinstance(request, RunRequest):
+            assert cluster, "every run has one"
+            return self._check_run(request, cluster)
+        return self._clusters.state_of(request, cluster)
 
-    # -- clusters
-
-    def allocate(
-        self,
-        request: ClusterRequest,
-        *,
-        before: ClusterRef | None,
-        busy: Mapping[str, str],
-        others: Sequence[EngineState],
-    ) -> EngineState:
-        """The partition of a cluster and, with fixed placement, its nodes."""
-        if before is None:
-            return self._clusters.initial_state(request, others)
-        return self._clusters.resized(before, request, busy=busy, others=others)
-
-    def resized(
-        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
-    ) -> None:
-        """Ends or requeues what runs on nodes that leave, and tells Slurm where the others may run."""
-        if not runs:
-            return
-        placement = self._clusters.placement(cluster)
-        leaving = {*cluster.state["leaving"]}
-        for run, status in runs:
-            if not status.nodes:
-                self.runs.update_placement(run, placement)
-            elif leaving.isdisjoint(status.nodes):
-                continue
-            elif option is DeallocationOption.REQUEUE:
-                self.runs.requeue(run, placement)
-            elif option is DeallocationOption.TERMINATE:
-                self.runs.ask_to_stop(run)
-
-    def set_up(
-        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
-    ) -> None:
-        """Keeps the secrets of a setup task, which jobs run here, in a file that only its owner can read."""
-        if secrets:
-            private_files.write(
-                bundle_writer.secrets_file(self._layout, cluster_guid), json.dumps(dict(secrets))
-            )
-
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
-        """The nodes of a cluster; those whose setup task failed are unusable."""
-        problems = bundle_writer.setup_problems(self._layout, cluster.guid)
-        return bundle_writer.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
-
-    def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
-        """Whether a node belongs to a cluster; without fixed placement, any node of its partition does."""
-        return self._clusters.has_node(cluster, name, busy)
-
-    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        """Warnings if the settings now name another partition, and if Slurm does not answer."""
-        found = {
-            "PartitionDiffers": self._clusters.partition_warning(cluster),
-            SILENT: self._queries.silence("nodes"),
-        }
-        return [ClusterWarning(code, message) for code, message in found.items() if message]
-
-    def remove_cluster(self, cluster_guid: str) -> None:
-        """Deletes the secrets of its setup task."""
-        bundle_writer.secrets_file(self._layout, cluster_guid).unlink(missing_ok=True)
-
-    # -- runs
-
-    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
+    def _check_run(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
         """Checks a run's options against the partition; returns what its submission needs."""
         text, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
         if request.gpu_count:  # Slurm keeps the GPUs of jobs apart that share a node
@@ -187,47 +129,75 @@ class SlurmRunner:
             "grace_s": request.grace_s,
             "notice_s": min(MAX_SIGNAL_S, math.ceil(request.notice_s)),
             "node_count": request.node_count,
-            "python": self._python,
+            "python": self.facts.python,
         }
 
-    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        """The command that runs a job's containers on nodes."""
-        command = self._settings.container_command
-        return bundle_writer.container_engine(
-            command, has_credentials=has_credentials, has=self._machine.has_program
-        )
+    # -- clusters
 
-    def has_uv(self) -> bool:
-        """Whether jobs would find `uv`, or the module of their Python, where they are submitted."""
-        env = client.command_environment(self._machine, self._python, self._settings.conf)
-        line = CommandLine(["sh", "-c", "command -v uv || python -c 'import uv'"], env)
-        return self._machine.run(line, timeout_s=client.TIMEOUT_S).code == 0
+    def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
+        """Ends or requeues what runs on nodes that leave, and tells Slurm where the others may run.
 
-    def site(self, cluster: ClusterRef) -> Site:
-        """What the Plan of a run on a cluster depends on; installs the programs of nodes in the home."""
-        folder = programs.installed(self._layout.home)
-        return Site(
-            python=self._python,
-            script_wrapper=str(folder / programs.RUN_SCRIPT),
-            environ=self._machine.environ,
-            core_count=cluster.state["core_count"],
-            disk_grace_s=self._settings.disk_grace_s,
-            has_scratch=bool(self._settings.scratch),
-        )
+        The secrets of a setup task, which jobs run here, are in a file that only its owner can read.
+        """
+        secrets_file = bundle_writer.secrets_file(self._layout, cluster.guid)
+        if change is None:
+            return secrets_file.unlink(missing_ok=True)
+        if change.setup and change.setup.secrets:
+            private_files.write(secrets_file, json.dumps(dict(change.setup.secrets)))
+        if change.runs:
+            self._resize_runs(cluster, change.runs, change.option)
 
-    def prepare(self, run: Run, launch: Launch) -> None:
-        """Writes a run's job bundle, its secrets and its batch script."""
-        bundle_writer.check_rank_containers(launch.plan)
-        bundle_writer.write(self._layout, run, launch, self._settings)
-
-    def submit(self, run: Run, cluster: ClusterRef) -> None:
-        """Submits a prepared run; ServiceError with Slurm's message if it is refused."""
-        self.runs.submit(run, self._clusters.placement(cluster))
-
-    def submit_together(self, runs: Sequence[Run], cluster: ClusterRef) -> None:
-        """Submits prepared runs as arrays, split at Slurm's limit of tasks and throttled by Slurm."""
-        size = max(1, int(self._queries.configuration().get("MaxArraySize", "1001")))
+    def _resize_runs(
+        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
+    ) -> None:
         placement = self._clusters.placement(cluster)
+        leaving = {*cluster.state["leaving"]}
+        for run, status in runs:
+            if not status.nodes:
+                self.runs.update_placement(run, placement)
+            elif leaving.isdisjoint(status.nodes):
+                continue
+            elif option is DeallocationOption.REQUEUE:
+                self.runs.requeue(run, placement)
+            elif option is DeallocationOption.TERMINATE:
+                self.runs.ask_to_stop(run)
+
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+        """The nodes of a cluster; those whose setup task failed are unusable.
+
+        There are warnings if the settings now name another partition, and if Slurm does not answer.
+        """
+        problems = bundle_writer.setup_problems(self._layout, cluster.guid)
+        nodes = bundle_writer.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
+        found = {
+            "PartitionDiffers": self._clusters.partition_warning(cluster),
+            SILENT: self._queries.silence("nodes"),
+        }
+        return ClusterStatus(
+            nodes, [ClusterWarning(code, message) for code, message in found.items() if message]
+        )
+
+    # -- runs
+
+    def submit(self, runs: Sequence[PlannedRun]) -> None:
+        """Submits runs, several of a cluster as arrays; ServiceError with Slurm's message if refused."""
+        by_cluster: dict[str, list[PlannedRun]] = {}
+        for each in runs:
+            bundle_writer.check_rank_containers(each.launch.plan)
+            by_cluster.setdefault(each.cluster.guid, []).append(each)
+        with private_files.pipelined(self._layout.home):
+            for each in runs:
+                bundle_writer.write(self._layout, each.run, each.launch, self._settings)
+            for of_cluster in by_cluster.values():
+                placement = self._clusters.placement(of_cluster[0].cluster)
+                if len(of_cluster) == 1:
+                    self.runs.submit(of_cluster[0].run, placement)
+                else:
+                    self._submit_arrays([each.run for each in of_cluster], placement)
+
+    def _submit_arrays(self, runs: Sequence[Run], placement: Placement) -> None:
+        """Submits runs as arrays, split at Slurm's limit of tasks and throttled by Slurm."""
+        size = max(1, int(self._queries.configuration().get("MaxArraySize", "1001")))
         by_request: dict[str, list[Run]] = {}
         for run in runs:
             by_request.setdefault(json.dumps([run.group, *map(run.state.get, _OF_ARRAY)]), []).append(run)
@@ -239,12 +209,17 @@ class SlurmRunner:
                 number = self.runs.submit_array(part, placement, limit=group.limit, after=after)
                 self._latest_arrays[group.name] = number
 
-    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run, read as one batch."""
         with self.runs.batched(runs):
             statuses = self._with_silence(self.runs.statuses(runs))
-        self._undelivered.deliver_after(runs, statuses)
+        self._undelivered.observe(runs, statuses)
         return statuses
+
+    def reconcile(self) -> None:
+        """Records the ends that runs could not report, and delivers notifications that were left."""
+        self.runs.record_due()
+        self._undelivered.deliver()
 
     def _with_silence(self, statuses: Sequence[RunStatus]) -> Sequence[RunStatus]:
         """The statuses, those of open runs with a warning if Slurm does not answer."""
@@ -262,43 +237,34 @@ class SlurmRunner:
         folders += [bundle_writer.setup_folder(self._layout, guid) for guid in clusters]
         return Footprint(folders, self._queries.files, [programs.folder(self._layout.home)])
 
-    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
+    def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end; those that wait end at once."""
         for run in runs:
-            if now:
+            if grace_s == 0.0:
                 self.runs.kill(run)
-            self.runs.ask_to_stop(run, TERMINATE)
-
-    def cluster_deleted(self, run: Run, text: str) -> None:
-        """Ends a run whose cluster is deleted."""
-        is_waiting = self.runs.has_never_started(run)
-        self.runs.ask_to_stop(run, text)
-        if is_waiting and self.runs.has_never_started(run):
-            self.runs.conclude(run, failed_with("ClusterNotFound", text))
+            is_waiting = bool(reason) and self.runs.has_never_started(run)
+            self.runs.ask_to_stop(run, reason or TERMINATE)
+            if is_waiting and self.runs.has_never_started(run):
+                self.runs.conclude(run, failed_with("ClusterNotFound", reason))
 
     # -- commands on nodes
 
-    def execute(
-        self,
-        cluster: ClusterRef,
-        node: str,
-        command: str,
-        *,
-        runs: Sequence[tuple[Run, RunStatus]],
-        tick_s: float,
-    ) -> CommandOutput:
+    def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
         """Runs a command on a node: alongside a run's processes, or as a short job if none runs."""
+        node = command.node
+        if node not in command.busy and not self._clusters.has_node(cluster, node, command.busy):
+            raise api_errors.node_not_found(node)
         folder = self._layout.node(cluster.guid, node)
         private_files.make_folder(folder)
         code_file = folder / f"command-{uuid.uuid4().hex}"
         mounts = shlex.quote(str(self._layout.mounts(cluster.guid)))
-        in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command}"
-        args = cli_args.NodeCommand(self._srun_target(cluster, node, runs), in_shell, code_file).args(
-            python=self._python, programs=programs.installed(self._layout.home)
+        in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command.command}"
+        args = cli_args.SrunCommand(self._srun_target(cluster, node, command.runs), in_shell, code_file).args(
+            python=self.facts.python, programs=programs.installed(self._layout.home)
         )
-        env = client.command_environment(self._machine, self._python, self._settings.conf)
+        env = client.command_environment(self._machine, self.facts.python, self._settings.conf)
         line = CommandLine(args, env, str(folder))
-        return client.run_on_node(self._machine, line, code_file=code_file, tick_s=tick_s)
+        return client.run_on_node(self._machine, line, code_file=code_file, tick_s=command.tick_s)
 
     def _srun_target(
         self, cluster: ClusterRef, node: str, runs: Sequence[tuple[Run, RunStatus]]

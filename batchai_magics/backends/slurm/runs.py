@@ -40,6 +40,7 @@ from batchai_magics.backends.slurm.queries import (
 from batchai_magics.backends.slurm.run_state import (
     Evidence,
     RunState,
+    ended,
     reported_end,
     requeued,
     state_of,
@@ -69,6 +70,15 @@ class Placement(NamedTuple):
         return node_count > self.size
 
 
+class PendingNotes(NamedTuple):
+    """What is to be recorded of an open run whose own program cannot, or that is overdue in ending."""
+
+    submission: SlurmSubmission | None = None  # of the first attempt, whose submitter died before it noted it
+    report: EngineReport | None = None  # that the attempt is over
+    end: Outcome | None = None
+    overdue: str = ""  # the number of the Slurm job to cancel
+
+
 class Runs:
     """The runs of jobs of a home."""
 
@@ -78,6 +88,7 @@ class Runs:
         self._layout, self._slurm, self._queries = layout, slurm, queries
         self._settings, self._clock = settings, queries.clock
         self._accounting, self._batch = AccountingCache(slurm), PolledTogether()
+        self._due: dict[str, Run] = {}  # the runs of which something is to be recorded, by guid
 
     def files(self, guid: str) -> RunFiles:
         """The files of a run."""
@@ -158,8 +169,22 @@ class Runs:
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
-        """The status of each run."""
-        return [self._reconciled(run).status for run in runs]
+        """The status of each run, also if Slurm ended it without a report; `record_due` records that."""
+        statuses = []
+        for run in runs:
+            state, due = self._observed(run)
+            if due:
+                self._due[run.guid] = run
+            statuses.append(state.status)
+        return statuses
+
+    def record_due(self) -> None:
+        """Records what was seen of runs whose own program cannot, and cancels those that are overdue."""
+        runs, self._due = list(self._due.values()), {}
+        if runs:
+            with self.batched(runs):
+                for run in runs:
+                    self._reconciled(run)
 
     def has_never_started(self, run: Run) -> bool:
         """Whether no attempt of a run has started."""
@@ -246,34 +271,60 @@ class Runs:
             excluded = () if is_held else placement.excluded
             self._slurm.update_placement(submission.slurm_job, excluded=excluded, is_held=is_held)
 
-    def conclude(self, run: Run, outcome: Outcome, *, ended: float = 0.0) -> None:
+    def conclude(self, run: Run, outcome: Outcome) -> None:
         """Records the end of a run whose own program cannot."""
+        self.files(run.guid).note_end(self._end(run, outcome))
+
+    def _end(self, run: Run, outcome: Outcome, *, ended: float = 0.0) -> Outcome:
+        """The end of a run with what its ranks reported and what is left on nodes."""
         files = self.files(run.guid)
         outcome = with_files_left(with_ranks(outcome, files), files)
-        files.note_end(outcome._replace(ended=ended or self._clock.now()))
+        return outcome._replace(ended=ended or self._clock.now())
 
     def _reconciled(self, run: Run) -> RunState:
-        state = self.state(run.guid)
-        if not state.is_open:
-            return state
+        """The state of a run, after what is due was recorded: a report at first, then the end."""
+        state, due = self._observed(run)
+        while due:
+            with left_for_later_if_full():
+                self._record(run, due)
+            before = due
+            state, due = self._observed(run)
+            if due is None or not (before.report and due.end):
+                break
+        return state
+
+    def _record(self, run: Run, due: PendingNotes) -> None:
         files = self.files(run.guid)
+        if due.overdue:
+            self._slurm.cancel(due.overdue)
+        if due.submission:
+            files.note_submission(1, due.submission)
+        if due.report:
+            files.note_engine_report(files.attempt, due.report)
+        if due.end:
+            files.note_end(due.end)
+
+    def _observed(self, run: Run) -> tuple[RunState, PendingNotes | None]:
+        """The state of a run as its files and Slurm have it, and what of it is to be recorded."""
+        state, files = self.state(run.guid), self.files(run.guid)
+        if not state.is_open:
+            return state, None
         attempt = files.attempt
         submission = files.submission(attempt)
         if submission is None:
-            with left_for_later_if_full():
-                self._reconcile_unsubmitted(run, files)
-            return self.state(run.guid)
+            due = self._due_unsubmitted(run, files)
+            return (ended(state, due.end) if due and due.end else state), due
         observation = self._observe(files, attempt, submission)
-        with left_for_later_if_full():
-            self._reconcile_submitted(run, attempt, submission, observation and observation.line)
-        state = self.state(run.guid)
-        if observation is None or not state.is_open:
-            return state
+        due = self._due_submitted(run, state, submission, observation and observation.line)
+        if due and due.end:
+            return ended(state, due.end), due
+        if observation is None:
+            return state, due
         start = files.written_at("begun", attempt)
         state = requeued(state, observation.line, is_later=observation.asked > start + SKEW_S)
         if state.state is not ExecutionState.QUEUED:
-            return state
-        return replace(state, waiting=parse.pending_reason(observation.line, observation.asked))
+            return state, due
+        return replace(state, waiting=parse.pending_reason(observation.line, observation.asked)), due
 
     def _observe(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> Observation | None:
         """Slurm's report on an attempt; queried more often for a young one about to start."""
@@ -286,16 +337,17 @@ class Runs:
             return self._queries.of_job(submission.slurm_job, since=since, max_age_s=age_s / 2)
         return observation
 
-    def _reconcile_unsubmitted(self, run: Run, files: RunFiles) -> None:
+    def _due_unsubmitted(self, run: Run, files: RunFiles) -> PendingNotes | None:
         since = written_at(files.bundle) or run.created
         overdue_s = self._clock.age_s(since) - self._settings.lost_s
         if files.attempt or overdue_s <= 0:
-            return
+            return None
         if number := self._find_slurm_job(run, since=since):
-            files.note_submission(1, SlurmSubmission(number, self._clock.now()))
-        elif overdue_s > TIMEOUT_S:  # before that, sbatch may still be running
-            text = "The process that submitted it disappeared before it was done: submit it again"
-            self.conclude(run, failed_with("JobLaunchFailed", text))
+            return PendingNotes(SlurmSubmission(number, self._clock.now()))
+        if overdue_s <= TIMEOUT_S:  # sbatch may still be running
+            return None
+        text = "The process that submitted it disappeared before it was done: submit it again"
+        return PendingNotes(end=self._end(run, failed_with("JobLaunchFailed", text)))
 
     def _find_slurm_job(self, run: Run, *, since: float) -> str:
         """The number of a job whose submitter died before it noted it; empty without one."""
@@ -308,31 +360,43 @@ class Runs:
             return next((number for number in found if number.endswith(suffix)), "")
         return ""
 
-    def _reconcile_submitted(
-        self, run: Run, attempt: int, submission: SlurmSubmission, line: JobLine | None
-    ) -> None:
+    def _due_submitted(
+        self, run: Run, state: RunState, submission: SlurmSubmission, line: JobLine | None
+    ) -> PendingNotes | None:
         files = self.files(run.guid)
-        self._end_overdue(run, attempt, submission)
+        attempt = files.attempt
+        overdue = submission.slurm_job if self._is_overdue(run, files, attempt) else ""
         ending = reported_end(line, files)
         if ending is None:
-            return
+            return PendingNotes(overdue=overdue) if overdue else None
         if ending is EndState.GONE and self._is_cancelled_task(files, submission):
             ending = EndState.CANCELLED
-        over = files.note_engine_report(attempt, EngineReport(ending.value, self._clock.now()))
+        now = EngineReport(ending.value, self._clock.now())
+        over = files.engine_report(attempt)
         evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
-        is_cancelled = ending is EndState.CANCELLED and self.state(run.guid).is_waiting
-        over_s = self._clock.age_s(files.written_at("over", attempt))
-        if run_state.never_started(ending, evidence) or is_cancelled or over_s >= self._settings.lost_s:
-            accounted = self._accounted(run, submission) if ending is EndState.GONE else None
-            known = (accounted and accounted.end_state) or ending
-            stop = files.last_stop(attempt)
-            reason = stop.reason if stop and stop.reason != REQUEUE else ""
-            problems = self._node_problems(over.time) if run_state.depends_on_nodes(known, evidence) else {}
-            outcome = run_state.outcome(known, evidence, reason=reason, problems=problems)
-            outcome = with_last_log_line(outcome, files)
-            if accounted:
-                outcome = with_sentence(outcome, accounted.description)
-            self.conclude(run, outcome, ended=(accounted and accounted.ended) or over.time)
+        is_cancelled = ending is EndState.CANCELLED and state.is_waiting
+        over_s = self._clock.age_s(files.written_at("over", attempt)) if over else 0.0
+        is_over = run_state.never_started(ending, evidence) or is_cancelled
+        end = None
+        if is_over or over_s >= self._settings.lost_s:
+            end = self._inferred_end(run, submission, evidence, ending, (over or now).time)
+        return PendingNotes(report=None if over else now, end=end, overdue=overdue)
+
+    def _inferred_end(
+        self, run: Run, submission: SlurmSubmission, evidence: Evidence, ending: EndState, over: float
+    ) -> Outcome:
+        """How and when a run ended that did not report it; `over` is when Slurm first said so."""
+        files = evidence.files
+        accounted = self._accounted(run, submission) if ending is EndState.GONE else None
+        known = (accounted and accounted.end_state) or ending
+        stop = files.last_stop(evidence.attempt)
+        reason = stop.reason if stop and stop.reason != REQUEUE else ""
+        problems = self._node_problems(over) if run_state.depends_on_nodes(known, evidence) else {}
+        outcome = run_state.outcome(known, evidence, reason=reason, problems=problems)
+        outcome = with_last_log_line(outcome, files)
+        if accounted:
+            outcome = with_sentence(outcome, accounted.description)
+        return self._end(run, outcome, ended=(accounted and accounted.ended) or over)
 
     def _is_cancelled_task(self, files: RunFiles, submission: SlurmSubmission) -> bool:
         """Whether a task of an array was cancelled before it started: Slurm forgets it, not the others."""
@@ -351,13 +415,11 @@ class Runs:
             return {line.name: f"{line.state}: {line.reason}" for line in lines if not line.is_usable}
         return {}
 
-    def _end_overdue(self, run: Run, attempt: int, submission: SlurmSubmission) -> None:
-        """Cancels a run that was asked to stop and has not ended in time."""
-        files = self.files(run.guid)
+    def _is_overdue(self, run: Run, files: RunFiles, attempt: int) -> bool:
+        """Whether a run was asked to stop and has not ended in time."""
         limit_s = STOP_TIMEOUT_S + run.state.get("grace_s", GRACE_S)
         is_stopped = files.stop(attempt) is not None
-        if is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > limit_s:
-            self._slurm.cancel(submission.slurm_job)
+        return is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > limit_s
 
     def _accounted(self, run: Run, submission: SlurmSubmission) -> PastJob | None:
         """What accounting has of a run that has ended and that the controller has forgotten."""

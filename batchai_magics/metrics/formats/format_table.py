@@ -93,9 +93,11 @@ def read_embedded(cursor: BlockCursor) -> list[Record] | None:
     for match, read in sorted(matches, key=lambda pair: pair[0].start()):
         if match.start() < cursor.consumed:
             continue
-        found = read(cursor, match)
+        record = read(cursor, match)
         cursor.consumed = match.end()
-        records += found
-        if found and cursor.first_record_start is None:
+        if record is None:
+            continue
+        records.append(record)
+        if cursor.first_record_start is None:
             cursor.first_record_start = cursor.record_start
     return records if matches else None

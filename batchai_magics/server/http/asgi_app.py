@@ -22,6 +22,7 @@ from batchai_magics.server.api_routes import ARM_ROUTES
 from batchai_magics.server.api_routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.arm.storage_accounts import RESERVED_PATHS
 from batchai_magics.server.az_config import managed_identity_token
+from batchai_magics.server.background_reconciliation import BackgroundReconciliation
 from batchai_magics.server.handler_context import Handler, HandlerContext, Route
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_bodies import BodyReader, RequestBodies
@@ -83,6 +84,7 @@ class App:
         is_files_only: bool = False,
     ) -> None:
         self._context, self._gate, self._limits, self._log = context, gate, limits, log
+        self._reconciliation = BackgroundReconciliation(context.backend)
         metrics = ServerMetrics()
         self._threads, self._storage_threads = ThreadPool(limits.threads), ThreadPool(limits.threads)
         self._waiting, self._bodies = LongPolling(limits), RequestBodies(limits, metrics)
@@ -105,7 +107,8 @@ class App:
         await app(scope, receive, send)
 
     def close(self) -> None:
-        """Closes the access log."""
+        """Closes the access log, and ends what runs in the background."""
+        self._reconciliation.close()
         self._log.close()
 
     async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:

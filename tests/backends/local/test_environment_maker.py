@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.backends.local.runner import LocalRunner
+from batchai_magics.backends.local.facts import LocalFacts
 from batchai_magics.backends.service import environment_maker
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.resource_ids import Kind
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def no_uv(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LocalRunner, "has_uv", lambda self: False)  # the machine may have one
+    monkeypatch.setattr(LocalFacts, "has_uv", lambda self: False)  # the machine may have one
 
 
 @pytest.mark.usefixtures("no_uv")
@@ -31,4 +31,4 @@ def test_an_environment_that_is_there_needs_none(world: World) -> None:
     made = world.home / "shares" / "account" / "share" / "environments" / digest / "bin" / "python"
     made.parent.mkdir(parents=True)
     made.touch()
-    environment_maker.check_maker(spec, world.home / "shares", world.backend.runner.has_uv)
+    environment_maker.check_maker(spec, world.home / "shares", world.backend.runner.facts.has_uv)

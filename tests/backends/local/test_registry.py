@@ -132,8 +132,7 @@ def test_a_sign_in_that_a_killed_supervisor_left_is_gone_with_the_job(world: Wor
     left.mkdir()
     (left / "config.json").write_text("{}")
     world.supervisor(job).kill()
-    until(lambda: job.is_done)
-    assert not left.exists()
+    until(lambda: job.is_done and not left.exists())
 
 
 def resize(world: World, count: int) -> None:

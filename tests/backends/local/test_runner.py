@@ -1,4 +1,4 @@
-"""The runner of this machine: what was created starts when it is first looked at, with its secrets."""
+"""The runner of this machine: `reconcile` starts what was created; reading starts nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import cluster_of, run_of
-from batchai_magics.backends.service.runner import Scale
+from batchai_magics.backends.service.runner import ClusterChange, NodeCommand, Scale
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
@@ -44,7 +44,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
 
 def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
-    """A job that this process creates, and has not looked at."""
+    """A job that this process creates, and has not started."""
     properties = {
         "cluster": {"id": str(still.workspace.child(Kind.CLUSTER, "c"))},
         "nodeCount": 1,
@@ -64,45 +64,52 @@ def created_cluster(still: Still, **fields: object) -> ResourceId:
     return id
 
 
-def test_a_run_starts_with_its_secrets_when_it_is_looked_at_first(still: Still, started: Started) -> None:
+def test_reconcile_starts_a_run_with_its_secrets(still: Still, started: Started) -> None:
     still.cluster()
     still.prepare()
     job = created_job(still, secrets=SECRETS)
-    assert started == []
     run = run_of(still.backend.context.repository.get(job))
     for _ in range(2):
-        (status,) = still.backend.runner.poll([run])
+        (status,) = still.backend.runner.status([run])
         assert status.state is ExecutionState.QUEUED
+        assert started == []
+    for _ in range(2):
+        still.backend.runner.reconcile()
     assert started == [("supervisor", {"variables": {"TOKEN": "hush"}, "registry_password": ""})]
     assert still.assigned() == ["j"]
 
 
-def test_nothing_starts_within_a_transaction(still: Still, started: Started) -> None:
+def test_a_run_whose_transaction_is_not_over_starts_later(still: Still, started: Started) -> None:
     still.cluster()
     still.prepare()
-    run = run_of(still.backend.context.repository.get(created_job(still)))
-    with still.store.write():
-        still.backend.runner.poll([run])
-        assert (started, still.assigned()) == ([], [])
-    still.backend.runner.poll([run])
+    with contextlib.suppress(KeyError), still.store.write():
+        created_job(still, "undone", secrets=SECRETS)
+        raise KeyError("undone")
+    still.backend.runner.reconcile()
+    assert (started, still.assigned()) == ([], [])
+    created_job(still, secrets=SECRETS)
+    still.backend.runner.reconcile()
     assert [program for program, _ in started] == ["supervisor"]
 
 
-def test_looking_at_one_run_starts_no_other_ones_secrets(still: Still, started: Started) -> None:
+def test_runs_that_are_started_together_have_a_process_for_the_secrets_of_each(
+    still: Still, started: Started
+) -> None:
     still.cluster(scale=manual(1))
     still.prepare()
-    first, second = (created_job(still, name, secrets=SECRETS) for name in ("first", "second"))
-    runs = [run_of(still.backend.context.repository.get(job)) for job in (first, second)]
-    still.backend.runner.poll(runs)
-    assert len(started) == 2  # each has a process that holds its secrets
+    for name in ("first", "second"):
+        created_job(still, name, secrets=SECRETS)
+    still.backend.runner.reconcile()
+    assert len(started) == 2
     assert still.assigned() == ["first"]
 
 
 def test_the_nodes_of_a_new_cluster_are_set_up_with_its_secrets(still: Still, started: Started) -> None:
     cluster = created_cluster(still, nodeSetup={"setupTask": {**LOGS, "secrets": SECRETS}})
-    assert started == []
-    nodes = still.backend.context.runner.nodes(cluster_of(still.backend.context.repository.get(cluster)), {})
+    nodes, _ = still.backend.runner.nodes(cluster_of(still.backend.context.repository.get(cluster)), {})
     assert [node.address for node in nodes] == ["127.0.0.1"] * 2
+    assert started == []
+    still.backend.runner.reconcile()
     assert started == [("node_preparer", {"TOKEN": "hush"})] * 2
 
 
@@ -128,8 +135,8 @@ def test_all_runs_that_were_asked_to_stop_are_woken_together(
         monkeypatch.setattr(process, call, woken.append)
     for cluster in clusters:
         empty = replace(cluster_of(context.repository.get(cluster)), scale=Scale(0, 0))
-        runner.resized(empty, [], DeallocationOption.TERMINATE)
-    runner.apply_changes()
+        runner.apply(empty, ClusterChange(option=DeallocationOption.TERMINATE))
+    runner.reconcile()
     assert len(woken) == 2
     with still.store.read() as db:
         assert not [row for each in clusters for row in node_table.not_leaving(db, each.key)]
@@ -139,8 +146,9 @@ def test_a_node_belongs_to_its_own_cluster_alone(still: Still) -> None:
     ids = {name: still.cluster(name) for name in ("c", "d")}
     own, other = (cluster_of(still.backend.context.repository.get(id)) for id in ids.values())
     for node in still.nodes(ids["c"]):
-        assert still.backend.runner.has_node(own, node, {}) is True
-        assert still.backend.runner.has_node(other, node, {}) is False
+        assert still.backend.runner.execute(own, NodeCommand(node, "true", []))  # it starts when it is read
+        with pytest.raises(NotFoundError):
+            still.backend.runner.execute(other, NodeCommand(node, "true", []))
 
 
 def test_a_preempted_node_is_replaced_and_its_run_is_told(
@@ -157,16 +165,16 @@ def test_a_preempted_node_is_replaced_and_its_run_is_told(
     woken: list[str] = []
     for call in ("ask_to_end", "resume"):
         monkeypatch.setattr(process, call, woken.append)
-    still.backend.runner.apply_changes()
+    still.backend.runner.reconcile()
     assert len(woken) == 1
 
 
 def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> None:
     settings = LocalSettings(home=still.home, container_command="apptainer --silent")
     runner = LocalRunner(still.store, still.layout, settings)
-    assert runner.container_engine(has_credentials=False) == ("apptainer", "--silent")
+    assert runner.facts.container_engine(has_credentials=False) == ("apptainer", "--silent")
     with pytest.raises(CapabilityError) as caught:
-        runner.container_engine(has_credentials=True)
+        runner.facts.container_engine(has_credentials=True)
     field = "properties.containerSettings.imageSourceRegistry.credentials"
     assert caught.value.message == f"{field} is not supported by the local backend"
     assert (caught.value.code, caught.value.hint) == (

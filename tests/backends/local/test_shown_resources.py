@@ -15,7 +15,7 @@ from batchai_magics.backends.local.state import job_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service import resource_changes, resource_views, stored_descriptions
+from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.home_subscription import Nodes
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.service.service import Service
@@ -310,17 +310,6 @@ def test_a_job_deleted_while_its_status_is_read_has_the_status_before(still: Sti
     with pytest.raises(NotFoundError):
         still.backend.show(id)
     assert [*still.backend.status([id, cluster]).states] == [cluster.key]
-
-
-def test_status_starts_what_was_created_here(still: Still) -> None:
-    context, runner = still.backend.context, still.backend.runner
-    still.cluster(scale=manual(0))
-    spec = still.backend.show(still.job("a")).spec
-    id = still.experiment.child(Kind.JOB, "b")
-    resource_changes.create(context, id, spec)
-    assert runner.has_unstarted
-    assert still.backend.status([id]).of(id).state is ExecutionState.QUEUED
-    assert not runner.has_unstarted
 
 
 def test_the_status_of_some_jobs_is_that_of_a_list(still: Still) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,16 +15,21 @@ from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
+from batchai_magics.backends.service import api_errors
 from batchai_magics.backends.service.context import HomeContext, HomeParts
 from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
+    ClusterChange,
     ClusterRef,
     ClusterRequest,
+    ClusterStatus,
     ClusterWarning,
+    EngineFacts,
     EngineState,
     Launch,
-    NodeSetup,
+    NodeCommand,
     NodeStatus,
+    PlannedRun,
     Run,
     RunRequest,
     RunStatus,
@@ -45,6 +50,20 @@ CLUSTER = WORKSPACE.child(Kind.CLUSTER, "c")
 SIZE = "Standard_D1"  # one core
 
 
+class Facts(EngineFacts):
+    """An engine with containers and commands on nodes, and no daemon of its own."""
+
+    capabilities = CAPABILITIES
+    has_node_commands = True
+
+    @property
+    def site(self) -> Site:
+        return Site(sys.executable, RUN_SCRIPT, {}, core_count=1, disk_grace_s=60.0)
+
+    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
+        return ("podman", "--signed-in") if has_credentials else ("podman",)
+
+
 @dataclass
 class Resize:
     """What the engine was told of a cluster's new size."""
@@ -56,8 +75,9 @@ class Resize:
 
 @dataclass
 class Engine:
-    """A `Runner` and `NodeShell`: runs wait until a test starts them, and run until it ends them."""
+    """A `Runner`: runs wait until a test starts them, and run until it ends them."""
 
+    facts: EngineFacts = field(default_factory=Facts)
     statuses: dict[str, RunStatus] = field(default_factory=dict)
     launches: dict[str, Launch] = field(default_factory=dict)
     asked: list[RunRequest] = field(default_factory=list)
@@ -71,8 +91,9 @@ class Engine:
     warned: list[ClusterWarning] = field(default_factory=list)
     refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
-    clusters: set[str] = field(default_factory=set)  # that have a size
-    polls: int = 0
+    ends_without_cluster: bool = True
+    status_reads: int = 0
+    reconciliations: int = 0
     is_closed: bool = False
 
     def start(self, guid: str, *nodes: str) -> None:
@@ -85,32 +106,24 @@ class Engine:
         result = Outcome(exit_code, (error,) if error else (), ended=30.0)
         self.statuses[guid] = RunStatus(state, 30.0, 20.0, result=result)
 
-    def allocate(
-        self,
-        request: ClusterRequest,
-        *,
-        before: ClusterRef | None,
-        busy: Mapping[str, str],
-        others: Sequence[EngineState],
-    ) -> EngineState:
-        self.allocations.append((request, before, dict(busy), list(others)))
-        return {"size": request.scale.maximum}
+    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+        if isinstance(request, ClusterRequest):
+            self.allocations.append((request, cluster, dict(request.busy), list(request.others)))
+            return {"size": request.scale.maximum}
+        self.asked.append(request)
+        return {"node_count": request.node_count}
 
-    def resized(
-        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
-    ) -> None:
-        if cluster.guid in self.clusters:
-            self.resizes.append(Resize(cluster, runs, option))
-        self.clusters.add(cluster.guid)
+    def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
+        if change is None:
+            del self.setup_secrets[cluster.guid]
+        elif change.setup:
+            self.setup_secrets[cluster.guid] = change.setup.secrets
+        else:
+            self.resizes.append(Resize(cluster, change.runs, change.option))
 
-    def set_up(
-        self, cluster_guid: str, node_setup: Callable[[Site], NodeSetup], secrets: Mapping[str, str]
-    ) -> None:
-        self.setup_secrets[cluster_guid] = secrets
-
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
         names = [f"node{number}" for number in range(1, cluster.state["size"] + 1)]
-        return [self._node(name, busy) for name in names]
+        return ClusterStatus([self._node(name, busy) for name in names], self.warned)
 
     def _node(self, name: str, busy: Mapping[str, str]) -> NodeStatus:
         if reason := self.unusable.get(name, ""):
@@ -118,62 +131,43 @@ class Engine:
         state = self.moving.get(name) or (NodeState.RUNNING if name in busy else NodeState.IDLE)
         return NodeStatus(name, state, address=f"address of {name}")
 
-    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
-        return self.warned
-
-    def remove_cluster(self, cluster_guid: str) -> None:
-        del self.setup_secrets[cluster_guid]
-
-    def admit(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
-        self.asked.append(request)
-        return {"node_count": request.node_count}
-
-    def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
-        return ("podman", "--signed-in") if has_credentials else ("podman",)
-
-    def site(self, cluster: ClusterRef) -> Site:
-        return Site(sys.executable, RUN_SCRIPT, {}, core_count=1, disk_grace_s=60.0)
-
-    def prepare(self, run: Run, launch: Launch) -> None:
-        self.launches[run.guid] = launch
-
-    def submit(self, run: Run, cluster: ClusterRef) -> None:
+    def submit(self, runs: Sequence[PlannedRun]) -> None:
         if self.refusal:
             raise self.refusal
-        self.statuses[run.guid] = RunStatus(ExecutionState.QUEUED, run.created, waiting="for its turn")
+        for run, _, launch in runs:
+            self.launches[run.guid] = launch
+            self.statuses[run.guid] = RunStatus(ExecutionState.QUEUED, run.created, waiting="for its turn")
 
-    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        self.polls += 1
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        self.status_reads += 1
         return [self.statuses[run.guid] for run in runs]
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         return Footprint()
 
-    def stop(self, runs: Sequence[Run], *, now: bool = False) -> None:
+    def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         for run in runs:
-            if self.statuses[run.guid].is_open and self.ends_when_stopped:
+            if reason and self.ends_without_cluster:
+                self.end(run.guid, 1, code="ClusterNotFound", message=reason)
+            elif not reason and self.statuses[run.guid].is_open and self.ends_when_stopped:
                 self.end(run.guid, 130, code="Stopped", message="")
 
-    def cluster_deleted(self, run: Run, text: str) -> None:
-        self.end(run.guid, 1, code="ClusterNotFound", message=text)
+    def reconcile(self) -> None:
+        self.reconciliations += 1
 
     def close(self) -> None:
         self.is_closed = True
 
-    def has_node(self, cluster: ClusterRef, name: str, busy: Mapping[str, str]) -> bool:
-        return name in (node.name for node in self.nodes(cluster, busy))
+    def execute(self, cluster: ClusterRef, command: NodeCommand) -> Iterator[Any]:
+        if command.node not in command.busy and command.node not in (
+            node.name for node in self.nodes(cluster, {}).nodes
+        ):
+            raise api_errors.node_not_found(command.node)
+        return self._said(cluster, command)
 
-    def execute(
-        self,
-        cluster: ClusterRef,
-        node: str,
-        command: str,
-        *,
-        runs: Sequence[tuple[Run, RunStatus]],
-        tick_s: float,
-    ) -> Iterator[Any]:
-        names, size = [run.name for run, _ in runs], cluster.state.get("size")
-        yield f"{cluster.guid} {node} {command} {names} {size} {tick_s}".encode()
+    def _said(self, cluster: ClusterRef, command: NodeCommand) -> Iterator[Any]:
+        names, size = [run.name for run, _ in command.runs], cluster.state.get("size")
+        yield f"{cluster.guid} {command.node} {command.command} {names} {size} {command.tick_s}".encode()
         yield CommandEnd(0)
 
 
@@ -241,9 +235,9 @@ def opened(home: Path, core_quota: int = 100) -> EngineHome:
     layout, machine, engine = Layout(home), LocalMachine(), Engine()
     repository, groups = FileRepository(layout, machine), HomeGroups(FileRows(layout.home / "groups"))
     parts = HomeParts(HomeDirectory(layout, machine, setting="memory.home"), groups)
-    context = HomeContext(repository, engine, lambda: parts, core_quota, shell=engine)
+    context = HomeContext(repository, engine, lambda: parts, core_quota)
     rows = FileRows(layout.home / "accounts")
-    service = Service(context, CAPABILITIES, lambda: home_storage(layout, context, groups, rows))
+    service = Service(context, lambda: home_storage(layout, context, groups, rows))
     return EngineHome(service, engine, layout)
 
 

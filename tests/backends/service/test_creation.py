@@ -237,16 +237,17 @@ def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> N
 def test_of_two_who_create_the_same_job_at_once_one_submits_it(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process creates the job while this one prepares it."""
-    prepare, others = home.engine.prepare, []
+    """Another process creates the job while this one makes its folder."""
+    folders_of_home, others = home.service.context.folders, []
+    make_run = folders_of_home.make_run
 
-    def prepare_twice(run, launch) -> None:
-        prepare(run, launch)
+    def make_run_twice(run) -> object:
         if not others:
             others.append(run.guid)
             home.job()
+        return make_run(run)
 
-    monkeypatch.setattr(home.engine, "prepare", prepare_twice)
+    monkeypatch.setattr(folders_of_home, "make_run", make_run_twice)
     assert isinstance(home.job(), JobResource)
     guid = home.guid(JOB)
     assert guid not in others
@@ -258,13 +259,14 @@ def test_of_two_who_create_the_same_job_at_once_one_submits_it(
 def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare = home.engine.prepare
+    folders_of_home = home.service.context.folders
+    make_run = folders_of_home.make_run
 
-    def prepare_meanwhile(run, launch) -> None:
-        prepare(run, launch)
+    def make_run_meanwhile(run) -> object:
         home.service.update(CLUSTER, patched(1))
+        return make_run(run)
 
-    monkeypatch.setattr(home.engine, "prepare", prepare_meanwhile)
+    monkeypatch.setattr(folders_of_home, "make_run", make_run_meanwhile)
     home.job()
     during, after = home.engine.resizes
     assert during.runs == []
@@ -351,15 +353,16 @@ def test_the_record_of_a_job_keeps_its_cluster_as_it_was(home: EngineHome) -> No
 def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process creates the cluster while this one prepares it."""
-    set_up, others = home.engine.set_up, []
+    """Another process creates the cluster while this one makes its folder."""
+    folders_of_home, others = home.service.context.folders, []
+    make_cluster = folders_of_home.make_cluster
 
-    def set_up_twice(*arguments) -> None:
-        set_up(*arguments)
+    def make_cluster_twice(guid, spec) -> None:
+        make_cluster(guid, spec)
         if not others:
             others.append("another process")
             home.cluster(ELSEWHERE)
 
-    monkeypatch.setattr(home.engine, "set_up", set_up_twice)
+    monkeypatch.setattr(folders_of_home, "make_cluster", make_cluster_twice)
     assert home.cluster(ELSEWHERE).id == ELSEWHERE
     assert folders(home, "clusters") == {home.guid(CLUSTER), home.guid(ELSEWHERE)}

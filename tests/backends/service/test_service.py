@@ -127,13 +127,13 @@ def test_names_begin_as_asked_in_any_letter_case(home: EngineHome) -> None:
 def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> None:
     home.job("j")
     home.job("k")
-    home.engine.polls = 0
+    home.engine.status_reads = 0
     snapshot = home.service.status([JOB, OTHER, EXPERIMENT.child(Kind.JOB, "none")])
     assert {key: job.state for key, job in snapshot.states.items()} == {
         JOB.key: ExecutionState.QUEUED,
         OTHER.key: ExecutionState.QUEUED,
     }
-    assert home.engine.polls == 1
+    assert home.engine.status_reads == 1
 
 
 def test_terminating_asks_the_engine_and_what_has_ended_stays_as_it_was(home: EngineHome) -> None:
@@ -225,13 +225,11 @@ def test_deleting_a_cluster_ends_its_jobs_and_says_why(home: EngineHome) -> None
     assert guid not in home.engine.setup_secrets
 
 
-def test_the_folder_of_a_cluster_stays_while_one_of_its_runs_does(
-    home: EngineHome, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_folder_of_a_cluster_stays_while_one_of_its_runs_does(home: EngineHome) -> None:
     home.job()
     home.engine.start(home.guid(JOB), "node1")
     folder = home.layout.cluster(home.guid(CLUSTER))
-    monkeypatch.setattr(home.engine, "cluster_deleted", lambda run, text: None)  # it takes a moment to end
+    home.engine.ends_without_cluster = False  # it takes a moment to end
     home.service.delete(CLUSTER)
     assert folder.exists()
 

@@ -32,7 +32,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     """The place of the example runner, without shares."""
     with PLACES["processes"].open(tmp_path / "place", PlaceOptions()) as place:
         behind = place.backend
-        bare = Service(behind.context, behind.capabilities, HomeStorage)
+        bare = Service(behind.context, HomeStorage)
         yield replace(place, backend=bare)
 
 

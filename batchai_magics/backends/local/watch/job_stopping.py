@@ -11,7 +11,6 @@ from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with, stopped
-from batchai_magics.backends.node.ranks import termination
 from batchai_magics.launch.outcome import Outcome
 
 
@@ -20,7 +19,7 @@ def kill_stopped(store: Store, guids: Sequence[str]) -> None:
     with store.read() as db:
         jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid)) and job.stop]
     for job in jobs:
-        termination.kill(partial(process.marked, job.guid))
+        process.kill(partial(process.marked, job.guid))
 
 
 def request_stop(store: Store, guids: Sequence[str]) -> list[str]:
@@ -52,12 +51,13 @@ def _stop(db: Database, job: JobRow, reason: str, unless_assigned: Outcome) -> N
         write_outcome(db, job.key, job.guid, unless_assigned)
 
 
-def end_without_cluster(store: Store, guid: str, text: str) -> None:
-    """Ends a run whose cluster is deleted, for the reason in `text`."""
+def end_without_cluster(store: Store, guids: Sequence[str], text: str) -> None:
+    """Ends runs whose cluster is deleted, for the reason in `text`."""
 
     def end(db: Database) -> None:
-        if job := job_table.find_open(db, guid=guid):
-            _stop(db, job, text, failed_with("ClusterNotFound", text))
+        for guid in guids:
+            if job := job_table.find_open(db, guid=guid):
+                _stop(db, job, text, failed_with("ClusterNotFound", text))
 
     store.insist(end)
 

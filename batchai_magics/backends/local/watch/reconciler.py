@@ -1,4 +1,4 @@
-"""Reconciliation without a daemon: every command that reads or changes state runs one pass.
+"""Reconciliation without a daemon: writers, the follow loop and each command run a pass; reading does not.
 
 Jobs whose supervisor is gone end or are requeued, and their processes are killed.
 """
@@ -11,22 +11,24 @@ import threading
 import time
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.database_errors import DISK_FULL
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.watch import node_allocation, node_preparation, process, scheduler
+from batchai_magics.backends.local.watch import (
+    lost_runs,
+    node_allocation,
+    node_preparation,
+    process,
+    scheduler,
+)
 from batchai_magics.backends.local.watch.detached_process import Secrets
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
-from batchai_magics.backends.node import containers, restarts
-from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
-from batchai_magics.backends.node.ranks import temporary_folder, termination
+from batchai_magics.backends.node import containers
+from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.errors import StorageError
-from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S, Plan, PlanError
 from batchai_magics.models.states import ExecutionState
 
@@ -43,7 +45,7 @@ def recover_jobs(store: Store, layout: Layout) -> bool:
     for job in watched:
         if _is_overdue(layout, job):
             process.kill_one(job.supervisor)
-    orphans = [job for job in watched if not _is_watched(job)]
+    orphans = [job for job in watched if not lost_runs.is_watched(job)]
     for job in orphans:
         _recover_job(store, layout, job)
     if orphans:
@@ -64,68 +66,22 @@ def _grace_s(layout: Layout, job: JobRow) -> float:
         return GRACE_S
 
 
-def _is_watched(job: JobRow) -> bool:
-    return process.is_alive(job.supervisor or job.spawner)
-
-
 def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
-    termination.kill(lambda: process.marked(job.guid))
+    process.kill(lambda: process.marked(job.guid))
     containers.delete_credentials(layout.job(job.guid).registry)
     store.insist(lambda db: _end_job(db, layout, job))
 
 
 def _end_job(db: Database, layout: Layout, job: JobRow) -> None:
     now = job_table.find_open(db, guid=job.guid)
-    if now is None or now.supervisor != job.supervisor or _is_watched(now):
+    if now is None or now.supervisor != job.supervisor or lost_runs.is_watched(now):
         return  # it has ended or has another supervisor meanwhile
-    end = read_end(layout.job(job.guid).end)
-    if end and now.state is not ExecutionState.QUEUED:  # written to the folder, but not to the store
-        write_outcome(db, job.key, job.guid, end)
-        layout.job(job.guid).environment.unlink(missing_ok=True)
+    end = lost_runs.end_of(layout, now)
+    if end.is_requeued:
+        layout.job(job.guid).plan.unlink(missing_ok=True)  # the next attempt has other nodes
     else:
-        outcome = _lost_outcome(layout, now)
-        if outcome.is_requeued:
-            layout.job(job.guid).plan.unlink(missing_ok=True)  # the next attempt has other nodes
-        else:
-            layout.job(job.guid).environment.unlink(missing_ok=True)
-        write_outcome(db, job.key, job.guid, outcome)
-
-
-def _lost_outcome(layout: Layout, job: JobRow) -> Outcome:
-    if job.stop:
-        return stopped(job.stop)
-    if job.state is not ExecutionState.QUEUED:
-        text = "The job's supervisor disappeared (killed, or the machine was restarted)"
-        lost = failed_with("JobSupervisorLost", text)
-        return lost if job.needs_secrets else _continued(layout, job, lost)
-    tail = scheduler.supervisor_tail(layout, job.guid)
-    if job.needs_secrets and not tail:
-        text = "The process that held its secrets disappeared while the job was queued; they were never saved"
-        return failed_with("JobSecretsLost", f"{text}: submit it again")
-    if not job.supervisor:
-        return stopped(REQUEUE)  # the process that assigned the nodes died before starting it
-    if tail:
-        return failed_with("JobLaunchFailed", f"The job's supervisor could not start: {tail}")
-    return failed_with(
-        "JobLaunchFailed", f"{_silent_end(job.supervisor)}; nothing of it ran: submit it again"
-    )
-
-
-def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:
-    """The outcome of a job that lost its supervisor: a requeue if it has restarts left."""
-    try:
-        plan = SubmittedRun.read(layout.job(job.guid).submitted).plan
-    except (OSError, ValueError, KeyError):  # its folder is damaged
-        return lost
-    return restarts.continued(lost, plan, len(job.attempts))
-
-
-def _silent_end(supervisor: str) -> str:
-    """What is known about a supervisor that exited without reporting a status."""
-    if process.is_of_another_boot(supervisor):
-        return "The machine was restarted before the job began"
-    who = f"The job's supervisor (process {process.pid_of(supervisor)})"
-    return f"{who} exited without a message before the job started: it was killed, or memory ran out"
+        layout.job(job.guid).environment.unlink(missing_ok=True)
+    write_outcome(db, job.key, job.guid, end)
 
 
 class Reconciler:

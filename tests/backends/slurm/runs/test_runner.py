@@ -16,7 +16,8 @@ from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
 from batchai_magics.backends.slurm import bundle_writer, cli_args, programs
-from batchai_magics.backends.slurm.backend import CAPABILITIES, SlurmBackend
+from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.facts import SlurmFacts
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
 from batchai_magics.backends.slurm.settings import ANY, FIXED
 from batchai_magics.errors import (
@@ -96,7 +97,7 @@ def fixed(tmp_path: Path) -> Iterator[World]:
 
 
 def test_the_backend_says_what_slurm_can_and_where_its_home_is(world: World, tmp_path: Path) -> None:
-    assert world.backend.capabilities == CAPABILITIES
+    assert world.backend.capabilities == SlurmFacts.capabilities
     assert world.backend.layout.home == tmp_path / "home"
     assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
 
@@ -236,15 +237,14 @@ def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_setti
 
 def test_what_the_plan_needs_to_know_of_the_nodes_comes_from_the_settings(tmp_path: Path) -> None:
     scratch = World(tmp_path / "a", scratch="/scratch", disk_grace_s=7.0, python="/opt/python3")
-    site = scratch.backend.runner.site(cluster_of(scratch.backend.context.repository.get(CLUSTER)))
+    site = scratch.backend.context.site(cluster_of(scratch.backend.context.repository.get(CLUSTER)))
     assert (site.python, site.core_count, site.disk_grace_s) == ("/opt/python3", 4, 7.0)
     assert (site.has_scratch, site.environ["NCCL_DEBUG"]) == (True, "INFO")
     folder = programs.current(scratch.backend.layout.home)
     assert site.script_wrapper == str(folder / programs.RUN_SCRIPT)
     assert Path(site.script_wrapper).exists()
     usual = World(tmp_path / "b")
-    cluster = cluster_of(usual.backend.context.repository.get(CLUSTER))
-    assert not usual.backend.runner.site(cluster).has_scratch
+    assert not usual.backend.runner.facts.site.has_scratch
 
 
 def test_options_that_slurm_or_the_backend_would_not_take_are_refused_by_name(world: World) -> None:
@@ -260,14 +260,14 @@ def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world: World) -> N
         world.job(containerSettings=image)
     world.slurm.programs = {"podman"}
     world.job(containerSettings=image)
-    assert world.backend.runner.container_engine(has_credentials=False) == ("podman",)
+    assert world.backend.runner.facts.container_engine(has_credentials=False) == ("podman",)
     with pytest.raises(CapabilityError, match="credentials"):
-        world.backend.runner.container_engine(has_credentials=True)
+        world.backend.runner.facts.container_engine(has_credentials=True)
 
 
 def test_a_configured_engine_is_taken_as_it_is(tmp_path: Path) -> None:
     world = World(tmp_path / "home", container_command="singularity --quiet")
-    assert world.backend.runner.container_engine(has_credentials=False) == ("singularity", "--quiet")
+    assert world.backend.runner.facts.container_engine(has_credentials=False) == ("singularity", "--quiet")
 
 
 @pytest.mark.parametrize(("engine", "node_count"), [("docker", 1), ("podman", 2), ("apptainer", 2)])
@@ -325,7 +325,7 @@ def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(wo
     assert list(footprint.listed) == [programs.folder(layout.home)]
     assert all(file.parent == layout.home / "asked" for file in footprint.files)
     assert footprint.files
-    assert [status.state for status in world.backend.runner.poll(runs)] == [QUEUED]
+    assert [status.state for status in world.backend.runner.status(runs)] == [QUEUED]
 
 
 def test_a_job_that_waits_ends_at_once_when_it_is_terminated(world: World) -> None:
@@ -447,7 +447,7 @@ def test_closing_the_backend_closes_the_connection(world: World) -> None:
 def test_the_engine_is_given_numbers_and_words_that_it_needs(world: World) -> None:
     cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
     request = RunRequest(2, 0, 60.0, backend_options={"slurm": "--qos=high"}, what="a job")
-    state = world.backend.runner.admit(request, cluster)
+    state = world.backend.runner.check(request, cluster)
     assert state["options"].split() == ["--exclusive", "--qos=high"]
     expected = {"partition": "batch", "minutes": 3, "niceness": 0, "node_count": 2, "python": sys.executable}
     assert {name: state[name] for name in expected} == expected
@@ -457,10 +457,10 @@ def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:
     cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
     request = RunRequest(2, 0, 60.0, {"slurm": "--qos=high"}, "a job", gpu_count=2)
     world.slurm.gres = "gpu:a100:4"
-    state = world.backend.runner.admit(request, cluster)
+    state = world.backend.runner.check(request, cluster)
     assert state["options"].split() == ["--gpus-per-node=2", "--qos=high"]
     with pytest.raises(SpecError, match="--gpus-per-node: no node of the partition batch has"):
-        world.backend.runner.admit(replace(request, gpu_count=5), cluster)
+        world.backend.runner.check(replace(request, gpu_count=5), cluster)
 
 
 # -- what the home has
