@@ -9,7 +9,7 @@ from batchai_magics.follow import LogBytes, NodesChanged, QueueChanged, StateCha
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import Attempt
-from batchai_magics.widgets.job.job_facts import facts_of
+from batchai_magics.widgets.job.job_header import facts_of
 from tests.widgets.scripted_job import JOB, START, ExecutionState, resource
 
 TWO_IDLE = NodeStateCounts(idle_node_count=2)

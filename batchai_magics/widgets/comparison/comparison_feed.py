@@ -30,7 +30,8 @@ from batchai_magics.widgets.comparison.comparison_source import (
 )
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.feed import FigureFeed, PageData
-from batchai_magics.widgets.job.job_facts import chart_fields, progress_fields
+from batchai_magics.widgets.job.job_charts import chart_fields
+from batchai_magics.widgets.job.job_header import progress_fields
 
 MAX_CPU_SHARE = 0.05  # of a core, for summarizing the runs again
 MAX_INTERVAL_S = 10.0  # between two summaries, whatever they cost

@@ -21,7 +21,7 @@ from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.widgets.comparison.comparison_feed import json_number
 from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData, milliseconds
-from batchai_magics.widgets.job.job_facts import progress_fields
+from batchai_magics.widgets.job.job_header import progress_fields
 
 READ_S = 0.3  # for metrics of trials, per poll
 INTERVAL_S = 1.0  # between two polls

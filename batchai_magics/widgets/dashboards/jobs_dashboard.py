@@ -21,7 +21,7 @@ from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.feed import DashboardFeed, PageData
 from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
 from batchai_magics.widgets.dashboards.job_rates import RateReader, RatesUpdate
-from batchai_magics.widgets.job.job_facts import execution_of, progress_fields
+from batchai_magics.widgets.job.job_header import execution_of, progress_fields
 
 MAX_POLL_S = 4.0  # longest poll interval, while nothing changes
 MAX_ROWS = 200  # of the newest jobs

@@ -16,7 +16,7 @@ from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule
 from batchai_magics.widgets.core.pages import Pages
-from batchai_magics.widgets.job.job_facts import counts_of, facts_of
+from batchai_magics.widgets.job.job_header import counts_of, facts_of
 from batchai_magics.widgets.job.message_batch import Batch, Cursor
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler, text_answer
 

@@ -10,7 +10,7 @@ from batchai_magics.jobs.log_numbers import POINT_BYTES, VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
-from batchai_magics.widgets.job.job_facts import open_lines_of, status_of
+from batchai_magics.widgets.job.job_header import open_lines_of, status_of
 
 LOG_BYTES = 1 << 15  # per message while following
 REPLAY_BYTES = 1 << 17  # in the first message

@@ -6,7 +6,7 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.cards.job_card import to_text
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_overview import job_overview
-from batchai_magics.widgets.job.job_facts import failure_report
+from batchai_magics.widgets.job.failure_report import failure_report
 from tests.patience import PATIENCE_S
 from tests.world import until
 

@@ -1,0 +1,123 @@
+"""What the header of a job's live view shows: its details, progress, node counts."""
+
+from __future__ import annotations
+
+from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.jobs.job_files import directories_of
+from batchai_magics.jobs.job_logs import saving_text
+from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.merged_log import MERGED
+from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.models.job_execution import ERR
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import NodeState
+from batchai_magics.models.wire_times import duration
+from batchai_magics.records.job_error import JobError
+from batchai_magics.widgets.core.feed import PageData, milliseconds
+from batchai_magics.widgets.job.job_charts import charts_fields
+
+MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
+
+
+def facts_of(feed: JobModel) -> PageData:
+    """What the header shows (`JobFacts` in frontend/core/messages.d.ts); empty while nothing is known."""
+    job = feed.job
+    if job is None:
+        return {}
+    return {
+        **execution_of(job),
+        "name": job.id.name,
+        "experiment": job.id.experiment,
+        "cluster": job.spec.cluster.id.rstrip("/").rsplit("/", 1)[-1],
+        "toolkit": job.spec.toolkit.value,
+        "state": job.word,
+        "nodes": job.spec.node_count,
+        "processes": max(len(job.ranks), feed.processes, 1),
+        "errors": _errors(job),
+        "warnings": [*_warnings(job), *feed.hang_signs],
+        "failure": feed.error and _failure(feed.error),
+        "problem": feed.problem,
+        "attempt": len(job.attempts),
+        "before": _before(job),
+        "log_faults": feed.faults,
+        "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
+        "script": paths_of(job).script,
+        "copies": paths_of(job).copies,
+        "way_back": f"%batchai job show -n {job.id.name}",
+        "warm_up": feed.warm_up,
+        "charts": charts_fields(feed),
+        "axis": feed.points.axis,
+        "attempt_steps": [list(each) for each in feed.points.attempts.items()],
+        "unread": feed.unread and feed.unread._asdict(),
+        "metric_notices": list(feed.metric_notices),
+        "standstill": feed.standstill,
+        "saving": saving_text(job),
+        "has_ranks": feed.has_ranks,
+        "directories": directories_of(job.spec),
+    }
+
+
+def status_of(feed: JobModel) -> PageData:
+    """The job's progress and activity (`JobStatus` in frontend/core/messages.d.ts)."""
+    progress = feed.progress
+    return {"activity": feed.activity, "progress": progress and progress_fields(progress)}
+
+
+def open_lines_of(feed: JobModel) -> list[PageData]:
+    """The unterminated last lines of stdout and stderr (`OpenLine` in frontend/core/messages.d.ts)."""
+    if MERGED not in feed.tails:
+        return []
+    return [
+        {"text": line[:MAX_OPEN_LINE_BYTES].decode("utf-8", "replace"), "is_error": file == ERR}
+        for file, line in feed.merged.open_lines
+    ]
+
+
+def progress_fields(progress: Progress) -> PageData:
+    """A job's progress (`Progress` in frontend/core/messages.d.ts)."""
+    return {
+        "fraction": round(progress.fraction, 4),
+        "words": progress.words,
+        "ends": progress.ends_at and int(progress.ends_at * 1000),
+        "is_of_epoch": progress.is_of_epoch,
+    }
+
+
+def _before(job: JobResource) -> list[str]:
+    """The outcomes of earlier attempts, and what the next one waits for."""
+    waits = job.attempts and job.waiting and f"it waits again: {job.waiting}"
+    return [*(each.sentence for each in job.attempts if each.reason), *([waits] if waits else [])]
+
+
+def _errors(job: JobResource) -> list[dict[str, str]]:
+    """Why the job failed; empty if it was cancelled."""
+    errors = job.execution.errors if job.execution and not job.is_cancelled else ()
+    return [{"code": error.code, "message": error.message} for error in errors if not error.is_warning]
+
+
+def _warnings(job: JobResource) -> list[str]:
+    """Problems that did not fail the job."""
+    return [error.message for error in (job.execution.errors if job.execution else ()) if error.is_warning]
+
+
+def _failure(error: JobError) -> PageData:
+    return {"cause": f"{error.cause[:1].upper()}{error.cause[1:]}", "hints": list(error.hints)}
+
+
+def execution_of(job: JobResource) -> PageData:
+    """When a job was made, began and ended, and with which exit code, as the page counts it."""
+    execution = job.execution
+    ended = execution.ended if execution else None
+    return {
+        "created": milliseconds(job.provisioning.created),
+        "started": milliseconds(execution.started) if execution else None,
+        "ended": milliseconds(ended) if ended else None,
+        "exit_code": execution.exit_code if execution else None,
+    }
+
+
+def counts_of(feed: JobModel) -> dict[str, int]:
+    """The node counts by state (`Counts` in frontend/core/messages.d.ts)."""
+    if feed.counts is None:
+        return {}
+    return {state.value: feed.counts.of(state) for state in NodeState}
