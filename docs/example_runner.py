@@ -276,6 +276,13 @@ def _process(job: JobLayout) -> psutil.Process | None:
     return None
 
 
+def _is_alive(pid: int) -> bool:
+    """Whether a process runs; one that nobody has waited for yet does not."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 # -- the process of a run
 
 
@@ -298,7 +305,7 @@ def _wait_for_nodes(entry: Path, job: JobLayout) -> list[str]:
     while True:
         with _locked(entry.parent / ".lock"):
             queue = {file: json.loads(file.read_text()) for file in sorted(entry.parent.glob("[0-9]*"))}
-            queue = {file: item for file, item in queue.items() if psutil.pid_exists(item[1])}
+            queue = {file: item for file, item in queue.items() if _is_alive(item[1])}
             taken = {name for item in queue.values() for name in item[2]}
             free = [name for name in _names(int((entry.parent / "size").read_text())) if name not in taken]
             if entry in queue and next(file for file, item in queue.items() if not item[2]) == entry:

@@ -224,6 +224,7 @@ def _processes(folder: Path, options: PlaceOptions) -> Iterator[Place]:
             sections={"processes": own(folder / "home", core_quota=options.core_quota or 1000)},
         )
         backend = open_backend(settings)
+        FOLLOWED.add(backend)
         ensure_defaults(backend, settings)
         workspace = workspace_id(settings)
 
@@ -236,6 +237,7 @@ def _processes(folder: Path, options: PlaceOptions) -> Iterator[Place]:
         yield place
         _end_jobs(place)
         until(lambda: not processes_of(folder / "home"))
+        FOLLOWED.discard(backend)
 
 
 @contextlib.contextmanager
