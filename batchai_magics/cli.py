@@ -140,6 +140,10 @@ def _run_shell_word(word: str, words: Sequence[str]) -> int:
         from batchai_magics.agents import main as agents
 
         return agents(words)
+    if word == "agent-skill":
+        from batchai_magics.agent_skill import main as agent_skill
+
+        return agent_skill(words)
     if word == "completion":
         from batchai_magics.commands.parsing.shell_completion import completion
 

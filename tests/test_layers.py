@@ -13,7 +13,7 @@ ORDER = (
     "errors lazy_exports log_lines untrusted_files user_ports version | models config options"
     " | launch cell metrics records | backends.base | backends.service backends.node"
     " | backends.folders backends.azure | backends.machines"
-    " | backends.* | follow | jobs | cards commands | widgets server | magics agents | cli"
+    " | backends.* | follow | jobs | cards commands | widgets server | magics agents agent_skill | cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}
 

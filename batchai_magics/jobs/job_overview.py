@@ -23,7 +23,7 @@ from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
-from batchai_magics.models.states import NodeState
+from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.records.job_error import JobError
 
 MODEL_BYTES = 1 << 18  # of each log, with many lines of log()
@@ -166,7 +166,10 @@ def overview_of(model: JobModel, job: JobResource, **more: Any) -> JobOverview:
 
 def job_overview(job: Job) -> JobOverview:
     """The overview of a job: state, metrics, first failure, last log lines."""
-    shown, records = with_wait_reason(job.backend, job.show_with_cost()), job.records()
+    shown = with_wait_reason(job.backend, job.show_with_cost())
+    if shown.state is ExecutionState.QUEUED and not (shown.execution or shown.attempts):
+        return JobOverview(shown, datetime.now(timezone.utc))  # nothing to read yet
+    records = job.records()
     model = read_model(job.backend, shown, job.patterns, tail_bytes=MODEL_BYTES)
     return overview_of(
         model,

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from batchai_magics.metrics.measurement import (
     ATTEMPT,
-    EvalRecord,
+    RATE_UNIT,
     Fact,
     Measurement,
     Record,
     StepRecord,
 )
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
-from batchai_magics.metrics.runs.run_metrics import EVALUATION_UNITS, RATE_UNIT, STEP_UNITS
+from batchai_magics.metrics.runs.run_metrics import QUALIFIERS, STEP_UNITS
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order
 
 if TYPE_CHECKING:
@@ -270,14 +270,13 @@ def _has_other_values(record: Record) -> bool:
 def _other_values(record: Record) -> Iterator[tuple[str, str, float]]:
     """Name, unit and value of each number in a record except images/sec and loss."""
     if isinstance(record, Measurement):
-        yield record.name, record.unit, record.value
-    elif isinstance(record, (StepRecord, EvalRecord)):
-        is_evaluation = isinstance(record, EvalRecord)
-        units = EVALUATION_UNITS if is_evaluation else _ACCURACIES
-        for name, unit in units.items():
+        if (record.name, record.unit) not in QUALIFIERS:
+            yield record.name, record.unit, record.value
+    elif isinstance(record, StepRecord):
+        for name, unit in _ACCURACIES.items():
             value = getattr(record, name)
             if value is not None:
-                yield f"eval_{name}" if is_evaluation else name, unit, value
+                yield name, unit, value
 
 
 _ACCURACIES = {name: unit for name, unit in STEP_UNITS.items() if name.startswith("top_")}

@@ -89,7 +89,7 @@ class PlanError(ValueError):
     """A file is not a plan, or has another version."""
 
 
-class Launcher(enum.Enum):
+class LaunchMode(enum.Enum):
     """How the processes of a plan are started."""
 
     DIRECT = "direct"  # independently
@@ -242,7 +242,7 @@ class Plan(NamedTuple):
     output: Output
     exits: str
     python: str
-    launcher: Launcher = Launcher.DIRECT
+    launcher: LaunchMode = LaunchMode.DIRECT
     rendezvous: Rendezvous = Rendezvous.DESCRIPTOR
     limits: Limits = Limits()
     mounts: tuple[Mount, ...] = ()

@@ -19,7 +19,7 @@ from batchai_magics.launch.plan import (
     Containers,
     Directory,
     Image,
-    Launcher,
+    LaunchMode,
     Limits,
     LogFile,
     Mount,
@@ -101,7 +101,7 @@ def preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
     )
     exits = site.preparation_exits
     return plan._replace(
-        processes=processes, launcher=Launcher.DIRECT, exits=exits, telemetry="", machines=""
+        processes=processes, launcher=LaunchMode.DIRECT, exits=exits, telemetry="", machines=""
     )
 
 
@@ -194,7 +194,7 @@ def _output(job: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
     )
 
 
-def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: Launcher) -> Process:
+def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: LaunchMode) -> Process:
     label = process_logs.log_label(job, process, launcher)
     return process._replace(own=process_logs.with_label(output, label)) if label else process
 

@@ -10,21 +10,21 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from batchai_magics.launch.plan import Launcher, LogFile, Output, Process
+    from batchai_magics.launch.plan import LaunchMode, LogFile, Output, Process
     from batchai_magics.models.job_spec import JobSpec
 
 
 _NAME = re.compile(r"std(?:out|err)-(?:(?:wk|ps)-)?[0-9]+\.txt")
 
 
-def log_label(job: JobSpec, process: Process, launcher: Launcher) -> str:
+def log_label(job: JobSpec, process: Process, launcher: LaunchMode) -> str:
     """The label in the names of a process's own files: `wk-0`, `ps-1`, `3`; empty if it has none."""
-    from batchai_magics.launch.plan import Launcher, Role
+    from batchai_magics.launch.plan import LaunchMode, Role
 
     if job.tensor_flow_settings:
         kind = "ps" if process.role is Role.PARAMETER_SERVER else "wk"
         return f"{kind}-{process.env['AZ_BATCHAI_TASK_INDEX']}"
-    is_by_rank = (job.py_torch_settings or job.caffe2_settings) and launcher is Launcher.DIRECT
+    is_by_rank = (job.py_torch_settings or job.caffe2_settings) and launcher is LaunchMode.DIRECT
     return str(process.rank) if is_by_rank else ""
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import Launcher, Process, Role
+from batchai_magics.launch.plan import LaunchMode, Process, Role
 from batchai_magics.launch.references import joined, json_text
 
 if TYPE_CHECKING:  # programs that plan the setup of nodes do without the models
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # programs that plan the setup of nodes do without the models
 
 _TORCH_BACKEND = "gloo"  # used if the description has none
 
-Topology = tuple[Launcher, list[Process]]
+Topology = tuple[LaunchMode, list[Process]]
 
 
 class ScriptSettings(Protocol):
@@ -67,7 +67,7 @@ def topology(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topolog
 
 def _under_mpi(command: str, job: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
     count = process_count(job, nodes[0].gpu_count)
-    return Launcher.MPI, [
+    return LaunchMode.MPI, [
         Process(i, node, command) for i, node in enumerate(block_placement(count, len(nodes)))
     ]
 
@@ -99,9 +99,9 @@ def _custom(
     """One process on the first node, as in the service, or the requested number, each with its index."""
     command = settings.command_line or "true"
     if not settings.batchai_process_count:
-        return Launcher.DIRECT, [Process(0, 0, command)]
+        return LaunchMode.DIRECT, [Process(0, 0, command)]
     placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
-    return Launcher.DIRECT, [
+    return LaunchMode.DIRECT, [
         Process(index, node, command, env={"AZ_BATCHAI_TASK_INDEX": str(index)})
         for index, node in enumerate(placement)
     ]
@@ -133,14 +133,16 @@ def _caffe(
 
 
 def _mpi_if(is_distributed: bool, command: str, job: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
-    return _under_mpi(command, job, nodes) if is_distributed else (Launcher.DIRECT, [Process(0, 0, command)])
+    return (
+        _under_mpi(command, job, nodes) if is_distributed else (LaunchMode.DIRECT, [Process(0, 0, command)])
+    )
 
 
 def _caffe2(
     settings: settings_of.Caffe2Settings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
 ) -> Topology:
     command = _script(settings, site, settings.command_line_args)
-    return Launcher.DIRECT, [
+    return LaunchMode.DIRECT, [
         Process(i, i, command, env={"AZ_BATCHAI_TASK_INDEX": str(i)}) for i in range(len(nodes))
     ]
 
@@ -161,7 +163,7 @@ def _pytorch(
         "WORLD_SIZE": str(len(placement)),
         **_elastic(len(placement), len(nodes), site),
     }
-    return Launcher.DIRECT, [
+    return LaunchMode.DIRECT, [
         Process(
             rank,
             node,
@@ -226,7 +228,7 @@ def _tensorflow(
         command = _script(settings, site, args[role])
         env = _tensorflow_env(role, index, common)
         processes.append(Process(position, index % len(nodes), command, role, env))
-    return Launcher.DIRECT, processes
+    return LaunchMode.DIRECT, processes
 
 
 def _tensorflow_counts(settings: settings_of.TensorFlowSettings, node_count: int) -> tuple[int, int]:

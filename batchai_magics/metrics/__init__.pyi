@@ -12,12 +12,10 @@ from .reading.metric_suggestions import (
     MetricsWarning as MetricsWarning,
 )
 from .measurement import (
-    EvalRecord as EvalRecord,
     Fact as Fact,
     Measurement as Measurement,
     Record as Record,
     StepRecord as StepRecord,
-    TotalRecord as TotalRecord,
 )
 from .runs.comparison import (
     Comparison as Comparison,

@@ -9,11 +9,17 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
-ATTEMPT = "attempt"  # header key that marks the start of another attempt
+ATTEMPT = "attempt"
+"""The key of the fact that another attempt begins."""
+
+TOTAL = "total_images_per_sec"
+"""The key of the speed that a run tells at its end. Every rank repeats the total of all: never sum them."""
+
+RATE_UNIT = "images/sec"
 
 
 class StepRecord(NamedTuple):
@@ -33,30 +39,6 @@ class StepRecord(NamedTuple):
     loss: float
     top_1: float | None = None
     top_5: float | None = None
-    offset: int = 0
-    wall_time: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TotalRecord:
-    """A `total images/sec` line. Every rank repeats the job's total, so totals must not be summed."""
-
-    images_per_sec: float
-    rank: int | None
-    offset: int = 0
-    wall_time: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EvalRecord:
-    """An evaluation: examples per second at a step, or the final accuracies (as fractions)."""
-
-    rank: int | None
-    step: int | None = None
-    examples_per_sec: float | None = None
-    top_1: float | None = None
-    top_5: float | None = None
-    examples: int | None = None
     offset: int = 0
     wall_time: float | None = None
 
@@ -97,14 +79,12 @@ step_record = cast("Callable[[Iterable[object]], StepRecord]", partial(tuple.__n
 measurement = cast("Callable[[Iterable[object]], Measurement]", partial(tuple.__new__, Measurement))
 """Make a measurement from its fields, in order."""
 
-Record = StepRecord | TotalRecord | EvalRecord | Fact | Measurement
+Record = StepRecord | Fact | Measurement
 
 
 def at_offset(record: Record, offset: int) -> Record:
     """The record with another line-end offset."""
-    if isinstance(record, (StepRecord, Measurement, Fact)):
-        return record._replace(offset=offset)
-    return replace(record, offset=offset)
+    return record._replace(offset=offset)
 
 
 def json_value(value: Any) -> Any:

@@ -8,7 +8,6 @@ from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.columns.record_columns import Columns
 from batchai_magics.metrics.measurement import (
     ATTEMPT,
-    EvalRecord,
     Fact,
     Measurement,
     StepRecord,
@@ -147,7 +146,7 @@ def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
         [
             Measurement("lr", 0.5, step=10, rank=1),
             StepRecord(1, 0, 1.0, 0, 0, 1.0),
-            EvalRecord(0, 1, top_1=0.25),
+            Measurement("eval_top_1", 0.25, "fraction", step=1, rank=0, phase="val"),
         ],
     ],
 )

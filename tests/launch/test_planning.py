@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.launch.job_site import NodeShare
-from batchai_magics.launch.plan import Launcher, Mount, Role
+from batchai_magics.launch.plan import LaunchMode, Mount, Role
 from batchai_magics.launch.planning import plan
 from batchai_magics.launch.toolkits import TOPOLOGIES, block_placement, port_count, process_count
 from batchai_magics.models.toolkit_settings import Toolkit
@@ -17,7 +17,7 @@ from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 def test_horovod_runs_its_script_under_mpi_so_that_an_error_ends_the_rank() -> None:
     made = plan(spec(horovodSettings={**SCRIPT, "processCount": 4}), shares(), site())
-    assert made.launcher is Launcher.MPI
+    assert made.launcher is LaunchMode.MPI
     assert [p.node for p in made.processes] == [0, 0, 1, 1]
     expected = 'exec "/py" "/wrap.py" "$AZ_BATCHAI_INPUT_SCRIPT/my train.py" --lr 0.1'
     assert {p.command for p in made.processes} == {expected}
@@ -51,7 +51,7 @@ def test_ranks_fill_a_node_before_the_next() -> None:
 
 def test_a_custom_job_is_one_command_on_the_first_node() -> None:
     made = plan(spec(customToolkitSettings={"commandLine": "mpirun -n 2 hostname"}), shares(), site())
-    assert made.launcher is Launcher.DIRECT
+    assert made.launcher is LaunchMode.DIRECT
     assert [(p.node, p.command) for p in made.processes] == [(0, "mpirun -n 2 hostname")]
 
 
@@ -64,13 +64,13 @@ def test_a_custom_job_is_one_command_on_the_first_node() -> None:
 )
 def test_cntk_on_one_process_runs_without_mpi(settings, command) -> None:
     made = plan(spec(1, cntkSettings=settings), shares(1), site())
-    assert (made.launcher, made.processes[0].command) == (Launcher.DIRECT, command)
+    assert (made.launcher, made.processes[0].command) == (LaunchMode.DIRECT, command)
 
 
 def test_distributed_cntk_trains_in_parallel() -> None:
     settings = {"languageType": "BrainScript", "configFilePath": "a.cntk", "commandLineArgs": "x=1"}
     made = plan(spec(cntkSettings=settings), shares(), site())
-    assert made.launcher is Launcher.MPI
+    assert made.launcher is LaunchMode.MPI
     assert made.processes[0].command == 'cntk configFile="a.cntk" parallelTrain=true x=1'
 
 
@@ -78,13 +78,13 @@ def test_caffe_takes_a_solver_or_a_script() -> None:
     made = plan(spec(1, caffeSettings={"configFilePath": "s.prototxt"}), shares(1), site())
     assert made.processes[0].command == 'caffe train --solver="s.prototxt"'
     made = plan(spec(2, caffeSettings={**SCRIPT, "processCount": 2}), shares(), site())
-    assert (made.launcher, made.processes[0].command.split()[1]) == (Launcher.MPI, '"/py"')
+    assert (made.launcher, made.processes[0].command.split()[1]) == (LaunchMode.MPI, '"/py"')
 
 
 def test_pytorch_ranks_meet_at_one_address() -> None:
     settings = {**SCRIPT, "processCount": 4, "communicationBackend": "gloo"}
     made = plan(spec(pyTorchSettings=settings), shares(), site())
-    assert made.launcher is Launcher.DIRECT
+    assert made.launcher is LaunchMode.DIRECT
     assert {p.env["AZ_BATCHAI_PYTORCH_INIT_METHOD"] for p in made.processes} == {"tcp://127.0.0.1:5001"}
     assert [(p.env["RANK"], p.env["LOCAL_RANK"], p.env["WORLD_SIZE"]) for p in made.processes] == [
         ("0", "0", "4"),
@@ -108,7 +108,7 @@ def test_pytorch_processes_find_all_that_torchrun_sets() -> None:
 
 def test_pytorch_over_mpi_runs_under_mpi() -> None:
     settings = {**SCRIPT, "communicationBackend": "MPI"}
-    assert plan(spec(pyTorchSettings=settings), shares(), site()).launcher is Launcher.MPI
+    assert plan(spec(pyTorchSettings=settings), shares(), site()).launcher is LaunchMode.MPI
 
 
 def test_tensorflow_on_one_node_is_a_master_alone() -> None:
@@ -221,7 +221,7 @@ def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
             settings = {**SCRIPT, **extra, "processCount": count}
             made = plan(spec(1, **{toolkit: settings}), shares(1), site())
             assert ('"/wrap.py"' in made.processes[0].command) is wrapped
-            assert (made.launcher is Launcher.MPI) is wrapped
+            assert (made.launcher is LaunchMode.MPI) is wrapped
 
 
 def test_a_custom_job_without_a_command_does_nothing() -> None:

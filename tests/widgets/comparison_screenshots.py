@@ -74,7 +74,7 @@ def take(chrome, server, folder, theme):
     page.wait_for_timeout(3000)
     views.nth(0).locator(".ba-plot").first.hover()
     picture(views, theme, "live")
-    views.nth(0).get_by_label("Draw over").first.select_option("seconds")
+    views.nth(0).get_by_label("Draw over").first.select_option("time")
     page.set_viewport_size({"width": 620, "height": 1500})
     page.wait_for_timeout(500)
     picture(views, theme, "narrow")

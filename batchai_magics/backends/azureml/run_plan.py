@@ -13,7 +13,7 @@ from batchai_magics.backends.azureml.job_names import SEGMENTS, run_name
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import Launcher, Plan
+from batchai_magics.launch.plan import LaunchMode, Plan
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.job_spec import JobSpec
@@ -93,7 +93,7 @@ def _below(path: str) -> str:
 
 def _distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any] | None:
     count = len(plan.processes)
-    if count == 1 and plan.launcher is Launcher.DIRECT:
+    if count == 1 and plan.launcher is LaunchMode.DIRECT:
         return None
     if spec.tensor_flow_settings:
         servers = sum(process.role.value == "ps" for process in plan.processes)
@@ -106,5 +106,5 @@ def _distribution(spec: JobSpec, plan: Plan) -> Mapping[str, Any] | None:
         field = f"properties.{spec.toolkit.wire_key}.processCount"
         text = f"{count} processes do not spread evenly over {spec.node_count} nodes"
         raise SpecError([Problem(field, text, "give a multiple of nodeCount")], what=spec.what)
-    kind = "Mpi" if plan.launcher is Launcher.MPI else "PyTorch"
+    kind = "Mpi" if plan.launcher is LaunchMode.MPI else "PyTorch"
     return {"distributionType": kind, "processCountPerInstance": count // spec.node_count}

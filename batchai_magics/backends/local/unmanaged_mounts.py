@@ -10,10 +10,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import Layout
@@ -22,7 +24,9 @@ from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import requirements
-from batchai_magics.backends.node.ranks.leftovers import MARK
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.leftovers import MARK, mount_mark
+from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
 
@@ -117,11 +121,11 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
     private_files.make_folder(path)
     done = subprocess.run(
         requirements.mount_line(command, path),
-        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: requirements.mount_mark(guid)},
+        env={**os.environ, "AZ_BATCHAI_MOUNT_ROOT": str(root), MARK: mount_mark(guid)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=False,
-        preexec_fn=process.die_with_starter,
+        preexec_fn=partial(die_with_parent, signal.SIGKILL),
     )
     words = (done.stderr or done.stdout).decode(errors="repath")
     return requirements.mount_problem(path, done.returncode, words)
@@ -158,7 +162,7 @@ def sweep_nodes(store: Store, layout: Layout) -> None:
 def remove_node(folder: Path) -> None:
     """Deletes the folder of a removed node, once nothing runs there."""
     if (folder / "setup.json").exists():
-        process.kill(lambda: process.marked(folder.name))
+        termination.kill(lambda: process.marked(folder.name))
     remove(folder)
 
 
@@ -166,9 +170,7 @@ def remove_cluster(layout: Layout, guid: str) -> None:
     """Deletes the folder of a deleted cluster, after unmounting."""
     folder = layout.cluster(guid)
     if folder.exists():
-        with exclusive(
-            folder, meanwhile=lambda: process.kill(lambda: process.marked(requirements.mount_mark(guid)))
-        ):
+        with exclusive(folder, meanwhile=lambda: termination.kill(lambda: process.marked(mount_mark(guid)))):
             for node in folder.glob("nodes/*"):
                 remove_node(node)
             unmount(folder)

@@ -17,7 +17,7 @@ from typing import Any
 
 from batchai_magics.backends.node.job_environment import PROXIES, TUNING_PREFIXES
 from batchai_magics.backends.node.ranks.temporary_folder import is_given
-from batchai_magics.launch.plan import Image, Launcher, Plan, Process, Rendezvous
+from batchai_magics.launch.plan import Image, LaunchMode, Plan, Process, Rendezvous
 
 HUB = "https://index.docker.io/v1/"  # Docker Hub's name in credential files
 HUB_HOSTS = ("docker.io", "index.docker.io", "registry-1.docker.io")
@@ -149,7 +149,7 @@ def with_container_note(plan: Plan) -> Plan:
     """The plan with a note if its containers differ from what the description asks for."""
     image, engine, _ = plan.containers
     note = ""
-    if image and engine and image.shm_size and plan.launcher is Launcher.MPI:
+    if image and engine and image.shm_size and plan.launcher is LaunchMode.MPI:
         note = "shmSize is not used: the ranks of an MPI job share the memory of the machine"
     return plan._replace(notes=(*plan.notes, note)) if note else plan
 
@@ -179,13 +179,13 @@ def _container_command(
         f"batchai-{plan.guid}-{process.rank}",
         folders,
         [*plan.node_of(process).env, *_env(plan, process), *plan.secrets],
-        is_rank=plan.launcher is Launcher.MPI,
+        is_rank=plan.launcher is LaunchMode.MPI,
         has_tmpdir=not is_given(plan, plan.node_of(process)),
     )
 
 
 def _env(plan: Plan, process: Process) -> Mapping[str, str]:
-    return {**RANK_ENV, **process.env} if plan.launcher is Launcher.MPI else process.env
+    return {**RANK_ENV, **process.env} if plan.launcher is LaunchMode.MPI else process.env
 
 
 REMOVAL_S = 10.0  # how long docker may take to remove a container by itself: the job ends without it

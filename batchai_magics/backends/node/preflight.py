@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from batchai_magics.backends.node import preflight_program
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Containers, Launcher, LogFile, Output, Plan, Process
+from batchai_magics.launch.plan import Containers, LaunchMode, LogFile, Output, Plan, Process
 from batchai_magics.records.preflight import (
     NodeCheck,
     PairCheck,
@@ -311,7 +311,7 @@ def _check_plan(plan: Plan, folder: Path) -> Plan:
             for number in range(len(plan.nodes))
         ),
         output=Output(LogFile(log), LogFile(log)),
-        launcher=Launcher.DIRECT,
+        launcher=LaunchMode.DIRECT,
         exits=str(folder),
         mounts=(),
         containers=Containers(),

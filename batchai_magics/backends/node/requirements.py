@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.node.ranks.leftovers import MARK
+from batchai_magics.backends.node.ranks.leftovers import MARK, mount_mark
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Directory, Plan, Requirement
 
@@ -80,11 +80,6 @@ _ESCAPES = {r"\040": " ", r"\011": "\t", r"\012": "\n", r"\134": "\\"}
 def mount_line(command: str, path: Path) -> list[str]:
     """The command that mounts at `path`; like the service, it appends the path to the mount command."""
     return elevated(["/bin/bash", "-c", f"{command} {shlex.quote(str(path))}"])
-
-
-def mount_mark(guid: str) -> str:
-    """The mark of mount commands and their daemons, distinct from the mark of the job's own processes."""
-    return f"{guid}/mounts"
 
 
 def mount_problem(path: Path, code: int, words: str) -> str:

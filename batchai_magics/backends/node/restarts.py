@@ -8,7 +8,6 @@ import signal
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO
 
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
@@ -18,12 +17,10 @@ from batchai_magics.untrusted_files import opener
 
 
 class ExecutionLog:
-    """Appends timestamped lines to the log of every node; launchers print to `file`."""
+    """Appends timestamped lines to the log of every node."""
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._paths = [Path(path) for path in paths]
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self.file: IO[bytes] = os.fdopen(opener(str(self._paths[0]), flags), "ab", buffering=0)
 
     def write(self, sentence: str) -> None:
         """Appends a line to every node's log. A full disk loses the line, not the job."""
@@ -78,7 +75,7 @@ class EndWarning:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._file = Path(plan.nodes[0].env[STOPPING_FILE])
+        self._file = Path(plan.nodes[0].env.get(STOPPING_FILE, ""))
         self.notice_s = plan.limits.warn_s
         self.reason = ""
         self.is_requeued = False

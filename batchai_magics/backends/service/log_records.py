@@ -14,7 +14,7 @@ from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Recor
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.metric_traits import traits_of
-from batchai_magics.metrics.runs.tidy_table import Number, numbers
+from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.metrics.runs.timeline import Timeline
 from batchai_magics.models.runs.scalar_export import ScalarPoint
 
@@ -167,11 +167,11 @@ class MetricPoints:
             placed = self._timeline.placed(record) if isinstance(record, Measurement) else record
             for number in numbers([placed]):
                 self._time = self._time if number.wall_time is None else number.wall_time
-                yield ScalarPoint(number.metric, number.value, self._step(number), self._time, number.rank)
+                yield ScalarPoint(number.name, number.value, self._step(number), self._time, number.rank)
 
-    def _step(self, number: Number) -> int:
+    def _step(self, number: Measurement) -> int:
         """The step of a number, behind those of its series."""
-        series = (number.metric, number.rank)
+        series = (number.name, number.rank)
         self._counts[series] += 1
         step = self._counts[series] if number.step is None else number.step
         last, shift = self._shifts.get(series, (step, 0))
@@ -216,9 +216,7 @@ class PrintedNumbers:
             if isinstance(record, Fact) and record.key == ATTEMPT:
                 self._printed.clear()
                 self._logged.clear()
-            places = {
-                place for number in numbers([record]) if (place := _number_key(number, record)) is not None
-            }
+            places = {place for number in numbers([record]) if (place := _number_key(number)) is not None}
             if isinstance(record, Measurement) and places & other.keys():
                 continue
             own.update(dict.fromkeys(places))
@@ -228,11 +226,10 @@ class PrintedNumbers:
         return new
 
 
-def _number_key(number: Number, record: Record) -> int | None:
+def _number_key(number: Measurement) -> int | None:
     """Identifies a name at a step, or at an epoch if there is no step; None for a number without a place."""
-    epoch = getattr(record, "epoch", None)
-    if number.step is None and epoch is None:
+    if number.step is None and number.epoch is None:
         return None
-    traits = traits_of(number.metric, getattr(record, "phase", ""))
-    position = ("epoch", epoch) if number.step is None else ("step", number.step)
+    traits = traits_of(number.name, number.phase)
+    position = ("epoch", number.epoch) if number.step is None else ("step", number.step)
     return hash((traits.phase, traits.quantity, position, number.rank or 0))

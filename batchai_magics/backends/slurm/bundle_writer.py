@@ -18,7 +18,7 @@ from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, p
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
-from batchai_magics.launch.plan import GRACE_S, Launcher, Plan
+from batchai_magics.launch.plan import GRACE_S, LaunchMode, Plan
 from batchai_magics.models.states import NodeState
 
 HOST = "host"  # in place of an engine: jobs run without their image
@@ -64,7 +64,7 @@ def check_rank_containers(plan: Plan) -> None:
     each rank would compute alone.
     """
     engine = plan.containers.engine
-    is_joined = plan.launcher is Launcher.MPI and len(plan.nodes) > 1
+    is_joined = plan.launcher is LaunchMode.MPI and len(plan.nodes) > 1
     if plan.containers.image and engine and is_joined and not containers.passes_descriptors(engine):
         reason = (
             f" for MPI on {len(plan.nodes)} nodes with {engine[0]}: its containers cannot join srun's MPI"

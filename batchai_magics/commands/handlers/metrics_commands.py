@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.commands.output.command_result import ChartResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.metrics.charts.figure import figure_path
-from batchai_magics.metrics.measurement import StepRecord, TotalRecord, json_value
+from batchai_magics.metrics.measurement import TOTAL, Fact, StepRecord, json_value
 from batchai_magics.metrics.runs.compared_runs import run_names
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
 from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.step_series import COLUMNS
-from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers
+from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers, tidy_row
 from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
     for record in log.records:
         if isinstance(record, StepRecord):
             yield {_KIND: "step", **_attributes(record, COLUMNS)}
-        elif isinstance(record, TotalRecord):
-            yield {_KIND: "total", "rank": record.rank, "images_per_sec": record.images_per_sec}
+        elif isinstance(record, Fact) and record.key == TOTAL:
+            yield {_KIND: "total", "rank": record.rank, "images_per_sec": float(record.value)}
     summary = log.summary()
     if summary.steady:
         speed = _attributes(summary.steady, COLUMNS[2:5])
@@ -187,4 +187,4 @@ def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    return (number.to_dict() for number in numbers(on_timeline(log.records)))
+    return map(tidy_row, numbers(on_timeline(log.records)))

@@ -20,7 +20,7 @@ from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import Launcher, Plan
+from batchai_magics.launch.plan import LaunchMode, Plan
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.secret_masking import SecretMask
@@ -116,7 +116,7 @@ def _plan(request: CellRequest, gpus: int) -> Plan:
 
 
 def _process_lines(plan: Plan, preparation: str) -> Iterator[str]:
-    how = "as the ranks of one MPI job" if plan.launcher is Launcher.MPI else "without MPI"
+    how = "as the ranks of one MPI job" if plan.launcher is LaunchMode.MPI else "without MPI"
     mask = SecretMask().line
     yield f"to start: {_count(plan.processes, 'process', 'es')} on {_count(plan.nodes, 'node')}, {how}"
     for node in range(len(plan.nodes)):

@@ -89,6 +89,7 @@ def _examples(command: CommandSpec) -> str:
 
 
 SHELL_WORDS = {
+    "agent-skill": "Write a skill from which a coding agent learns this command.",
     "mcp": "Serve jobs to a coding agent over the Model Context Protocol.",
     "run": "Run a script, with the files of the working directory, as a job.",
     "serve": "Serve this machine's jobs to a team.",

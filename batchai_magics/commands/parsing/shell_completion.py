@@ -94,7 +94,7 @@ def _expected(words: Sequence[str], context: Context) -> Expected:
         return _expected_of_run(words[1:], context)
     if words[:1] == ["completion"]:
         return Expected(tuple(SCRIPTS) if len(words) == 1 else ())
-    if words[:1] in (["serve"], ["mcp"]):
+    if words[:1] in (["serve"], ["mcp"], ["agent-skill"]):
         return Expected()
     expected = expected_in_line(words, context.settings)
     return expected if words else Expected((*expected.words, *SHELL_WORDS))

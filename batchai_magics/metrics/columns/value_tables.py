@@ -56,7 +56,7 @@ class ValueTable:
             np.array([NO_COUNT if rank is None else rank for rank in group.ranks], np.int64),
             np.array(group.ends, np.int64),
             np.array(group.times, np.float64),
-            np.array(group.values, np.float64).T,
+            np.array([np.asarray(column) for column in group.values], np.float64).T,
         )
 
     def lines(self) -> Iterator[tuple[int, list[Measurement]]]:

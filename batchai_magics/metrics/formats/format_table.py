@@ -93,11 +93,9 @@ def read_embedded(cursor: BlockCursor) -> list[Record] | None:
     for match, read in sorted(matches, key=lambda pair: pair[0].start()):
         if match.start() < cursor.consumed:
             continue
-        record = read(cursor, match)
+        found = read(cursor, match)
         cursor.consumed = match.end()
-        if record is None:
-            continue
-        records.append(record)
-        if cursor.first_record_start is None:
+        records += found
+        if found and cursor.first_record_start is None:
             cursor.first_record_start = cursor.record_start
     return records if matches else None

@@ -25,14 +25,14 @@ from batchai_magics.metrics.formats.line_format import (
     read_fields,
     read_parameters,
 )
-from batchai_magics.metrics.measurement import Record, TotalRecord
+from batchai_magics.metrics.measurement import TOTAL, Fact, Record
 
 _RATE = rb"\d+\.\d"
 _TEST = rb"Test set: Average loss: (?P<test_loss>" + NUMBER + rb"), Accuracy: "
 
 
 def _read_total(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    yield TotalRecord(float(match["total"]), line.rank, line.offset)
+    yield Fact(TOTAL, match["total"].decode(), line.rank, line.offset)
     yield from read_fields(line, row, match)
 
 

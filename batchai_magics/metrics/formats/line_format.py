@@ -82,7 +82,7 @@ class EmbeddedFormat(Format):
     Its pattern starts with its literal, and its fields are those of the record type.
     """
 
-    read: Callable[[BlockCursor, re.Match[bytes]], Record | None]
+    read: Callable[[BlockCursor, re.Match[bytes]], Sequence[Record]]
 
 
 @dataclass(slots=True)
@@ -225,8 +225,7 @@ def line_at(cursor: BlockCursor, start: int) -> tuple[Line, bool] | None:
     end = newline if newline >= 0 else len(cursor.data)
     if end - start > _MOST_BYTES or (cursor.is_continued and not start):
         return None
-    text = cursor.data[cursor.skip_tag(start) if cursor.is_tagged else start : end]
-    return _line(cursor, text, cursor.end_offset(start)), newline >= 0
+    return _line(cursor, cursor.data[start:end], cursor.line_end), newline >= 0
 
 
 def _line(cursor: BlockCursor, text: bytes, end_offset: int) -> Line:

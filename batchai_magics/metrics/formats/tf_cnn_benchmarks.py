@@ -13,13 +13,13 @@ Readers check the text to the left of a match, back to the end of the previous r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.metrics.formats.line_format import EmbeddedFormat, Field
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
-from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import EvalRecord, Record, TotalRecord, step_record
+from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION
+from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record, step_record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_plan import Layout, LineClock, layout_with, prefix_expression
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, prefix_shape
@@ -214,19 +214,19 @@ _STEP_NAMES = {
 }
 
 
-def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
+def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
     rate, uncertainty, jitter, loss, top_1, top_5, total = match.groups()
     if total is not None:
         return _read_total(cursor, match)
     has_accuracy = top_1 is not None
     place = _general_position(cursor, match, has_accuracy=has_accuracy)
     if place is None or not place[0]:
-        return None
+        return []
     step, rank, offset, printed_at = place
     cursor.cadence.observe(step, has_accuracy=has_accuracy)
     numbers = float(rate), float(uncertainty), float(jitter), float(loss)
     accuracies = (float(top_1), float(top_5)) if has_accuracy else (None, None)
-    return step_record((step, rank, *numbers, *accuracies, offset, printed_at))
+    return [step_record((step, rank, *numbers, *accuracies, offset, printed_at))]
 
 
 _Position = tuple[int, int | None, int, float | None]  # step, rank, end offset of the line, time
@@ -244,7 +244,7 @@ def _general_position(cursor: BlockCursor, match: re.Match[bytes], *, has_accura
     )
     appended = _APPENDED_TIME.match(cursor.data, end)
     time = float(appended[1]) if appended else cursor.wall_time(cursor.record_start)
-    return step, cursor.rank_at(before), cursor.end_offset(end), time
+    return step, cursor.rank_at(before), cursor.line_end, time
 
 
 def _is_cut(cursor: BlockCursor, end: int) -> bool:
@@ -253,16 +253,14 @@ def _is_cut(cursor: BlockCursor, end: int) -> bool:
     return is_open and (cursor.cadence.has_accuracy or _CUT_ACCURACY.match(cursor.data, end) is not None)
 
 
-def _read_total(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
+def _read_total(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
     left = cursor.text_before(match.start())
     before = left[: -len(b"total ")]
     if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(cursor.data, match.end()):
-        return None
+        return []
     cursor.record_start = match.start() - len(b"total ")
-    end = match.end()
-    return TotalRecord(
-        float(match[7]), cursor.rank_at(before), cursor.end_offset(end), cursor.wall_time(cursor.record_start)
-    )
+    end, time = cursor.line_end, cursor.wall_time(cursor.record_start)
+    return [Fact(TOTAL, match[7].decode(), cursor.rank_at(before), end, time)]
 
 
 def _ends_here(data: bytes, end: int) -> bool:
@@ -270,32 +268,35 @@ def _ends_here(data: bytes, end: int) -> bool:
     return not data[end : end + 1].isdigit() or _STARTS_WITH_DIGITS.match(data, end) is not None
 
 
-def _read_examples(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
+def _read_examples(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
     left = cursor.text_before(match.start())
     examples = _EXAMPLES_LEFT.search(left, max(0, len(left) - _LEFT_BYTES))
     if examples is None:
-        return None
+        return []
     cursor.record_start = match.start() - len(left) + examples.start()
-    rank = cursor.rank_at(left[: examples.start()])
-    return EvalRecord(
-        rank,
-        step=int(examples[1]),
-        examples_per_sec=float(examples[2]),
-        offset=cursor.end_offset(match.end()),
-        wall_time=cursor.wall_time(cursor.record_start),
-    )
+    before = left[: examples.start()]
+    return _evaluation(cursor, before, _EXAMPLES_FIELDS, [examples[2]], int(examples[1]))
 
 
-def _read_accuracy(cursor: BlockCursor, match: re.Match[bytes]) -> Record | None:
+def _read_accuracy(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
     cursor.record_start = match.start()
-    return EvalRecord(
-        cursor.rank_at(cursor.text_before(match.start())),
-        top_1=float(match[1]),
-        top_5=float(match[2]),
-        examples=int(match[3]),
-        offset=cursor.end_offset(match.end()),
-        wall_time=cursor.wall_time(cursor.record_start),
-    )
+    before = cursor.text_before(match.start())
+    return _evaluation(cursor, before, _ACCURACY_FIELDS, match.groups(), None)
+
+
+def _evaluation(
+    cursor: BlockCursor,
+    before: bytes,
+    fields: Sequence[Field],
+    numbers: Sequence[bytes],
+    step: int | None,
+) -> Sequence[Record]:
+    rank, end = cursor.rank_at(before), cursor.line_end
+    time = cursor.wall_time(cursor.record_start)
+    return [
+        Measurement(field.name, float(number), field.unit, step, None, rank, end, time, VALIDATION)
+        for field, number in zip(fields, numbers, strict=True)
+    ]
 
 
 def _accuracy(first: bytes, second: bytes) -> re.Pattern[bytes]:
@@ -313,7 +314,12 @@ _STEP_FIELDS = (
     Field("top_1", "fraction"),
     Field("top_5", "fraction"),
 )
-_ACCURACY_FIELDS = (Field("top_1", "fraction"), Field("top_5", "fraction"), Field("examples", "examples"))
+_EXAMPLES_FIELDS = (Field("eval_examples_per_sec", "examples/sec"),)
+_ACCURACY_FIELDS = (
+    Field("eval_top_1", "fraction"),
+    Field("eval_top_5", "fraction"),
+    Field("eval_examples", "examples"),
+)
 
 TENSORFLOW_BENCHMARKS = (
     EmbeddedFormat(
@@ -328,7 +334,7 @@ TENSORFLOW_BENCHMARKS = (
         name="tf_cnn_benchmarks eval rate",
         literals=(b" examples/sec",),
         pattern=re.compile(rb" examples/sec(?![\w;)])"),
-        fields=(Field("examples_per_sec", "examples/sec"),),
+        fields=_EXAMPLES_FIELDS,
         sample="20\t412.7 examples/sec",
         read=_read_examples,
     ),

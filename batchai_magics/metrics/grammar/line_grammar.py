@@ -20,7 +20,9 @@ from batchai_magics.metrics.grammar.phase_headings import phase_heading
 from batchai_magics.metrics.grammar.position_grammar import Position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin, trained_end
 
-MAX_LINE_BYTES = 8 * 1024
+_MAX_LINE_BYTES = 32 * 1024
+_LONG_LINE_BYTES = 8 * 1024  # longer ones must be full of pairs
+_BYTES_OF_PAIR = 64
 _MAX_STRAY_WORDS = 6
 _REFUSED = re.compile(
     rb"(?:(?<![\d.])(?<!step )(?<!Step )\d+[ \t]+|total )images/sec: |^Step \d+/\d+ : [A-Z]+ |\w\([a-z_]\w*=|://"
@@ -84,7 +86,7 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
         return LineReading(Kind.RULE, None, None, rank, (), None, 0, is_member=BRANCH in text)
     if told := phase_heading(text):
         return _read_phase(text, told, read_prefixes(text, are_labels_ranks=are_labels_ranks))
-    if len(text) > MAX_LINE_BYTES or not DIGIT.search(text):
+    if is_too_long(text) or not DIGIT.search(text):
         return None
     if b'": ' in text and _JSON_MEMBER.fullmatch(text, row_begin(text)):
         reading = read_line(text.replace(b'"', b"'"), are_labels_ranks=are_labels_ranks)
@@ -97,6 +99,14 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
         return _read_label_as_step(text, prefixes)
     rank = prefixes.rank or prefixes.label
     return _line_reading(scan, prefixes, rank) or _read_behind_name(text, prefixes, rank)
+
+
+def is_too_long(text: bytes) -> bool:
+    """Whether a line is longer than lines of metrics: one of 1,000 pairs is not, a text behind a few is."""
+    if len(text) <= _LONG_LINE_BYTES:
+        return False
+    pairs = text.count(b"=") + text.count(b":")
+    return len(text) > _MAX_LINE_BYTES or pairs * _BYTES_OF_PAIR < len(text)
 
 
 def _is_glued(text: bytes, label: Span) -> bool:

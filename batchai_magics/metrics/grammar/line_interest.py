@@ -5,6 +5,7 @@ It tells no more than that the grammar, a format or a table is worth asking, so 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -83,6 +84,15 @@ _PHASE_HEADING = (
 )
 
 
+_DUMP = re.compile(rb"[0-9a-f]{6,16}:?[ ]+(?:[0-9a-f]{2,8}[ ]+){4}")
+
+
+def _is_dump(text: bytes, begin: int) -> bool:
+    """Whether the line that begins here has words of hexadecimal digits, some of which look like `acc`."""
+    found = _DUMP.match(text, begin)
+    return found is not None and bool(found[0].translate(None, b"0123456789: "))
+
+
 def _compiled(parts: Sequence[str]) -> Any:
     """An expression for any of these, in any case; RE2 is imported on first use to keep imports fast."""
     import re2
@@ -156,7 +166,8 @@ def interest_in(text: bytes, ends: Sequence[int], literals: tuple[bytes, ...]) -
     expression, at, index = _line_expression(literals), 0, 0
     while found := expression.search(text, at):
         index = bisect_left(ends, found.end(), index)
-        yield index
+        if not _is_dump(text, ends[index - 1] if index else 0):
+            yield index
         at = ends[index]
         if at > len(text):
             return

@@ -24,7 +24,7 @@ from batchai_magics.metrics.grammar.named_numbers import (
 from batchai_magics.metrics.grammar.position_grammar import Position, counter_at, line_start, word_position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes
 
-_MAX_NUMBERS = 256
+_MAX_NUMBERS = 2048
 _FILLERS = frozenset((
     "end", "of", "completed", "complete", "finished", "finish", "done", "training", "train", "validation",
     "valid", "val", "validating", "test", "testing", "eval", "evaluation", "evaluating", "metrics",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
@@ -65,6 +66,13 @@ class LineContext:
             numbers = self._new_on_bar(numbers)
             self.heading_line = line  # Lightning's rich bar goes on below
         return step, self.epoch if epoch is None else epoch, numbers
+
+    def enter_member(self, line: int) -> bool:
+        """Enter a line with a number of the block right above it, which has no phase; whether it is one."""
+        if self.phase is not None or line - self.heading_line > (_MAX_LIST_GAP if self.is_list else _MAX_GAP):
+            return False
+        self.heading_line, self.twin = line, None
+        return True
 
     def enter_row(self, line: bytes, number: int) -> Row | None:
         """The step, the epoch and the numbers that a line of a table completes; None for other lines."""
@@ -199,6 +207,28 @@ class LineContext:
             self.bar_step, self.bar_total = self.next_bar
             self.next_bar = None
         return self.bar_step
+
+    def new_on_bars(
+        self,
+        plan: LinePlan,
+        positions: Iterable[tuple[float | None, int | None]],
+        drawn: Sequence[tuple[float, ...]],
+    ) -> Iterator[Values | None]:
+        """The new numbers of bars of a plan, None where all are; `drawn` begins with those last shown."""
+        names = [metric.name for metric in plan.metrics]
+        are_trained = all(metric.phase == TRAIN for metric in plan.metrics)
+        for at, last, values in zip(positions, drawn, drawn[1:], strict=False):
+            if values == last:
+                yield []
+            elif are_trained and at != self.shown_at:
+                self.shown_at = at
+                yield None
+            else:
+                self.shown, (self.epoch, self.step) = dict(zip(names, last, strict=True)), at
+                numbers = [*zip(plan.metrics, values, strict=True)]
+                new = self._new_on_bar(numbers)
+                yield None if new is numbers else new
+        self.shown = dict(zip(names, drawn[-1], strict=True))
 
     def _new_on_bar(self, numbers: Values) -> Values:
         """The numbers of a bar, without those that it only draws again."""

@@ -27,6 +27,7 @@ _LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
 _MAX_NAME_WORDS = 7
 _FACTORS = {"k": 1e3, "K": 1e3}  # `M` alone is a memory
 _COMMA = re.compile(rb"\d,\d")
+_POINT = re.compile(rb"\d\.\d")  # the commas of such a line are not decimal
 
 Groups = Sequence[bytes]
 """The texts of an expression's groups."""
@@ -40,16 +41,23 @@ class MetricName(NamedTuple):
     phase: str
 
 
+def fraction(text: bytes) -> float:
+    """An epoch as printed; a whole one is an integer."""
+    return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))
+
+
 @dataclass(frozen=True, slots=True)
 class LineClock:
     """Where the time of a line stands: in its prefixes, whose digits have fixed places, or anywhere.
 
-    `glog_at` is where a time in glog's form begins, -1 without one. `is_named`: a pair such as `ts=17724471`.
+    `glog_at` is where a time in glog's form begins, -1 without one; few have a year. `is_named`: a pair such
+    as `ts=17724471`.
     """
 
     stamp: TimestampSlices | None = None
     glog_at: int = -1
     is_named: bool = False
+    has_glog_year: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +104,7 @@ class Layout:
     same: tuple[int, ...]
     has_commas: bool
     clock: LineClock
+    count_epoch: Callable[[bytes], float] = fraction
     plans: dict[tuple[object, ...], LinePlan] = field(default_factory=dict)
 
     @property
@@ -128,28 +137,18 @@ class Layout:
 
     def epoch_of(self, groups: Groups) -> float | None:
         """The epoch on a line."""
-        return None if self.epoch < 0 else fraction(groups[self.epoch])
+        return None if self.epoch < 0 else self.count_epoch(groups[self.epoch])
 
     @property
-    def count_step(self) -> Callable[[bytes], int]:
-        """What turns the text of a step into a number."""
-        return count
-
-    @property
-    def count_epoch(self) -> Callable[[bytes], float]:
-        """What turns the text of an epoch into a number."""
-        return fraction
+    def has_only_stamp(self) -> bool:
+        """Whether no time stands on a line but one in its prefixes, of which only glog's may lack a year."""
+        return self.seconds < 0 and not self.clock.is_named
 
     @property
     def is_timeless(self) -> bool:
         """Whether no time stands on a line."""
         clock = self.clock
         return self.seconds < 0 and clock.stamp is None and clock.glog_at < 0 and not clock.is_named
-
-
-def fraction(text: bytes) -> float:
-    """An epoch as printed; a whole one is an integer."""
-    return float(text) if b"." in text or b"e" in text else int(text.replace(b",", b""))
 
 
 def layout_of(
@@ -179,8 +178,9 @@ def layout_of(
         numbers=tuple(places["number", place] for place in range(len(reading.numbers))),
         names=tuple(names),
         same=tuple(place for (role, _), place in places.items() if role == "same"),
-        has_commas=_COMMA.search(line) is not None,
+        has_commas=_COMMA.search(line) is not None and not _POINT.search(line),
         clock=clock or LineClock(),
+        count_epoch=float if reading.epoch and b"." in line[slice(*reading.epoch)] else fraction,
     )
 
 

@@ -9,11 +9,12 @@ the same positions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple, cast
 
+from batchai_magics.metrics.reading.line_splitter import strip_escapes
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX, StreamKey, first_tag
 from batchai_magics.metrics.reading.timestamps import Timestamp, match_timestamp, parse_timestamp
 
@@ -24,6 +25,9 @@ MAX_PREFIX_BYTES = 200
 """The longest prefix that is parsed."""
 
 _CACHE_SIZE = 4096
+_MAX_SHAPES = 64
+_TAG = re.compile(rb"\[(?:\d{1,18},)?\d{1,6}\]<std(?:out|err|diag)>:")
+_CONTROLS = (b"\x1b", b"\0", b"\b")
 
 
 class LinePrefix(NamedTuple):
@@ -43,9 +47,6 @@ class LinePrefix(NamedTuple):
 # `Lead._make` and `Stamp._make` are pure Python and take twice as long.
 _make_prefix = cast("Callable[[Iterable[object]], LinePrefix]", partial(tuple.__new__, LinePrefix))
 _make_timestamp = cast("Callable[[Iterable[object]], Timestamp]", partial(tuple.__new__, Timestamp))
-
-NO_PREFIX = LinePrefix(None, None, None)
-"""The prefix of a message at the start of its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,20 @@ class TimestampSlices:
         seconds, is_exact = whole
         return _make_timestamp((seconds + int(prefix[self.fraction]) / self.fraction_scale, is_exact))
 
+    def seconds_of(self, prefixes: Sequence[bytes]) -> list[float | None]:
+        """The seconds of many such timestamps."""
+        texts = [prefix[self.before] + prefix[self.after] for prefix in prefixes]
+        parsed = {text: parse_timestamp_cached(text) for text in dict.fromkeys(texts)}
+        whole = {text: found and found.seconds for text, found in parsed.items()}
+        seconds = [whole[text] for text in texts]
+        if self.fraction_scale == 1:
+            return seconds
+        place, scale = self.fraction, self.fraction_scale
+        return [
+            None if each is None else each + int(prefix[place]) / scale
+            for prefix, each in zip(prefixes, seconds, strict=True)
+        ]
+
 
 @dataclass(frozen=True, slots=True)
 class PrefixShape:
@@ -83,7 +98,6 @@ class PrefixShape:
     tag_rank: slice | None
     label: slice | None
     timestamps: tuple[TimestampSlices, ...]
-    has_fraction: bool  # of the second
 
     def parse(self, prefix: bytes) -> LinePrefix:
         """Parse a prefix of this shape."""
@@ -109,12 +123,6 @@ parse_prefix_cached = lru_cache(_CACHE_SIZE)(parse_prefix)
 """`parse_prefix` with a cache."""
 
 
-def prefix_parser_for(prefix: bytes) -> Callable[[bytes], LinePrefix | None]:
-    """The parser for such prefixes: uncached if they have fractional seconds, which rarely repeat."""
-    shape = prefix_shape(prefix.translate(DIGITS_TO_ZERO))
-    return parse_prefix if shape and shape.has_fraction else parse_prefix_cached
-
-
 @lru_cache(_CACHE_SIZE)
 def prefix_shape(zeroed: bytes) -> PrefixShape | None:
     """The shape of a prefix whose digits are all zeros; None if it is not a valid prefix."""
@@ -132,8 +140,7 @@ def prefix_shape(zeroed: bytes) -> PrefixShape | None:
     prefix = PREFIX.match(message)
     timestamps.insert(0, timestamp_slices(zeroed, begin, begin + prefix.end() if prefix else begin))
     places = tuple(filter(None, timestamps))
-    has_fraction = any(place.fraction_scale > 1 for place in places)
-    return PrefixShape(name, tag_rank, _label_slice(label, begin), places, has_fraction)
+    return PrefixShape(name, tag_rank, _label_slice(label, begin), places)
 
 
 def timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | None:
@@ -193,16 +200,30 @@ class TagShapes:
         return True
 
 
-_MAX_SHAPES = 64
-
-
 def text_through_tag(line: bytes, start: int = 0) -> bytes:
     """The line up to the end of its first tag; empty without one."""
     name = line.find(b"<std", start)
     return line[start : line.find(b">:", name) + 2] if name >= 0 else b""
 
 
-def last_stream_key(lines: bytes) -> StreamKey | None:
-    """The stream of the last of these lines, each of which starts with a tag."""
-    prefix = parse_prefix_cached(text_through_tag(lines, lines.rfind(b"\n", 0, -1) + 1))
-    return prefix and prefix.key
+def clean_lines(lines: bytes, tags: TagShapes, *, is_tagged: bool) -> bytes | None:
+    """The cleaned lines if they can be parsed as one block; None if they must be parsed one by one."""
+    if is_tagged:
+        count, tag_count = lines.count(b"\n"), lines.count(b"<std")
+        if tag_count > count:
+            lines = _drop_repeated_tags(lines)
+            tag_count = lines.count(b"<std")
+        if tag_count != count or not tags.matches_all(lines, count):
+            return None
+    if any(control in lines for control in _CONTROLS):
+        clean = strip_escapes(lines)
+        return clean if clean.count(b"<std") == lines.count(b"<std") else None
+    return lines
+
+
+def _drop_repeated_tags(lines: bytes) -> bytes:
+    """Remove the tag at the end of each line that also starts with it."""
+    each = lines.split(b"\n")
+    tags = [line[: line.find(b">:") + 2] for line in each]
+    repeated = {tag: tag if _TAG.fullmatch(tag) else b"" for tag in set(tags)}
+    return b"\n".join(map(bytes.removesuffix, each, map(repeated.__getitem__, tags)))

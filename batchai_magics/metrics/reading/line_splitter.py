@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
 
 MAX_LINE_BYTES = 64 * 1024
@@ -23,23 +23,20 @@ _CONTROLS = re.compile(rf"{_SEQUENCES}|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 class Block(NamedTuple):
     """Complete lines, each ending in a newline, at a byte offset of their stream.
 
-    Only a fragment of an overlong line and the last line of a stream may lack the newline. If the lines were
-    cleaned, `raw_ends` maps the end of each to the end of the raw line.
+    Only a fragment of an overlong line and the last line of a stream may lack the newline.
     """
 
     data: bytes
     offset: int
-    raw_ends: Mapping[int, int] | None = None
 
     @property
     def end(self) -> int:
         """The byte offset after the last line."""
-        end = self.offset + len(self.data)
-        return end if self.raw_ends is None else self.raw_ends[end]
+        return self.offset + len(self.data)
 
     def slice(self, begin: int, end: int) -> Block:
         """The lines between two positions of the block."""
-        return Block(self.data[begin:end], self.offset + begin, self.raw_ends)
+        return Block(self.data[begin:end], self.offset + begin)
 
 
 class LineSplitter:
@@ -48,11 +45,6 @@ class LineSplitter:
     def __init__(self) -> None:
         self.offset = 0  # after the last block
         self._carry = b""
-
-    @property
-    def is_within_line(self) -> bool:
-        """Whether the last line is incomplete."""
-        return bool(self._carry)
 
     @property
     def carry(self) -> bytes:
@@ -84,7 +76,7 @@ def split_lines(block: Block) -> Iterator[Block]:
     """The lines of a block; the last one may lack its newline."""
     offset = block.offset
     for line in block.data.splitlines(keepends=True):
-        yield Block(line, offset, block.raw_ends)
+        yield Block(line, offset)
         offset += len(line)
 
 

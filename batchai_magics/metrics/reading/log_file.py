@@ -12,9 +12,9 @@ from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.measurement import Fact, Measurement, Record, StepRecord
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
-from batchai_magics.metrics.reading.line_cleaning import clean_lines
-from batchai_magics.metrics.reading.line_prefixes import TagShapes, parse_prefix_cached
-from batchai_magics.metrics.reading.line_reader import LineReader, Lines
+from batchai_magics.metrics.reading.line_groups import Lines
+from batchai_magics.metrics.reading.line_prefixes import TagShapes, clean_lines, parse_prefix_cached
+from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.plan_cache import PlanCache
@@ -175,13 +175,13 @@ class LogFile:
 
     def _special_rows(self, lines: Lines) -> Sequence[int]:
         """The rows of lines that may be of a header, or match a pattern."""
-        is_in_header = self._header.is_open or HeaderWindow.opens_in(b"\n".join(lines.texts))
+        is_in_header = self._header.is_open or HeaderWindow.opens_in(lines.joined)
         rows = [row for row, line in enumerate(lines.texts) if _HINTS.search(line)] if is_in_header else []
         if not self._patterns:
             return rows
         starts = accumulate([len(line) + 1 for line in lines.texts], initial=0)
         places = {start: row for row, start in enumerate(starts)}
-        matching = self._patterns.matching_lines(b"\n".join(lines.texts))
+        matching = self._patterns.matching_lines(lines.joined)
         return sorted({*rows, *(places[start] for start in matching if start in places)})
 
     def _read_together(self, lines: Lines) -> Readings:

@@ -13,7 +13,7 @@ from batchai_magics.metrics.reading.line_context import LineContext
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX
 from batchai_magics.metrics.reading.process_lines import ProcessLines
 
-_MAX_RANKS = 4096
+_MAX_RANKS = 1 << 15
 _MAX_SEEN_KEYS = 1024
 MAX_DIGITS = 18
 _DEFAULT_INTERVAL = 10  # tf_cnn_benchmarks' --display_every, until two steps were seen
@@ -24,7 +24,7 @@ _HEADER_NUMBER = re.compile(rb"(?:TensorFlow: +\d+\.|Num batches: +|Num epochs: 
 class RankState:
     """What the parser remembers of one process."""
 
-    epoch: int | None = None
+    epoch: float | None = None
     step: int | None = None
     # values already reported for this epoch and step
     reported: dict[str, float] = field(default_factory=dict)
@@ -53,10 +53,15 @@ class RankState:
         self.month = month
         return self.year
 
-    def enter_step(self, epoch: int | None, step: int | None) -> None:
+    def enter_step(self, epoch: float | None, step: int | None) -> None:
         """Discard the reported values when the step changes."""
         if (epoch, step) != (self.epoch, self.step):
             self.epoch, self.step, self.reported = epoch, step, {}
+
+    def report(self, names: Sequence[str], values: Sequence[float]) -> None:
+        """Note the numbers of a line at the step."""
+        self.reported = dict(zip(names, values, strict=True))
+        self.context.note(self.step, self.epoch)
 
 
 class RankStates:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from batchai_magics.metrics.formats.format_table import EMBEDDED_LITERALS, formats_of
 from batchai_magics.metrics.formats.line_format import LineFormat, split_joined
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import step_layout
-from batchai_magics.metrics.grammar.line_grammar import MAX_LINE_BYTES, read_line
+from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
@@ -170,7 +170,7 @@ class PlanCache:
 
     def _read(self, line: bytes, plain: bytes | None = None) -> LineReading | None:
         plain = plain_line(line) if plain is None else plain
-        if len(line) > MAX_LINE_BYTES or not may_matter(plain):
+        if is_too_long(line) or not may_matter(plain):
             return None
         reading = read_line(plain, are_labels_ranks=self._are_labels_ranks)
         is_open = is_undecided(plain) and (reading is None or reading.kind is Kind.HEADING)
@@ -212,7 +212,9 @@ def clock_of(line: bytes, reading: LineReading) -> LineClock:
     if end < MIN_TIMESTAMP_BYTES - 4:
         return LineClock(is_named=is_named)
     stamp = timestamp_slices(line[:end].translate(DIGITS_TO_ZERO), 0, end)
-    return LineClock(stamp, 0 if stamp is None and GLOG.match(line) else -1, is_named)
+    glog = GLOG.match(line) if stamp is None else None
+    has_year = glog is not None and glog["year"] is not None
+    return LineClock(stamp, 0 if glog else -1, is_named, has_year)
 
 
 def _may_open_table(line: bytes) -> bool:

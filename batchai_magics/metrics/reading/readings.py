@@ -22,13 +22,13 @@ class LineGroup:
 
     def __init__(self, metrics: Sequence[MetricName], kind: Kind, rows: list[int] | None = None) -> None:
         self.metrics, self.kind = metrics, kind
-        self.rows: list[int] = rows or []
+        self.rows: Sequence[int] = rows or []
         self.steps: list[int | None] = []
         self.epochs: list[float | None] = []
         self.ranks: list[int | None] = []
         self.ends: list[int] = []
         self.times: list[float | None] = []
-        self.values: list[list[float]] = [[] for _ in metrics]
+        self.values: list[Sequence[float]] = [[] for _ in metrics]
 
     def take(self, places: Sequence[int]) -> LineGroup:
         """Some of the lines, in this order."""

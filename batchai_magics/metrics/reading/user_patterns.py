@@ -64,7 +64,7 @@ class UserPatterns:
         """
         line = cursor.data.rstrip(b"\n")
         rank = rank_of(PREFIX.match(line)) if cursor.rank is None else cursor.rank
-        end, wall_time = cursor.end_offset(0), cursor.wall_time(len(line))
+        end, wall_time = cursor.line_end, cursor.wall_time(len(line))
         for name, pattern in self._compiled.items():
             for match in pattern.expression.finditer(line) if name not in without else ():
                 text = pattern.value_text(match)

@@ -11,13 +11,7 @@ from itertools import chain, compress, count, islice, zip_longest
 from operator import lt
 from typing import NamedTuple, cast
 
-from batchai_magics.metrics.measurement import (
-    EvalRecord,
-    Measurement,
-    Record,
-    StepRecord,
-    TotalRecord,
-)
+from batchai_magics.metrics.measurement import RATE_UNIT, Measurement, Record, StepRecord
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -32,20 +26,20 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
-from batchai_magics.metrics.runs.step_series import StepValues, by_rank, runs
+from batchai_magics.metrics.runs.step_series import StepValues, by_rank, runs, total_of
 from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")
 """The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
 
-RATE, RATE_UNIT = "images_per_sec", "images/sec"
-"""The name and unit of the speed of tf_cnn_benchmarks."""
+RATE = "images_per_sec"
+"""The speed of tf_cnn_benchmarks."""
 
 STEP_UNITS = {RATE: RATE_UNIT, "loss": "", "top_1": "fraction", "top_5": "fraction"}
 """The units of the numbers on a step line, by the field of its record."""
 
-EVALUATION_UNITS = {"examples_per_sec": "examples/sec", "top_1": "fraction", "top_5": "fraction"}
-"""The units of the numbers of an evaluation, by the field of its record; metrics are named `eval_…`."""
+QUALIFIERS = frozenset([("eval_examples", "examples")])
+"""Names and units of numbers that qualify others and are no metrics: how many examples were evaluated."""
 
 Rank = int | None
 
@@ -243,7 +237,8 @@ def run_metrics(records: Iterable[Record], preferences: MetricPreferences = NO_P
 
 def _total(run: Sequence[Record], steps: Mapping[int, Sequence[StepRecord]], ranks: int) -> float | None:
     """The printed total; None if it is one rank's alone. `ranks` is 0 if each prints the rate of all."""
-    total = next((r.images_per_sec for r in reversed(run) if isinstance(r, TotalRecord)), None)
+    printed = total_of(run)
+    total = float(printed.value) if printed else None
     rates = [records[-1].images_per_sec for records in steps.values()]
     share = max(ranks, len(rates)) / (len(rates) or 1)
     return None if total and ranks and is_rate_of_one(total, rates, share * sum(rates)) else total
@@ -251,7 +246,7 @@ def _total(run: Sequence[Record], steps: Mapping[int, Sequence[StepRecord]], ran
 
 def other_metrics(run: Sequence[Record], preferences: MetricPreferences) -> list[Metric]:
     """The metrics of one run except those of tf_cnn_benchmarks' step lines."""
-    return _metrics([*_of_evaluations(run), *_of_values(run)], preferences)
+    return _metrics(_of_values(run), preferences)
 
 
 def _metrics(series: Iterable[_Series], preferences: MetricPreferences) -> list[Metric]:
@@ -283,34 +278,17 @@ def _of_steps(steps: Mapping[int, Sequence[StepRecord]]) -> Iterator[_Series]:
         for name, unit in STEP_UNITS.items():
             told = [record for record in records if getattr(record, name) is not None]
             if told:
-                columns = _columns(told, [getattr(record, name) for record in told])
+                values = [getattr(record, name) for record in told]
+                nothing = [None] * len(values)
+                columns = MetricColumns([r.step for r in told], nothing, [r.wall_time for r in told], values)
                 yield traits_of(name, unit=unit), unit, rank, columns
-
-
-def _of_evaluations(run: Sequence[Record]) -> Iterator[_Series]:
-    """The metrics of tf_cnn_benchmarks' evaluations."""
-    evaluations: defaultdict[Rank, list[EvalRecord]] = defaultdict(list)
-    for record in run:
-        if isinstance(record, EvalRecord):
-            evaluations[record.rank].append(record)
-    for rank, records in evaluations.items():
-        for name, unit in EVALUATION_UNITS.items():
-            told = [record for record in records if getattr(record, name) is not None]
-            if told:
-                columns = _columns(told, [getattr(record, name) for record in told])
-                yield traits_of(f"eval_{name}", unit=unit), unit, rank, columns
-
-
-def _columns(records: Sequence[StepRecord | EvalRecord], values: Sequence[float]) -> MetricColumns:
-    nothing = [None] * len(records)
-    return MetricColumns([r.step for r in records], nothing, [r.wall_time for r in records], values)
 
 
 def _of_values(run: Sequence[Record]) -> Iterator[_Series]:
     """The metrics of other programs and of the user's patterns."""
     groups: defaultdict[tuple[str, Rank], list[Measurement]] = defaultdict(list)
     for record in run:
-        if isinstance(record, Measurement):
+        if isinstance(record, Measurement) and (record.name, record.unit) not in QUALIFIERS:
             groups[record.name, record.rank].append(record)
     numbers = _epoch_numbers(run) if all(map(_has_epochs_only, groups.values())) else {}
     for (name, rank), records in groups.items():

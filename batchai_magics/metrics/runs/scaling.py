@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.charts.scaling_chart import draw_scaling
+from batchai_magics.metrics.measurement import RATE_UNIT
 from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
 from batchai_magics.metrics.runs.html_tables import scaling_html
 from batchai_magics.metrics.runs.metric_traits import find_metric, traits_of
-from batchai_magics.metrics.runs.run_metrics import RATE, RATE_UNIT
+from batchai_magics.metrics.runs.run_metrics import RATE
 from batchai_magics.metrics.runs.scaling_curve import (
     ScalingCurve,
     ScalingPoint,

@@ -9,9 +9,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from batchai_magics.metrics.measurement import RATE_UNIT
 from batchai_magics.metrics.runs.compared_runs import Run
 from batchai_magics.metrics.runs.metric_traits import ordered
-from batchai_magics.metrics.runs.run_metrics import RATE_UNIT, run_metrics
+from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.metrics.runs.steady_speed import Speed, standard_error
 
 _Key = TypeVar("_Key", bound=Hashable)

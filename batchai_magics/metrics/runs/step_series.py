@@ -8,11 +8,11 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.measurement import (
+    TOTAL,
     Fact,
     Measurement,
     Record,
     StepRecord,
-    TotalRecord,
     step_record,
 )
 from batchai_magics.metrics.runs.metric_traits import traits_of
@@ -141,11 +141,17 @@ def _opens_run(record: Record, run: list[Record]) -> bool:
 
 
 def _has_ended(run: list[Record], rank: int | None) -> bool:
-    totals = [record.rank for record in run if isinstance(record, TotalRecord)]
+    facts = [record for record in run if isinstance(record, Fact)]
+    totals = [fact.rank for fact in facts if fact.key == TOTAL]
     if rank is not None:
         return rank in totals
-    promised = max((count_ranks(record) for record in run if isinstance(record, Fact)), default=0)
+    promised = max(map(count_ranks, facts), default=0)
     return bool(totals) and len(totals) >= promised
+
+
+def total_of(run: Sequence[Record]) -> Fact | None:
+    """The last total that a run has printed."""
+    return next((each for each in reversed(run) if isinstance(each, Fact) and each.key == TOTAL), None)
 
 
 def count_ranks(record: Fact) -> int:

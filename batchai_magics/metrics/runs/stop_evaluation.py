@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.runs.metric_traits import spellings_of
-from batchai_magics.metrics.runs.tidy_table import Number, numbers
+from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.models.prices import Cost
 from batchai_magics.models.stop_conditions import (
     COST,
@@ -39,7 +39,7 @@ class _HeldCondition:
     """Since when a condition has held for a rank without interruption, and the last value."""
 
     since_s: float
-    last: Number
+    last: Measurement
 
 
 class StopEvaluation:
@@ -120,9 +120,9 @@ class StopEvaluation:
     def add(self, records: Iterable[Record], now_s: float) -> None:
         """Add the next records."""
         for number in numbers(records):
-            names = spellings_of(number.metric)
+            names = spellings_of(number.name)
             for name in names:
-                self._names.setdefault(name, number.metric)
+                self._names.setdefault(name, number.name)
             for condition in self._conditions:
                 if names & spellings_of(condition.metric):
                     self._check(condition, number, now_s)
@@ -154,7 +154,7 @@ class StopEvaluation:
                 return self._reason or _sentence(condition, holding.last)
         return self._reason
 
-    def _check(self, condition: StopCondition, number: Number, now_s: float) -> None:
+    def _check(self, condition: StopCondition, number: Measurement, now_s: float) -> None:
         place = (condition, number.rank)
         if not condition.is_met_by(number.value):
             self._holding.pop(place, None)
@@ -165,8 +165,8 @@ class StopEvaluation:
             self._reason = self._reason or _sentence(condition, number)
 
 
-def _sentence(condition: StopCondition, number: Number) -> str:
+def _sentence(condition: StopCondition, number: Measurement) -> str:
     """`stop-if "loss is nan": loss was nan at step 3 of rank 0`."""
     step = "" if number.step is None else f" at step {number.step}"
     rank = "" if number.rank is None else f" of rank {number.rank}"
-    return f'{STOP_IF} "{condition.text}": {number.metric} was {number.value:g}{step}{rank}'
+    return f'{STOP_IF} "{condition.text}": {number.name} was {number.value:g}{step}{rank}'

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypedDict
 
-from batchai_magics.metrics.measurement import Record, StepRecord, TotalRecord
+from batchai_magics.metrics.measurement import Record, StepRecord
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -35,6 +35,7 @@ from batchai_magics.metrics.runs.step_series import (
     by_rank,
     runs,
     runs_of_columns,
+    total_of,
 )
 from batchai_magics.metrics.runs.stragglers import stragglers
 
@@ -172,8 +173,8 @@ def _total(run: Sequence[Record], run_speeds: Speeds, header: RunHeader) -> _Tot
 
     Ranks that do not train together each print their own: it is closer to the speed of one than of all.
     """
-    last = next((record for record in reversed(run) if isinstance(record, TotalRecord)), None)
-    total = last.images_per_sec if last else None
+    last = total_of(run)
+    total = float(last.value) if last else None
     rates, together = list(run_speeds.rates.values()), run_speeds.total
     is_own = False
     if total and together and not header.is_rate_global:

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.node import requirements
+from batchai_magics.backends.node.ranks.leftovers import mount_mark
 from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
@@ -129,9 +129,9 @@ def test_a_cluster_whose_mount_command_hangs_can_be_deleted(world: World) -> Non
     default = set(world.backend.layout.clusters.iterdir())
     cluster = make(world, 1, mountVolumes=volumes("sleep 1000 #"))
     (folder,) = set(world.backend.layout.clusters.iterdir()) - default
-    until(lambda: process.marked(requirements.mount_mark(folder.name)))
+    until(lambda: process.marked(mount_mark(folder.name)))
     world.backend.delete(cluster.id)
-    until(lambda: not process.marked(requirements.mount_mark(folder.name)))
+    until(lambda: not process.marked(mount_mark(folder.name)))
     assert not folder.exists()
 
 

@@ -13,7 +13,7 @@ from batchai_magics.backends.node.containers import ContainerCommand
 from batchai_magics.launch.plan import (
     Containers,
     Image,
-    Launcher,
+    LaunchMode,
     LogFile,
     Node,
     Output,
@@ -161,10 +161,10 @@ def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: st
 @pytest.mark.parametrize(
     ("launcher", "engine", "size", "note"),
     [
-        (Launcher.MPI, ("docker",), "1g", "shmSize is not used"),
-        (Launcher.DIRECT, ("docker",), "1g", ""),
-        (Launcher.MPI, (), "1g", ""),
-        (Launcher.MPI, ("docker",), "", ""),
+        (LaunchMode.MPI, ("docker",), "1g", "shmSize is not used"),
+        (LaunchMode.DIRECT, ("docker",), "1g", ""),
+        (LaunchMode.MPI, (), "1g", ""),
+        (LaunchMode.MPI, ("docker",), "", ""),
     ],
 )
 def test_what_is_not_as_asked_for_is_noted(launcher, engine, size, note) -> None:
@@ -191,7 +191,7 @@ def test_every_process_is_put_into_a_container_of_its_own() -> None:
 
 
 def test_ranks_in_containers_are_told_to_copy_what_they_share() -> None:
-    asked = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)), launcher=Launcher.MPI)
+    asked = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)), launcher=LaunchMode.MPI)
     (process,) = containers.in_containers(asked, [Path("/home")]).processes
     assert process.env == containers.RANK_ENV
     assert " --env=MPIR_CVAR_CH4_CMA_ENABLE " in process.command
@@ -305,7 +305,7 @@ def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
     ],
 )
 def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, rendezvous: Rendezvous) -> None:
-    asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=Launcher.MPI)
+    asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=LaunchMode.MPI)
     assert containers.in_containers(asked, [Path("/home")]).rendezvous is rendezvous
 
 

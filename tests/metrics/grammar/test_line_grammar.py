@@ -207,3 +207,10 @@ def test_settings_behind_a_validations_numbers_are_none():
 def test_settings_right_below_the_heading_of_a_phase_are_none():
     log = b"Epoch 1 loss 0.5\nEvaluation:\n    lr: 0.001\n    batch_size: 8\n"
     assert [row[4] for row in read_rows(log)] == ["loss"]
+
+
+def test_a_thousand_pairs_on_a_line_are_all_read():
+    names = [f"loss_{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676)}q" for n in range(1000)]
+    line = "step 7 " + " ".join(f"{name}=0.5" for name in names)
+    records = Parser().feed(f"{line}\n".encode())
+    assert [(record.name, record.step) for record in records] == [(name, 7) for name in names]

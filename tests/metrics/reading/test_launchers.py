@@ -1,6 +1,6 @@
 import pytest
 
-from batchai_magics.metrics import Fact, Parser, StepRecord, TotalRecord
+from batchai_magics.metrics import Fact, Parser, StepRecord
 from tests.metrics.log_text import HEADER, step
 
 LINE = step(10)
@@ -136,7 +136,7 @@ def test_every_ranks_text_comes_back_whole_from_chunks_cut_anywhere():
     records = read("".join(f"[1,{rank}]<stdout>:{piece}" for rank, piece in pieces))
     series = {r: [x.step for x in records if x.rank == r] for r in texts}
     assert series == {rank: list(range(10, 600, 10)) for rank in range(4)}
-    assert not [r for r in records if isinstance(r, TotalRecord)]
+    assert not [r for r in records if isinstance(r, Fact)]
 
 
 def test_even_and_broken_tagging_give_the_same():

@@ -1,12 +1,8 @@
-"""Blocks of lines before they are read at once: what is taken out, and where each line ended before."""
-
-from itertools import accumulate
+"""Blocks of lines before they are read at once: what is taken out."""
 
 import pytest
 
-from batchai_magics.metrics.reading.line_cleaning import clean_block, clean_lines, has_controls
-from batchai_magics.metrics.reading.line_prefixes import TagShapes
-from batchai_magics.metrics.reading.line_splitter import Block, split_lines
+from batchai_magics.metrics.reading.line_prefixes import TagShapes, clean_lines
 
 RED, PLAIN = b"\x1b[31m", b"\x1b[0m"
 TAG, OTHER = b"[1,0]<stdout>:", b"[1,1]<stderr>:"
@@ -14,22 +10,6 @@ TAG, OTHER = b"[1,0]<stdout>:", b"[1,1]<stderr>:"
 
 def cleaned(lines, *, is_tagged=True):
     return clean_lines(lines, TagShapes(), is_tagged=is_tagged)
-
-
-@pytest.mark.parametrize("control", [b"\x1b", b"\0", b"\b"])
-def test_each_control_is_seen_within_the_bounds_alone(control):
-    data = b"ab" + control + b"cd"
-    assert has_controls(data)
-    assert has_controls(data, 2)
-    assert not has_controls(data, 3)
-    assert has_controls(data, 0, 3)
-    assert not has_controls(data, 0, 2)
-    assert has_controls(control)
-
-
-@pytest.mark.parametrize("data", [b"", b"plain\n", b"\t\r\x07\x0b\x0c\x7f"])
-def test_other_characters_are_no_controls(data):
-    assert has_controls(data) is False
 
 
 def test_lines_without_tags_and_controls_stay_as_they_are():
@@ -94,18 +74,3 @@ def test_each_kind_of_tag_may_be_repeated(tag):
 
 def test_a_tag_is_repeated_on_some_lines_alone():
     assert cleaned(TAG + b"a" + TAG + b"\n" + OTHER + b"b\n") == TAG + b"a\n" + OTHER + b"b\n"
-
-
-RAW = Block(b"".join([RED + b"a" + PLAIN + b"\n", b"bc\n", b"\0\n"]), 1000)
-
-
-def test_an_end_in_clean_lines_is_the_raw_one_of_the_same_line():
-    block = clean_block(b"a\nbc\n\n", RAW)
-    raw_ends = [1000 + end for end in accumulate(map(len, RAW.data.splitlines(keepends=True)))]
-    assert [line.end for line in split_lines(block)] == raw_ends
-    assert (block.data, block.offset, block.end) == (b"a\nbc\n\n", 1000, RAW.end)
-
-
-def test_a_part_of_clean_lines_ends_where_its_raw_lines_do():
-    block = clean_block(b"a\nbc\n\n", RAW)
-    assert block.slice(0, 5).end == block.slice(2, 5).end == RAW.end - len(b"\0\n")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.metrics.reading.line_cleaning import clean_lines
 from batchai_magics.metrics.reading.line_prefixes import (
     TagShapes,
-    last_stream_key,
+    clean_lines,
     parse_prefix,
     parse_prefix_cached,
-    prefix_parser_for,
     text_through_tag,
 )
 from batchai_magics.metrics.reading.prefix_patterns import StreamKey
@@ -54,18 +52,7 @@ def test_the_lead_of_a_tag_ends_with_the_tag() -> None:
     assert text_through_tag(b"[3]<stdout>:a\n[4]<stderr>:b\n", 14) == b"[4]<stderr>:"
 
 
-def test_the_stream_of_the_last_line_is_the_current_one() -> None:
-    assert last_stream_key(EVEN) == StreamKey(11, b"stderr")
-
-
 AIRFLOW = b"[2019-03-02T10:00:01,%03d] {bash.py:173} INFO - [1,3]<stdout>:"
-
-
-def test_a_lead_whose_fraction_of_a_second_is_new_each_time_is_not_remembered() -> None:
-    assert prefix_parser_for(AIRFLOW % 250) is parse_prefix
-    assert prefix_parser_for(b"[1,3]<stdout>:") is parse_prefix_cached
-    assert prefix_parser_for(b"Sat Nov 21 00:19:42 2026[1,6]<stdout>:") is parse_prefix_cached
-    assert prefix_parser_for(b"no lead: ") is parse_prefix_cached
 
 
 def test_what_is_remembered_is_what_is_read() -> None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Parser, StepRecord, TotalRecord, frame, read_metrics
+from batchai_magics.metrics import Fact, Parser, StepRecord, frame, read_metrics
 from batchai_magics.metrics.formats.format_table import FORMATS
+from batchai_magics.metrics.measurement import TOTAL
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.log_reader import read_columns
 from tests.metrics.log_text import HEADER, run, step, total
@@ -124,7 +125,7 @@ def test_places_behind_what_is_no_number_are_within_the_buffer():
 
 def test_records_of_all_kinds_keep_their_order():
     log = (run(ranks=2) + "".join(f"{step(10 * n)}\n" for n in range(9)) + total(5.25) + "\n") * 3
-    assert any(isinstance(record, TotalRecord) for record in by_blocks(log.encode()))
+    assert any(isinstance(record, Fact) and record.key == TOTAL for record in by_blocks(log.encode()))
     same(log.encode())
 
 

@@ -112,6 +112,14 @@ class SetupBarrier(NamedTuple):
         return of_preparation([done.returncode])
 
 
+def write_log_file(folder: Path, name: str, text: str) -> None:
+    """Writes a file of the run's logs, atomically: the service uploads files as they appear."""
+    file, part = folder / "logs/batchai" / name, folder / f"batchai/{os.getpid()}.part"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part.write_text(text, encoding="utf-8")
+    part.replace(file)
+
+
 def write_records(folder: Path, records: Mapping[str, str]) -> None:
     """Writes the record files of the submission, which the first process of a job does."""
     for name, text in records.items():

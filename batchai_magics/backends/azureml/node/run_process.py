@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-import json
 import os
-import selectors
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
-from batchai_magics.backends.azureml.node.node_setup import SetupBarrier, write_records
+from batchai_magics.backends.azureml.node.node_setup import SetupBarrier, write_log_file, write_records
 from batchai_magics.backends.azureml.node.process_identity import (
     ProcessIdentity,
     cores,
     environment,
     identity_of,
 )
-from batchai_magics.backends.node.outcome import STOP_IF, stopped, time_limit_reached
-from batchai_magics.backends.node.ranks import machine_recording, termination
+from batchai_magics.backends.azureml.node.service_process import ServiceProcess
+from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.node.attempt import AttemptRunner
+from batchai_magics.backends.node.launcher import (
+    AttemptFiles,
+    AttemptPlan,
+    Deadline,
+    Launcher,
+    PlanProcesses,
+    Report,
+)
+from batchai_magics.backends.node.outcome import STOP_IF, TERMINATE, stopped
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK
-from batchai_magics.backends.node.ranks.rank import RSS_UNIT, die_with_parent
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.telemetry_sampler import sampler
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder, is_given
-from batchai_magics.backends.node.ranks.trainer_file_log import trainer_file_log
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import TRAINER_LOG, Plan, ProcessExit
+from batchai_magics.launch.plan import Plan
 
-TICK_S = 1.0
+if TYPE_CHECKING:  # few jobs need metrics
+    from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch
+
 STOPPED_CODE = 143
-_READ_SIZE = 1 << 16
 
 
 def run(folder: str, arguments: Sequence[str]) -> int:
@@ -56,6 +61,7 @@ def run(folder: str, arguments: Sequence[str]) -> int:
     env |= {f"AZ_BATCHAI_INPUT_{name[3:]}": path for name, path in paths.items() if name.startswith("in:")}
     setup = SetupBarrier(Path(folder), bundle["share"], bundle["mounts"], paths)
     preparation = Plan.from_json(bundle["preparation"]).resolved(bindings) if bundle["preparation"] else None
+    termination.adopt_orphans()
     temporary = TemporaryFolder()
     if not is_given(plan, plan.node_of(plan.processes[identity.rank])):
         env[TMPDIR] = temporary.path(env.get(TMPDIR) or ROOT)
@@ -64,7 +70,14 @@ def run(folder: str, arguments: Sequence[str]) -> int:
         failure = setup.once(lambda: _prepare(setup, plan, preparation, ours(), identity, bundle["records"]))
         if failure:
             return _fail(Path(folder), failure)
-        return RankRun(plan, identity, ours(), _watch(bundle, identity.rank, plan), Path(folder)).run()
+        watch = _watch(bundle, identity.rank, plan)
+        launcher, report = ServiceLauncher(identity, ours(), Path(folder), watch), ServiceReport(plan, watch)
+        outcome = AttemptRunner(AttemptPlan(1, _of_one_attempt(plan)), launcher, report).run()
+        if outcome.errors and not report.is_told:
+            _fail(Path(folder), outcome)
+            return STOPPED_CODE
+        codes = [end.exit_code for end in outcome.ranks if end.rank == identity.rank]
+        return next(iter(codes), outcome.exit_code) or 0
     finally:
         temporary.remove()
 
@@ -97,11 +110,17 @@ def _prepare(
     return setup.prepare(preparation, identity.node, env)
 
 
-def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> Any:
+def _of_one_attempt(plan: Plan) -> Plan:
+    """The plan without what the service does itself: attempts, mounts, and the log of what happens."""
+    limits = plan.limits._replace(max_restarts=None, warn_s=0.0)
+    return plan._replace(limits=limits, mounts=(), execution_logs=())
+
+
+def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> ConditionWatch | None:
     """The evaluation of the job's stop conditions; None without any."""
     if not bundle["stop_if"]:
         return None
-    from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch  # few jobs need metrics
+    from batchai_magics.backends.azureml.node.condition_watch import ConditionWatch
 
     return ConditionWatch(bundle, rank, plan)
 
@@ -109,156 +128,53 @@ def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> Any:
 def _fail(folder: Path, outcome: Outcome) -> int:
     """Writes why the job ends into its record and its log; returns the exit code for the service."""
     print(*(f"batchai: {error['message']}" for error in outcome.errors), sep="\n", flush=True)
-    _write(folder, "end.json", outcome._replace(ended=time.time()).to_json())
+    write_log_file(folder, "end.json", outcome._replace(ranks=(), ended=time.time()).to_json())
     return outcome.exit_code or 1
 
 
-def _write(folder: Path, name: str, text: str) -> None:
-    """Writes JSON to a file of the run's logs, atomically: the service uploads files as they appear."""
-    file, part = folder / "logs/batchai" / name, folder / f"batchai/{os.getpid()}.part"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text(text, encoding="utf-8")
-    part.replace(file)
-
-
-class RankRun:
-    """The process of a rank, from start to end."""
+class ServiceLauncher(Launcher):
+    """Launches the one process of a plan for which the service has started this program."""
 
     def __init__(
-        self, plan: Plan, identity: ProcessIdentity, env: Mapping[str, str], watch: Any, folder: Path
+        self, identity: ProcessIdentity, env: Mapping[str, str], folder: Path, watch: ConditionWatch | None
     ) -> None:
-        self._plan, self._identity, self._env, self._watch = plan, identity, env, watch
-        self._folder, self._process = folder, plan.processes[identity.rank]
-        self._failure: Outcome | None = None
-        self._numbers = trainer_file_log(_of_first_node(plan)) if identity.rank == 0 else None
-        self._kill_at_s = float("inf")
+        self._identity, self._folder, self._watch = identity, folder, watch
+        self.files: AttemptFiles = JobLayout(folder / "batchai")
+        self.env, self.signal_pipe = env, SignalPipe()
 
-    def run(self) -> int:
-        """Runs it to its end; returns its exit code."""
-        termination.adopt_orphans()
-        pipe = SignalPipe()
-        self._deadline_s = time.monotonic() + self._plan.limits.wall_s
-        with self._start() as child:
-            recorder = machine_recording.start(self._plan, rank=self._identity.rank)
-            end = self._follow(child, pipe)
-        if self._numbers:
-            self._numbers.close()
-        termination.kill(partial(termination.live_descendants, {recorder} if recorder else ()))
-        unchecked = {"unchecked": self._unchecked()} if self._watch else {}
-        _write(self._folder, f"exits/{self._identity.rank}.json", json.dumps({**end._asdict(), **unchecked}))
-        if self._failure:
-            _fail(self._folder, self._failure)
-            return STOPPED_CODE
-        return end.exit_code or 0
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        """Starts it with this program's own output, which the service keeps; through a pipe if it is read."""
-        node = self._plan.node_of(self._process)
-        return subprocess.Popen(
-            ["/bin/bash", "-c", self._process.command],
-            cwd=node.folder,
-            env={**self._env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if self._watch else None,
-            stderr=subprocess.STDOUT if self._watch else None,
-            close_fds=False,  # launchers of MPI hand descriptors down
-            preexec_fn=_become_own_group,
+    def processes(
+        self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
+    ) -> PlanProcesses:
+        """The process of this rank, yet to be started."""
+        return ServiceProcess(
+            plan,
+            self._identity,
+            env,
+            folder=self._folder,
+            signal_pipe=self.signal_pipe,
+            watch=self._watch,
         )
 
-    def _follow(self, child: subprocess.Popen[bytes], pipe: SignalPipe) -> ProcessExit:
-        """Waits for the end: forwards signals and output, samples, and ends it when it has to stop."""
-        sampling = sampler(self._plan, first_rank=self._identity.rank)
-        selector = selectors.DefaultSelector()
-        selector.register(pipe, selectors.EVENT_READ)
-        if child.stdout:
-            selector.register(child.stdout, selectors.EVENT_READ)
-        while (end := self._poll_exit(child)) is None:
-            ready = [key.fileobj for key, _ in selector.select(TICK_S)]
-            if child.stdout in ready and not self._forward(child):
-                selector.unregister(child.stdout)
-            if signal.SIGTERM in pipe.read():
-                self._stop(child)
-            self._read_numbers()
-            self._check(child)
-            if sampling:
-                sampling.sample_if_due({self._identity.rank: child.pid})
-        while child.stdout and self._forward(child):
-            continue
-        if sampling:
-            sampling.close()
-        return end
-
-    def _read_numbers(self) -> None:
-        """Has numbers that trainers write into files join those that are printed."""
-        if self._numbers:
-            self._numbers.update_if_due()
-            self._check_numbers()
-
-    def _check_numbers(self) -> None:
-        if self._watch:
-            self._watch.read_file(Path(self._plan.output.stdout.path).with_name(TRAINER_LOG))
-
-    def _unchecked(self) -> Any:
-        """What the stop conditions have missed, with what was read at the end."""
-        if self._numbers:
-            self._check_numbers()
-        return self._watch.unchecked
-
-    def _check(self, child: subprocess.Popen[bytes]) -> None:
-        """Ends the process for its time limit or a stop condition, and kills it if it does not end."""
-        now_s = time.monotonic()
-        reason = self._watch.reason if self._watch and not self._failure else ""
-        if reason:
-            self._end(child, stopped(f"{STOP_IF}{reason.removeprefix(STOP_IF)}"))
-        elif now_s >= self._deadline_s and not self._failure:
-            self._end(child, time_limit_reached(self._plan.limits))
-        if now_s >= self._kill_at_s:
-            _signal(child, signal.SIGKILL)
-
-    def _end(self, child: subprocess.Popen[bytes], outcome: Outcome) -> None:
-        self._failure = outcome
-        self._stop(child)
-
-    def _stop(self, child: subprocess.Popen[bytes]) -> None:
-        if self._kill_at_s == float("inf"):
-            self._kill_at_s = time.monotonic() + self._plan.limits.grace_s
-            _signal(child, signal.SIGTERM)
-
-    def _forward(self, child: subprocess.Popen[bytes]) -> bool:
-        """Copies output to the service, and to the stop conditions; False at its end."""
-        assert child.stdout
-        data = os.read(child.stdout.fileno(), _READ_SIZE)
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(1, rest) :]
-        if data:
-            self._watch.feed(data)
-        return bool(data)
-
-    def _poll_exit(self, child: subprocess.Popen[bytes]) -> ProcessExit | None:
-        pid, status, usage = os.wait4(child.pid, os.WNOHANG)
-        if not pid:
-            return None
-        code = child.returncode = os.waitstatus_to_exitcode(status)
-        _signal(child, signal.SIGKILL)  # what it has left in its group
-        code = 128 - code if code < 0 else code
-        name, peak_bytes = self._identity.node_name, usage.ru_maxrss * RSS_UNIT
-        return ProcessExit(self._identity.rank, name, code, time.time(), peak_bytes)
+    def reachable(self, plan: Plan) -> Plan:
+        """The plan without nodes: the first process of each has made its folders."""
+        return plan._replace(nodes=())
 
 
-def _of_first_node(plan: Plan) -> Plan:
-    """The part of the plan on the first node: others' files would have the same names."""
-    return plan._replace(nodes=plan.nodes[:1], processes=tuple(p for p in plan.processes if not p.node))
+class ServiceReport(Report):
+    """Brings the stop conditions that are met, and the service's request to end.
 
+    `is_told` is whether the service has told this program to end, which it records itself.
+    """
 
-def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
-    try:
-        os.killpg(child.pid, number)
-    except (ProcessLookupError, PermissionError):  # the whole group has ended
-        return
+    engine = "the service"
 
+    def __init__(self, plan: Plan, watch: ConditionWatch | None) -> None:
+        self.deadline, self._watch, self.is_told = Deadline(plan.limits), watch, False
 
-def _become_own_group() -> None:
-    """Runs in the child before its program: its own group, killed when this program dies."""
-    os.setpgid(0, 0)
-    die_with_parent(signal.SIGKILL)
+    def stop_request(self, *, is_signalled: bool) -> Outcome | None:
+        """The outcome if the process is to end."""
+        self.is_told = self.is_told or is_signalled
+        if self.is_told:
+            return stopped(TERMINATE)
+        reason = self._watch.reason if self._watch else ""
+        return stopped(f"{STOP_IF}{reason.removeprefix(STOP_IF)}") if reason else None

@@ -11,6 +11,7 @@ from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with, stopped
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.launch.outcome import Outcome
 
 
@@ -19,7 +20,7 @@ def kill_stopped(store: Store, guids: Sequence[str]) -> None:
     with store.read() as db:
         jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid)) and job.stop]
     for job in jobs:
-        process.kill(partial(process.marked, job.guid))
+        termination.kill(partial(process.marked, job.guid))
 
 
 def request_stop(store: Store, guids: Sequence[str]) -> list[str]:

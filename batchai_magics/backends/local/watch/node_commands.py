@@ -12,6 +12,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import clean_environment
 from batchai_magics.backends.machines.machine import output_of
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.node.ranks.temporary_folder import TMPDIR, TemporaryFolder
 from batchai_magics.backends.service import api_errors
@@ -65,7 +66,7 @@ def _started(
 
 def _end(mark: str) -> None:
     try:
-        process.end(lambda: process.marked(mark))
+        termination.end_all(lambda: process.marked(mark))
     except KeyboardInterrupt:  # a second Ctrl-C: no grace period
-        process.kill(lambda: process.marked(mark))
+        termination.kill(lambda: process.marked(mark))
         raise

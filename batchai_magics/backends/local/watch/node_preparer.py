@@ -15,6 +15,7 @@ from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.local.watch.node_preparation import finish_preparation
 from batchai_magics.backends.node.job_environment import RUN_RANKS
 from batchai_magics.backends.node.outcome import setup_problem
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.job_execution import node_name
@@ -49,5 +50,5 @@ def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str], node: str) -
     code = subprocess.run(
         [plan.python, "-I", "-S", RUN_RANKS, str(plan_file), "0"], env=env, check=False
     ).returncode
-    process.end(lambda: process.marked(plan.guid))
+    termination.end_all(lambda: process.marked(plan.guid))
     return setup_problem(node_name(node), code, stderr) if code else ""

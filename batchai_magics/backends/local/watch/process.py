@@ -1,4 +1,4 @@
-"""Process identities that survive pid reuse, and ending all processes of a job."""
+"""Process identities that survive pid reuse, and the processes of a job."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, MARK, LiveProcess
-from batchai_magics.backends.node.ranks.rank import LIBC, die_with_parent
 
 if TYPE_CHECKING:
     import psutil
 
+    from batchai_magics.backends.node.ranks.ranks import Ranks
+
 HAS_ORPHANS = sys.platform == "linux"  # whether orphans become children of this process
-KILL_S = 5.0  # limit for SIGKILL: what remains waits for I/O or has another owner
 
 
 def identity(pid: int) -> str:
@@ -80,33 +80,22 @@ def descendants(but: Set[int]) -> list[LiveProcess]:
     return [_to_found(process) for process in below if process.pid not in but]
 
 
+def processes_of(ranks: Ranks) -> list[LiveProcess]:
+    """The processes of a plan and everything they started, also in containers."""
+    return termination.processes_of(ranks) if HAS_ORPHANS else marked(ranks.plan.guid)
+
+
+class _PsutilProcess(LiveProcess):
+    """A running process of a system without /proc."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is still running."""
+        return is_alive(identity_of(self))
+
+
 def _to_found(process: psutil.Process) -> LiveProcess:
-    return LiveProcess(process.pid, str(process.create_time()).encode())
-
-
-def end(find: Callable[[], Iterable[LiveProcess]], *, grace_s: float = LEFTOVER_S) -> None:
-    """SIGTERM to all that `find` returns; after the grace, SIGKILL until it returns none."""
-    send(find(), signal.SIGTERM)
-    deadline = time.monotonic() + grace_s
-    while list(find()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    kill(find)
-
-
-def kill(find: Callable[[], Iterable[LiveProcess]]) -> None:
-    """SIGKILL to all that `find` returns, repeatedly, until it returns none."""
-    deadline = time.monotonic() + KILL_S
-    pause_s = 0.001
-    while (left := list(find())) and time.monotonic() < deadline:
-        send(left, signal.SIGKILL)
-        time.sleep(pause_s)
-        pause_s = min(2 * pause_s, 0.1)
-
-
-def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
-    """Signals these processes; a reused pid is not signalled."""
-    for process in processes:
-        _send_to(identity_of(process), number)
+    return _PsutilProcess(process.pid, str(process.create_time()).encode())
 
 
 @contextlib.contextmanager
@@ -147,22 +136,11 @@ def _send_to(name: str, number: signal.Signals) -> None:
             os.kill(pid_of(name), number)
 
 
-def adopt_orphans() -> None:
-    """Makes this process a subreaper: orphans of its children become its children (Linux)."""
-    if LIBC:
-        LIBC.prctl(36, 1, 0, 0, 0)
-
-
 def reap() -> None:
     """Reaps children of this process that have exited, adopted ones too."""
     with contextlib.suppress(ChildProcessError):  # there are none
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-
-
-def die_with_starter() -> None:
-    """For `preexec_fn`: the child is killed when this process ends (Linux)."""
-    die_with_parent(signal.SIGKILL)
 
 
 def _started(pid: int) -> str:

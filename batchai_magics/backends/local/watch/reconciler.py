@@ -27,7 +27,7 @@ from batchai_magics.backends.local.watch.detached_process import Secrets
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.ranks import temporary_folder
+from batchai_magics.backends.node.ranks import temporary_folder, termination
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import GRACE_S, Plan, PlanError
 from batchai_magics.models.states import ExecutionState
@@ -67,7 +67,7 @@ def _grace_s(layout: Layout, job: JobRow) -> float:
 
 
 def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
-    process.kill(lambda: process.marked(job.guid))
+    termination.kill(lambda: process.marked(job.guid))
     containers.delete_credentials(layout.job(job.guid).registry)
     store.insist(lambda db: _end_job(db, layout, job))
 

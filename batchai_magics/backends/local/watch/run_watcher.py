@@ -6,35 +6,23 @@ need one have it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.watch.detached_process import SharedStore, start_command
-from batchai_magics.backends.node.watch_process import WatchProcess, end_signal, watch_options, watching
+from batchai_magics.backends.node.watch_process import end_signal
 from batchai_magics.backends.service import private_files
 from batchai_magics.models.prices import NodeTime
-from batchai_magics.records.record_files import WATCH
 
 
-def watched(
-    job: JobLayout, *, env: Mapping[str, str], warn: Callable[[str], None], lost: Callable[[str], None]
-) -> AbstractContextManager[WatchProcess | None]:
-    """Runs the watcher while the block runs, if the run needs one; warns of what could not be done."""
-    if not (job.stop_if.exists() or (job.records / WATCH).exists()):
-        return contextlib.nullcontext()
-    home, guid = job.root.parents[1], job.root.name
-    words = start_command(sys.executable, "run_watcher", [str(home), guid])
+def command(job: JobLayout) -> list[str]:
+    """The command that watches a run; its log exists then."""
     os.close(private_files.opener(str(job.supervisor_log), os.O_WRONLY | os.O_CREAT))
-    options = watch_options(job.stop_if, job.records / WATCH)
-    child = WatchProcess(words, log=job.supervisor_log, env=env, options=options, lost=lost)
-    return watching(child, warn=warn)
+    return start_command(sys.executable, "run_watcher", [str(job.root.parents[1]), job.root.name])
 
 
 def main() -> None:

@@ -17,12 +17,13 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.watch import detached_process, process
+from batchai_magics.backends.local.watch.attempt_launcher import LocalLauncher, LocalReport
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, SharedStore
-from batchai_magics.backends.local.watch.job_run import JobRun
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
+from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.outcome import not_run, stopped
-from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.records.record_files import TRIAL
@@ -38,7 +39,7 @@ def main() -> None:
     if not message:  # preloaded for a job that did not start
         return
     secrets = JobSecrets.from_message(json.loads(message))
-    process.adopt_orphans()
+    termination.adopt_orphans()
     supervisor = Supervisor(Path(home))
     next_job = supervisor.watch(key, guid, secrets)
     del message, secrets
@@ -55,7 +56,7 @@ class Supervisor:
     def __init__(self, home: Path) -> None:
         self._layout = Layout(home)
         self._store = SharedStore(self._layout.database, may_make=False)
-        self._bell = SignalPipe()
+        self._signal_pipe = SignalPipe()
         self._takes_over_until = time.monotonic() + TAKE_OVER_S
 
     def watch(self, key: str, guid: str, secrets: JobSecrets) -> JobRow | None:
@@ -92,9 +93,11 @@ class Supervisor:
         """Runs the job and records its outcome; True if it is requeued."""
         may_leave_memory = True
         try:
-            run = JobRun(job, writer, secrets, bell=self._bell)
-            outcome = run.run()
-            may_leave_memory = run.may_leave_memory
+            launcher = LocalLauncher(job, writer.attempts, secrets, self._signal_pipe)
+            attempt = launcher.attempt
+            report = LocalReport(job, writer, attempt.processes.limits)
+            outcome = AttemptRunner(attempt, launcher, report).run()
+            may_leave_memory = launcher.may_leave_memory
         except Exception as error:  # noqa: BLE001 whatever happened, the job must not stay "running"
             outcome = not_run(error)
         takes_next = not (outcome.is_requeued or secrets) and time.monotonic() < self._takes_over_until

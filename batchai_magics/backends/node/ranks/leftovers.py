@@ -35,6 +35,11 @@ class LiveProcess(NamedTuple):
                 os.kill(self.pid, number)
 
 
+def mount_mark(guid: str) -> str:
+    """The mark of mount commands and their daemons, distinct from the mark of the job's own processes."""
+    return f"{guid}/mounts"
+
+
 def find(pid: int) -> LiveProcess | None:
     """The running process of that pid; None for a zombie."""
     fields = _stat(pid)

@@ -29,7 +29,7 @@ from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRec
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, trainer_file_log
-from batchai_magics.launch.plan import Launcher, LogFile, Plan, Process, ProcessExit
+from batchai_magics.launch.plan import LaunchMode, LogFile, Plan, Process, ProcessExit
 
 if TYPE_CHECKING:
     from batchai_magics.backends.node.ranks.pmi import ProcessManager
@@ -77,7 +77,7 @@ class Ranks:
     def start(self) -> None:
         """Starts all processes, and serves MPI's ranks as their process manager."""
         self._guard = Guard(self.plan.guid)
-        if self.plan.launcher is Launcher.MPI:
+        if self.plan.launcher is LaunchMode.MPI:
             from batchai_magics.backends.node.ranks.pmi_connections import Connections  # it loads sockets
 
             self._connections = Connections(self.plan, self._selector)

@@ -6,13 +6,18 @@ import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.node.ranks import leftovers
-from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, LiveProcess
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, LiveProcess, mount_mark
 from batchai_magics.backends.node.ranks.rank import LIBC
-from batchai_magics.backends.node.ranks.ranks import Ranks
 
-KILL_S = 5.0  # timeout for SIGKILL to end everything
+if TYPE_CHECKING:
+    from batchai_magics.backends.node.ranks.ranks import Ranks
+    from batchai_magics.launch.plan import Plan
+
+KILL_S = 5.0  # limit for SIGKILL: what remains waits for I/O or has another owner
+FIRST_KILL_POLL_S = 0.001
 POLL_S = 0.02  # first polling interval; it doubles up to the longest one
 LONGEST_POLL_S = 0.25
 
@@ -36,14 +41,22 @@ def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
 
 def processes_of(ranks: Ranks) -> list[LiveProcess]:
     """The processes of a plan and everything they started."""
-    if ranks.plan.containers.engine:  # their runtimes end with them: only what runs inside carries the mark
-        return leftovers.marked(ranks.plan.guid)
-    return live_descendants(ranks.helper_pids)
+    plan = ranks.plan
+    if plan.containers.engine:  # their runtimes end with them: only what runs inside carries the mark
+        return leftovers.marked(plan.guid)
+    return without_mount_servers(live_descendants(ranks.helper_pids), plan)
+
+
+def without_mount_servers(processes: list[LiveProcess], plan: Plan) -> list[LiveProcess]:
+    """The processes but those that serve mounts of the plan, which exit when these are unmounted."""
+    serving = leftovers.marked(mount_mark(plan.guid)) if plan.mounts else ()
+    return [process for process in processes if process not in serving]
 
 
 def end(
     ranks: Ranks,
     *,
+    find: Callable[[Ranks], list[LiveProcess]] = processes_of,
     patience_s: float,
     grace_s: float = LEFTOVER_S,
     is_hurried: Callable[[], bool] = lambda: False,
@@ -52,29 +65,40 @@ def end(
 
     Args:
         ranks: The processes.
+        find: What finds them, and everything they started.
         patience_s: How long a full disk may take to have room for that output.
         grace_s: How long the processes may take to exit after SIGTERM.
         is_hurried: Whether they are to be killed at once.
     """
-    find = partial(processes_of, ranks)
-    send(find(), signal.SIGTERM)
+    left = partial(find, ranks)
+    send(left(), signal.SIGTERM)
     poll_s, deadline = POLL_S, time.monotonic() + grace_s
-    while (ranks.is_running or find()) and time.monotonic() < deadline and not is_hurried():
+    while (ranks.is_running or left()) and time.monotonic() < deadline and not is_hurried():
         ranks.poll(min(poll_s, max(0.0, deadline - time.monotonic())))
         poll_s = min(2 * poll_s, LONGEST_POLL_S)
-    kill(find)
+    kill(left)
     deadline = time.monotonic() + patience_s
     while ranks.is_running and time.monotonic() < deadline:
         ranks.poll(1.0)
     ranks.abandon()
 
 
+def end_all(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
+    """Sends SIGTERM to everything found, and after a moment SIGKILL until nothing is left."""
+    send(find(), signal.SIGTERM)
+    deadline = time.monotonic() + LEFTOVER_S
+    while find() and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    kill(find)
+
+
 def kill(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
     """Sends SIGKILL to everything found, repeatedly, until nothing is left."""
-    deadline = time.monotonic() + KILL_S
+    poll_s, deadline = FIRST_KILL_POLL_S, time.monotonic() + KILL_S
     while (remaining := find()) and time.monotonic() < deadline:
         send(remaining, signal.SIGKILL)
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
+        poll_s = min(2 * poll_s, LONGEST_POLL_S)
 
 
 def remove_containers(removals: Sequence[Sequence[str]], env: Mapping[str, str]) -> None:

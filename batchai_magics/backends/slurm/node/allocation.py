@@ -1,4 +1,4 @@
-"""The allocation of this program: its nodes, why Slurm ends it, and the time limits of an attempt."""
+"""The allocation of this program: its nodes, why Slurm ends it, and the deadline of an attempt."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import math
 import os
 import re
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node.outcome import time_limit_reached
+from batchai_magics.backends.node.launcher import Deadline
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, outcome_of
-from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits
 from batchai_magics.untrusted_files import tail_of
 
@@ -203,39 +201,17 @@ MARGIN_S = 30.0  # how long before Slurm's limit an attempt ends that another on
 MARGIN_SHARE = 0.25  # of the time left, at most
 
 
-class TimeLimits:
-    """When an attempt has to end, and when its processes are warned.
+def deadline(limits: Limits) -> Deadline:
+    """When an attempt has to end that begins now.
 
     Slurm's own limit is only asked for if the job continues in another attempt or wants a warning.
     """
-
-    def __init__(self, limits: Limits) -> None:
-        now_s = time.monotonic()
-        is_asked = limits.max_restarts is not None or limits.warn_s
-        engine_s = time_left_s() if is_asked else math.inf
-        margin_s = (
-            min(max(MARGIN_S, limits.grace_s), engine_s * MARGIN_SHARE)
-            if limits.max_restarts is not None
-            else 0.0
-        )
-        self._limits, self._own = limits, now_s + limits.wall_s
-        self._deadline = min(self._own, now_s + engine_s - margin_s)
-        self._warning = self._deadline - limits.warn_s
-
-    @property
-    def left_s(self) -> float:
-        """Seconds until the end; 0 after it."""
-        return max(0.0, self._deadline - time.monotonic())
-
-    @property
-    def is_warning_due(self) -> bool:
-        """Whether the processes are to be warned now, if the job wants that."""
-        return time.monotonic() >= self._warning
-
-    @property
-    def outcome(self) -> Outcome | None:
-        """The outcome if the time is over."""
-        if time.monotonic() < self._deadline:
-            return None
-        is_own = self._deadline == self._own
-        return time_limit_reached(self._limits) if is_own else outcome_of(EndState.TIMEOUT)
+    found = Deadline(limits)
+    if limits.max_restarts is None and not limits.warn_s:
+        return found
+    left_s = time_left_s()
+    if limits.max_restarts is not None:
+        left_s -= min(max(MARGIN_S, limits.grace_s), left_s * MARGIN_SHARE)
+    if left_s < found.left_s:
+        found.shorten(left_s, outcome_of(EndState.TIMEOUT))
+    return found

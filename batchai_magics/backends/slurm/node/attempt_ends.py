@@ -133,7 +133,7 @@ class RunningAttempt:
         """The plan with the variables of this attempt."""
         return restarts.with_attempt(plan, self.number, self._files.root)
 
-    def start(self, nodes: list[str]) -> None:
+    def start(self, nodes: Sequence[str]) -> None:
         """Records the start, and waits a limited time until the previous attempt has ended."""
         job = os.environ["SLURM_JOB_ID"]
         self._files.note_attempt_start(
@@ -148,12 +148,11 @@ class RunningAttempt:
         words = self.reason or _REASONS.get(batch_log_text(self._files.batch_log), _REASONS["JOB REQUEUE"])
         self._files.note_attempt_end(self.submission, self.restarts, AttemptEnd(words, time.time()))
 
-    def mark(self, log: Path, nodes: list[str]) -> str:
-        """Marks in a log where this attempt starts, unless it is the first; returns the sentence."""
-        if not self._previous:
-            return ""
+    @property
+    def previous_end(self) -> str:
+        """Why the attempt before it ended; empty for the first."""
         end = self._previous_end
-        return restarts.mark_attempt(log, self.number, nodes, end.reason if end else NOT_REPORTED)
+        return (end.reason if end else NOT_REPORTED) if self._previous else ""
 
     @property
     def _previous_end(self) -> AttemptEnd | None:

@@ -13,9 +13,11 @@ import time
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from batchai_magics.backends.node.outcome import failed_with, setup_problem
+from batchai_magics.backends.node.requirements import run_elevated
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
@@ -25,6 +27,7 @@ CLAIM_S = 60.0
 SAME_BOOT_S = 60.0  # two readings of the same boot time differ by a second or two
 NO_CODE = 255  # exit code of a task that reported none, because its node was lost
 FAILED = "NodeSetupFailed"
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
@@ -42,10 +45,22 @@ class SetupRecord(NamedTuple):
 
 
 class NodeSetups:
-    """The setup state of a cluster's nodes; `boots` are their current boot times."""
+    """The setup state of a cluster's nodes, and for those of a job the task: its plan and environment.
 
-    def __init__(self, folder: Path, boots: Mapping[str, str] | None = None) -> None:
-        self._folder, self._boots = folder, boots or {}
+    `boots` are the current boot times of nodes.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan | None = None,
+        *,
+        env: Mapping[str, str] = NO_VARIABLES,
+        boots: Mapping[str, str] = NO_VARIABLES,
+        is_elevated: bool = False,
+    ) -> None:
+        self._folder, self._plan, self.env, self._boots = folder, plan, env, boots
+        self._is_elevated = is_elevated
         self._claims: list[Path] = []
 
     def all(self) -> dict[str, SetupRecord]:
@@ -53,8 +68,19 @@ class NodeSetups:
         found = {file.stem: _read(file) for file in self._folder.glob("*.json")}
         return {name: record for name, record in found.items() if record}
 
-    def missing(self, names: Collection[str]) -> list[str]:
-        """The nodes that are not set up."""
+    def missing(self) -> list[str]:
+        """The nodes of the job that are not set up."""
+        return self._missing([node.id for node in self._plan.nodes] if self._plan else ())
+
+    def plan_of(self, names: Collection[str]) -> Plan:
+        """The part of the task for these nodes."""
+        assert self._plan, "a cluster without a task has nothing to set up"
+        chosen = [process for process in self._plan.processes if self._plan.node_of(process).id in names]
+        processes = tuple(process._replace(rank=rank) for rank, process in enumerate(chosen))
+        plan = self._plan._replace(processes=processes)
+        return run_elevated(plan) if self._is_elevated else plan
+
+    def _missing(self, names: Collection[str]) -> list[str]:
         known = {name: _read(self._file(name)) for name in names}
         return [
             name
@@ -69,7 +95,7 @@ class NodeSetups:
         claimed_names = [name for name in names if self._claim(name)]
         self._claims = [self._claim_file(name) for name in claimed_names]
         try:
-            yield self.missing(claimed_names)  # another job may just have finished them
+            yield self._missing(claimed_names)  # another job may just have finished them
         finally:
             for file in self._claims:
                 file.unlink(missing_ok=True)
@@ -119,12 +145,6 @@ class NodeSetups:
 
     def _claim_file(self, name: str) -> Path:
         return self._folder / f"{name}.claim"
-
-
-def of_nodes(plan: Plan, names: Collection[str]) -> Plan:
-    """The part of a plan for these nodes."""
-    chosen = [process for process in plan.processes if plan.node_of(process).id in names]
-    return plan._replace(processes=tuple(each._replace(rank=rank) for rank, each in enumerate(chosen)))
 
 
 def problem(name: str, record: SetupRecord) -> str:

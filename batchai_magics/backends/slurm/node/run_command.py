@@ -12,11 +12,9 @@ import select
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from batchai_magics.backends.node.ranks import termination
-from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder
 from batchai_magics.backends.service import private_files
@@ -35,7 +33,7 @@ def main() -> None:
         code = child.wait()
         private_files.write(code_file, str(code if code >= 0 else 128 - code))
     else:
-        _end()
+        termination.end_all()
     temporary.remove()
 
 
@@ -49,14 +47,6 @@ def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> b
         if signal_pipe in ready and signal.SIGTERM in signal_pipe.read():
             return False
     return True
-
-
-def _end() -> None:
-    termination.send(termination.live_descendants(), signal.SIGTERM)
-    deadline = time.monotonic() + LEFTOVER_S
-    while termination.live_descendants() and time.monotonic() < deadline:
-        time.sleep(termination.POLL_S)
-    termination.kill()
 
 
 if __name__ == "__main__":

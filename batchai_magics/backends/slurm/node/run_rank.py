@@ -35,7 +35,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     unwritten_folder,
 )
 from batchai_magics.backends.slurm.node.scratch import Collection
-from batchai_magics.launch.plan import Launcher, Plan
+from batchai_magics.launch.plan import LaunchMode, Plan
 from batchai_magics.untrusted_files import read_json
 
 WARNING_POLL_S = 1.0  # interval for checking whether a job that wants a warning is about to end
@@ -159,7 +159,7 @@ def make_own_folder(plan: Plan, rank: int) -> str:
 
 def lacks_process_manager(plan: Plan) -> bool:
     """Whether MPI ranks would silently each be rank 0 of 1."""
-    is_mpi = plan.launcher is Launcher.MPI and len(plan.processes) > 1
+    is_mpi = plan.launcher is LaunchMode.MPI and len(plan.processes) > 1
     return is_mpi and not any(os.environ.get(name) for name in _MANAGERS)
 
 

@@ -5,51 +5,37 @@ Started as `ROOT ATTEMPT`, as a child of the program that runs the job.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from batchai_magics.backends.node import stack_dumps
-from batchai_magics.backends.node.watch_process import WatchProcess, end_signal, watch_options, watching
+from batchai_magics.backends.node.watch_process import end_signal
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
 from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.prices import NodeTime
-from batchai_magics.records.record_files import WATCH
 
 MODULE = "batchai_magics.backends.slurm.node.run_watching"
 _CONCURRENT = 16
 _TIMEOUT_S = 60.0  # for a node to answer
 
 
-def watched(
-    files: RunFiles,
-    attempt: int,
-    plan: Plan,
-    *,
-    env: Mapping[str, str],
-    warn: Callable[[str], None],
-    lost: Callable[[str], None],
-) -> AbstractContextManager[WatchProcess | None]:
-    """Watches the job if it needs that; reports what could not be done."""
-    if not (files.layout.stop_if.exists() or (files.layout.records / WATCH).exists()):
-        return contextlib.nullcontext()
-    # With this Python's packages: user-written expressions need RE2, some notifications apprise.
-    start = start_words(plan.python, MODULE, own_folder(), has_packages=True)
-    words = [*start, str(files.root), str(attempt)]
-    options = watch_options(files.layout.stop_if, files.layout.records / WATCH)
-    child = WatchProcess(words, log=files.batch_log, env=env, options=options, lost=lost)
-    return watching(child, warn=warn)
+def command(files: RunFiles, attempt: int, python: str) -> list[str]:
+    """The command that watches an attempt, with this Python's packages.
+
+    User-written expressions need RE2, some notifications apprise.
+    """
+    start = start_words(python, MODULE, own_folder(), has_packages=True)
+    return [*start, str(files.root), str(attempt)]
 
 
 def stack_lines(guid: str, nodes: Sequence[str]) -> list[str]:

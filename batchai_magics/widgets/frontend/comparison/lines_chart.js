@@ -1,12 +1,13 @@
 // A chart whose lines each have their own x values: one per run or group of runs, or one per model.
 
 import uPlot from "uplot";
-import { FramedChart, smallButton } from "../core/chart_frame.js";
-import { ACCENT, looks, rankColour } from "../core/chart_style.js";
+import { Chart } from "../core/chart.js";
+import { ACCENT, rankColour } from "../core/chart_style.js";
 import { el, setText } from "../core/dom.js";
 
 /** @typedef {import("../core/chart_axes.js").XAxis} XAxis */
-/** @typedef {(number | null)[]} Column */
+/** @typedef {import("../core/chart.js").Column} Column */
+/** @typedef {import("../core/chart.js").Picture} Picture */
 
 /**
  * A line; `run` is the key of all lines of a run, `spread` the half-width of a band around it. With `isPoints` it
@@ -25,8 +26,6 @@ const MARGIN = 1.08; // right of the last point, where points are drawn
 const QUIET = "--ba-muted";
 const MAX_XS = 1500; // x values of all lines together; of more, lines are drawn on a grid
 const GRID = 600;
-const NEAR_PX = 30; // distance within which a line is under the cursor
-const UNFOCUSED = 0.18; // opacity of the other lines
 
 const STEPPED = uPlot.paths.stepped ? { paths: uPlot.paths.stepped({ align: 1 }) } : {};
 
@@ -42,7 +41,7 @@ export function isDashed(place) {
   return Math.floor(place / COLOURS) % 2 === 1;
 }
 
-export class LinesChart extends FramedChart {
+export class LinesChart extends Chart {
   /**
    * @param {Subject} subject
    * @param {string} syncKey charts with the same key share their cursor
@@ -54,16 +53,14 @@ export class LinesChart extends FramedChart {
     this.lines = [];
     /** @type {XAxis | null} */
     this.axis = null;
-    this.isLog = false;
+    this.hasLog = !subject.hasPoints;
     this.isScatter = Boolean(subject.hasPoints); // lines have points, and the x axis has margins
     /** @type {Line | null} */
-    this.focused = null; // the line under the cursor, where there are many
+    this.front = null; // the line under the cursor, where there are many
     this.onFocus = (/** @type {string | null} */ _run) => {}; // called with the run of that line
     /** @type {ReturnType<typeof merged>} */
     this.data = { xs: [], columns: [] };
-    setText(this.empty, subject.empty);
     this.box.classList.add("ba-lines");
-    this.log = smallButton("log", () => this.#toggleLog(), { title: "Logarithmic scale", "aria-pressed": "false", hidden: true });
     const head = el("div", { class: "ba-chart-head ba-of-runs" }, this.title, this.legend.element, this.reset, this.log, this.tools);
     this.element = el("section", { class: "ba-chart", "aria-label": subject.title }, head, this.box);
   }
@@ -97,83 +94,37 @@ export class LinesChart extends FramedChart {
     this.element.setAttribute("aria-label", title);
   }
 
-  /**
-   * Brings the lines of a run to the front; null: all are alike.
-   * @param {string | null} run
-   */
-  focus(run) {
-    const place = this.lines.findIndex((line) => run !== null && line.run === run);
-    if (this.plot && (place >= 0 || run === null)) this.plot.setSeries(place < 0 ? null : place + 1, { focus: true });
-  }
-
-  #toggleLog() {
-    this.isLog = !this.isLog;
-    this.log.setAttribute("aria-pressed", String(this.isLog));
-    this.paint();
-  }
-
   get #isMany() {
     return this.lines.filter((line) => !line.isQuiet).length > MAX_ENTRIES;
   }
 
-  draw() {
-    const bands = this.lines.filter((line) => line.spread);
-    this.data = merged([...this.lines, ...bands.flatMap(edges)]);
-    const hasData = this.data.xs.length > 0;
-    this.empty.hidden = hasData;
-    this.log.hidden = !hasData || Boolean(this.subject.hasPoints);
-    this.tools.hidden = !hasData;
-    const keys = this.lines.map((line) => `${line.key} ${line.label} ${line.colour} ${line.dash ?? ""} ${Boolean(line.spread)} ${line.isPoints && line.x.length > MANY_POINTS}`);
-    const wanted = hasData ? [this.axis?.label, this.isLog, this.isScatter, ...keys].join("\n") : "";
-    if (wanted !== this.drawn) {
-      this.focused = null;
-      this.plot?.destroy();
-      this.plot = wanted ? this.#made() : null;
-      this.drawn = wanted;
-    }
-    this.box.dataset.along = this.axis?.label;
-    this.plot?.setData(this.#columns(), !this.isZoomed);
-    if (this.isZoomed) this.plot?.redraw();
-    this.describe();
+  get emptyMessage() {
+    return this.subject.empty;
   }
 
-  /** @returns {uPlot.AlignedData} */
-  #columns() {
-    const { xs, columns } = this.data;
-    const shown = this.isLog ? columns.map((column) => column.map((value) => (value !== null && value <= 0 ? null : value))) : columns;
-    return /** @type {uPlot.AlignedData} */ ([xs, ...shown]);
-  }
-
-  #made() {
-    const { fromZero } = this.subject;
-    const isThin = this.lines.length > MANY;
+  pictured() {
+    const { lines, isScatter } = this;
+    const bands = lines.filter((line) => line.spread);
+    this.data = merged([...lines, ...bands.flatMap(edges)]);
+    if (!this.data.xs.length) return null;
     const axis = /** @type {XAxis} */ (this.axis);
-    const looksOf = this.lines.map((line) => ({ label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet || isThin ? 1 : 2 }));
-    const style = looks(this.box, looksOf, { hasBand: false, isLog: this.isLog, fromZero: Boolean(fromZero), shadedTo: () => null, axis });
-    const series = (style.series ?? []).map((one, i) => this.#dashed(one, this.lines[i - 1]));
-    const bands = this.lines.filter((line) => line.spread);
-    const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
-    /** @type {uPlot.Options} */
-    const options = {
-      ...style,
-      scales: this.isScatter ? { ...style.scales, x: { time: false, range: this.#margins } } : style.scales ?? {},
-      series: [...series, ...bands.flatMap(() => [{ ...edge }, { ...edge }])],
-      bands: bands.map((line, i) => this.#band(line, this.lines.length + 1 + 2 * i)),
-      width: this.box.clientWidth,
-      height: this.box.clientHeight,
-      cursor: { ...this.cursor(!this.isScatter), focus: { prox: this.#isMany ? NEAR_PX : -1 } },
-      focus: { alpha: UNFOCUSED },
-      hooks: { ...this.hooks(), setSeries: [(_, index, options) => this.#onFocus(/** @type {any} */ (options).focus ? index : null)] },
+    const looks = lines.map((line) => `${line.key} ${line.label} ${line.colour} ${line.dash ?? ""} ${Boolean(line.spread)} ${isCrowded(line)}`);
+    const isThin = lines.length > MANY;
+    return {
+      ...this.data,
+      lines: lines.map((line) => ({ keys: keysOf(line), ...(line.run === undefined ? {} : { run: line.run }), label: line.label, colour: line.isQuiet ? QUIET : line.colour, width: line.isQuiet || isThin ? 1 : 2 })),
+      bands: bands.map((line) => ({ keys: keysOf(line), colour: line.colour })),
+      axis,
+      along: axis.label,
+      look: [axis.label, isScatter, ...looks].join("\n"),
+      fromZero: Boolean(this.subject.fromZero),
+      isMany: this.#isMany,
+      range: isScatter ? this.#margins : undefined,
     };
-    const plot = new uPlot(options, this.#columns(), this.box);
-    queueMicrotask(() => this.showLines());
-    return plot;
   }
 
-  /** @type {(line: Line, high: number) => uPlot.Band} */
-  #band(line, high) {
-    const shade = () => `color-mix(in srgb, ${getComputedStyle(this.box).getPropertyValue(line.colour).trim() || "#888"} 16%, transparent)`;
-    return { series: [high, high + 1], fill: shade };
+  made() {
+    this.front = null;
   }
 
   /** The x axis of points: counts from zero, anything else with room at both ends. @type {uPlot.Range.Function} */
@@ -183,45 +134,23 @@ export class LinesChart extends FramedChart {
     return [min - room, max + room];
   };
 
-  /**
-   * @param {uPlot.Series} series
-   * @param {Line | undefined} line
-   * @returns {uPlot.Series}
-   */
-  #dashed(series, line) {
-    if (!line) return series;
-    if (line.isPoints && line.x.length > MANY_POINTS) return { ...series, fill: series.stroke ?? "", paths: squares, points: { show: false } };
+  /** @type {(series: uPlot.Series, place: number) => uPlot.Series} */
+  refined(series, place) {
+    const line = /** @type {Line} */ (this.lines[place]);
+    if (isCrowded(line)) return { ...series, fill: series.stroke ?? "", paths: squares, points: { show: false } };
     if (line.isPoints) return { ...series, paths: () => null, points: { ...series.points, show: true, size: 7 } };
     if (line.isStepped) return { ...series, ...STEPPED, points: { show: false } };
     const points = { ...series.points, show: !line.isQuiet, size: this.lines.length > MANY ? 6 : 8 };
     return { ...series, ...(line.dash ? { dash: line.dash } : {}), ...(this.isScatter ? { points } : {}) };
   }
 
-  /** @param {number | null} index of a series */
-  #onFocus(index) {
-    const line = index === null || !this.#isMany ? null : (this.lines[index - 1] ?? null);
-    if (line === this.focused) return;
-    this.focused = line;
+  /** @param {number | null} place */
+  focused(place) {
+    const line = place === null || !this.#isMany ? null : (this.lines[place] ?? null);
+    if (line === this.front) return;
+    this.front = line;
     this.onFocus(line?.run ?? null);
     this.describe();
-  }
-
-  /** @param {Line} line */
-  #isHidden(line) {
-    return this.legend.hidden.has(line.key) || (line.run !== undefined && this.legend.hidden.has(line.run));
-  }
-
-  /** Applies the legend's hidden lines. */
-  showLines() {
-    const plot = this.plot;
-    if (!plot) return;
-    const bands = this.lines.filter((line) => line.spread).flatMap((line) => [line, line]);
-    plot.batch(() => {
-      [...this.lines, ...bands].forEach((line, i) => {
-        const show = !this.#isHidden(line);
-        if (plot.series[i + 1]?.show !== show) plot.setSeries(i + 1, { show });
-      });
-    });
   }
 
   values() {
@@ -230,16 +159,9 @@ export class LinesChart extends FramedChart {
     return { header: [this.axis?.label ?? "", ...this.lines.map((line) => line.label)], rows };
   }
 
-  /** Updates legend and label with the values under the cursor, or the latest ones. */
-  describe() {
-    const { empty, unit } = this.subject;
-    const title = this.title.textContent;
+  readout() {
+    const { unit } = this.subject;
     const { xs, columns } = this.data;
-    if (!xs.length) {
-      this.legend.show("", []);
-      this.box.setAttribute("aria-label", `${title}: ${empty}`);
-      return;
-    }
     const row = this.plot?.cursor.idx ?? null;
     const entries = this.lines.flatMap((line, i) => {
       const column = columns[i] ?? [];
@@ -253,17 +175,25 @@ export class LinesChart extends FramedChart {
     const quiet = this.lines.find((line) => line.isQuiet); // the shared reference line is named once
     const held = quiet ? [{ key: quiet.key, text: quiet.label, colour: QUIET, isDashed: true }] : [];
     const place = row === null ? "" : (this.axis?.words(xs[row] ?? 0) ?? "");
-    const shown = this.#isMany ? entries.filter(({ key }) => key === this.focused?.key) : entries;
-    this.legend.show(place, [...shown, ...held]);
+    const shown = this.#isMany ? entries.filter(({ key }) => key === this.front?.key) : entries;
     const words = entries.map((entry) => entry.text).join(", ");
-    this.box.setAttribute("aria-label", `${title}${place ? ` at ${place}` : ", latest"}: ${words}`);
-    setText(this.empty, empty);
+    return { place, entries: [...shown, ...held], words: `${place ? ` at ${place}` : ", latest"}: ${words}` };
   }
 
   /** The column of a line's upper edge. @param {Line} line */
   #edgeOf(line) {
     return this.lines.length + 2 * this.lines.filter((each) => each.spread).indexOf(line);
   }
+}
+
+/** The keys of the legend that hide a line. @param {Line} line */
+function keysOf({ key, run }) {
+  return run === undefined ? [key] : [key, run];
+}
+
+/** Whether the points of a line are small squares. @param {Line} line */
+function isCrowded({ isPoints, x }) {
+  return Boolean(isPoints) && x.length > MANY_POINTS;
 }
 
 /**

@@ -1,6 +1,7 @@
 // The charts of compared runs: a line per run or per group of runs, over an x axis or against a parameter.
 
-import { ChartBar, smoothed } from "../core/chart_bar.js";
+import { smoothed } from "../core/chart_bar.js";
+import { ChartGrid } from "../core/chart_grid.js";
 import { PHASES } from "../core/chart_style.js";
 import { el, oncePerFrame } from "../core/dom.js";
 import { XScale } from "../core/x_scales.js";
@@ -39,19 +40,17 @@ class RunData {
   }
 }
 
-export class RunCharts {
+/** @extends {ChartGrid<LinesChart, Chart>} */
+export class RunCharts extends ChartGrid {
   /**
    * @param {string} viewId
    * @param {{ask: (metrics: string[]) => void, group: () => void, focus: (run: string | null) => void}} on `ask`: these
    *   metrics are drawn
    */
   constructor(viewId, on) {
+    super({ smooth: (weight) => ((this.weight = weight), this.draw()), drawOver: (name) => ((this.over = name), this.draw()) });
     this.viewId = viewId;
     this.on = on;
-    /** @type {Map<string, LinesChart>} */
-    this.charts = new Map();
-    /** @type {Map<string, boolean>} */
-    this.chosen = new Map(); // by the user
     /** @type {Map<number, RunData>} */
     this.known = new Map();
     /** @type {RunRow[]} */
@@ -63,11 +62,6 @@ export class RunCharts {
     this.asked = "";
     /** @type {Set<string>} */
     this.hidden = new Set(); // keys of runs that the user has hidden
-    this.bar = new ChartBar({
-      toggle: (title) => this.#toggle(title),
-      smooth: (weight) => ((this.weight = weight), this.draw()),
-      drawOver: (name) => ((this.over = name), this.draw()),
-    });
     const change = () => (this.draw(), on.group());
     this.groups = el("select", { class: "ba-select", "aria-label": "Group by", title: "The mean of the runs that have the same value of a parameter", change });
     this.bar.settings.prepend(this.groups);
@@ -76,8 +70,6 @@ export class RunCharts {
     this.restMs = 0; // after drawing, before new data is drawn
     /** @type {ReturnType<typeof setTimeout> | null} */
     this.resting = null;
-    this.grid = el("div", { class: "ba-charts" });
-    this.element = el("div", { class: "ba-charts-part" }, this.bar.element, this.grid);
   }
 
   /** The parameter by which runs are grouped; empty if they are not. */
@@ -143,11 +135,11 @@ export class RunCharts {
     const { facts } = this;
     if (!facts) return;
     const offered = facts.charts.length ? facts.charts : [NO_CHART];
-    const shown = this.#shown(facts.charts);
+    const shown = this.shownOf(facts.charts, SHOWN);
     this.bar.element.hidden = !facts.charts.length;
     this.bar.offer(facts.charts.map(({ title }) => title), shown);
     const drawn = offered.filter(({ title }) => shown.has(title) || !facts.charts.length);
-    this.#arrange(drawn);
+    this.arrange(drawn);
     this.#ask(drawn);
     const axes = this.#axes(facts);
     const over = axes.includes(this.over) ? this.over : (axes.find((name) => name === facts.axis) ?? "step");
@@ -171,7 +163,7 @@ export class RunCharts {
   stop() {
     this.frame.stop();
     clearTimeout(this.resting ?? undefined);
-    for (const chart of this.charts.values()) chart.stop();
+    super.stop();
   }
 
   /** @type {(parameters: string[], runs: number) => void} */
@@ -186,20 +178,6 @@ export class RunCharts {
     if (parameters.includes(chosen)) this.groups.value = chosen;
   }
 
-  /** @param {Chart[]} charts */
-  #shown(charts) {
-    const titles = charts.map(({ title }) => title);
-    const usual = charts.filter((chart) => chart.is_default).map(({ title }) => title);
-    const first = new Set((usual.length ? usual : titles).slice(0, SHOWN));
-    return new Set(titles.filter((title) => this.chosen.get(title) ?? first.has(title)));
-  }
-
-  /** @param {string} title */
-  #toggle(title) {
-    this.chosen.set(title, !this.charts.has(title));
-    this.draw();
-  }
-
   /**
    * The x axes to choose from.
    * @param {ComparisonFacts} facts
@@ -209,33 +187,12 @@ export class RunCharts {
     return ["step", ...SCALES.filter((name) => known.some((data) => data.scales.has(name))), ...parameters.map((name) => AGAINST + name)];
   }
 
-  /**
-   * Adds the charts to the page, in order, and removes the others.
-   * @param {Chart[]} wanted
-   */
-  #arrange(wanted) {
-    const titles = new Set(wanted.map(({ title }) => title));
-    for (const [title, chart] of this.charts) {
-      if (titles.has(title)) continue;
-      chart.stop();
-      chart.element.remove();
-      this.charts.delete(title);
-    }
-    wanted.forEach((chart, i) => {
-      const { element } = this.charts.get(chart.title) ?? this.#made(chart);
-      if (this.grid.children[i] !== element) this.grid.insertBefore(element, this.grid.children[i] ?? null);
-    });
-  }
-
   /** @param {Chart} chart */
-  #made({ title, is_rate: fromZero }) {
+  made({ title, is_rate: fromZero }) {
     const made = new LinesChart({ title, empty: `Waiting for the first ${title}`, fromZero }, `ba-${this.viewId}`);
     made.owner = "comparison";
     made.legend.hidden = this.hidden;
-    made.onReset = () => this.charts.forEach((each) => each.resetZoom());
-    made.onZoom = (range) => this.charts.forEach((each) => each.zoomTo(range));
     made.onFocus = (run) => this.on.focus(run);
-    this.charts.set(title, made);
     return made;
   }
 

@@ -2,7 +2,7 @@
 
 import uPlot from "uplot"; // for its types
 
-/** @typedef {import("./chart_frame.js").Entry} Entry */
+/** @typedef {import("./chart_legend.js").Entry} Entry */
 
 /** @typedef {{header: string[], rows: (number | string | null)[][]}} ValueTable */
 

@@ -1,7 +1,7 @@
 // How uPlot draws our charts, in the colours of the page's theme.
 
 import uPlot from "uplot"; // for its types
-import { countAxis, rightPadding, xOptions, yOptions } from "./chart_axes.js";
+import { rightPadding, xOptions, yOptions } from "./chart_axes.js";
 
 /** @typedef {import("./chart_axes.js").XAxis} XAxis */
 
@@ -80,11 +80,11 @@ export const CURSOR_POINTS = { size: 6, fill: (plot, i) => /** @type {any} */ (p
 /**
  * @param {HTMLElement} box the element whose CSS variables define the colours
  * @param {Line[]} lines
- * @param {{hasBand: boolean, isLog: boolean, fromZero: boolean, shadedTo: () => number | null, marks?: () => Mark[],
- *   axis?: XAxis}} look  `marks`: where vertical lines are
+ * @param {{bands: string[], isLog: boolean, fromZero: boolean, shadedTo: () => number | null, marks: () => Mark[],
+ *   axis: XAxis}} look  `bands`: their colours; `marks`: where vertical lines are
  * @returns {Partial<uPlot.Options>}
  */
-export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, marks = () => [], axis: x = countAxis("step") }) {
+export function looks(box, lines, { bands, isLog, fromZero, shadedTo, marks, axis: x }) {
   const axis = {
     stroke: () => colour(box, "--ba-muted"),
     grid: { stroke: () => colour(box, "--ba-grid"), width: 1 },
@@ -94,8 +94,8 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, marks = 
   };
   const edge = { show: true, width: 0, points: { show: false }, spanGaps: true };
   const ground = () => colour(box, "--ba-back"); // points are rings in every theme
-  const fill = () => `color-mix(in srgb, ${colour(box, ACCENT)} 16%, transparent)`;
-  const [high, low] = [lines.length + 1, lines.length + 2];
+  const fill = (/** @type {string} */ name) => () => `color-mix(in srgb, ${colour(box, name)} 16%, transparent)`;
+  const high = lines.length + 1;
   return {
     legend: { show: false },
     padding: [8, rightPadding(x), 0, 0],
@@ -117,9 +117,9 @@ export function looks(box, lines, { hasBand, isLog, fromZero, shadedTo, marks = 
         ...(line.dash ? { dash: line.dash } : {}),
         points: { size: 5, fill: ground, ...pointsOf(line) },
       })),
-      ...(hasBand ? [{ ...edge, label: "high" }, { ...edge, label: "low" }] : []),
+      ...bands.flatMap(() => [{ ...edge, label: "high" }, { ...edge, label: "low" }]),
     ],
-    ...(hasBand ? { bands: [{ series: /** @type {[number, number]} */ ([high, low]), fill }] } : {}),
+    bands: bands.map((name, i) => ({ series: [high + 2 * i, high + 2 * i + 1], fill: fill(name) })),
     hooks: { drawClear: [(plot) => shade(plot, box, shadedTo())], drawAxes: [(plot) => rule(plot, box, marks())] },
   };
 }

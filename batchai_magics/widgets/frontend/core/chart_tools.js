@@ -3,17 +3,17 @@
 import { csvOf, fileName, pictureOf, saveFile } from "./chart_export.js";
 import { el } from "./dom.js";
 
-/** @typedef {import("./chart_frame.js").FramedChart} FramedChart */
+/** @typedef {import("./chart.js").Chart} Chart */
 
 /**
- * @param {FramedChart} chart
+ * @param {Chart} chart
  * @returns {HTMLElement}
  */
 export function chartTools(chart) {
   return el("span", { class: "ba-tools" }, saveMenu(chart), fullScreenButton(chart));
 }
 
-/** @param {FramedChart} chart */
+/** @param {Chart} chart */
 function saveMenu(chart) {
   const summary = el("summary", { class: "ba-icon", title: "Save this chart", "aria-label": "Save this chart" }, icon(SAVE));
   const item = (/** @type {string} */ text, /** @type {() => void} */ save) =>
@@ -40,24 +40,24 @@ function saveMenu(chart) {
   return element;
 }
 
-/** @param {FramedChart} chart */
+/** @param {Chart} chart */
 async function savePicture(chart) {
   if (!chart.plot) return;
   const picture = await pictureOf(chart.plot, chart.box, chart.title.textContent ?? "", chart.legend.entries);
   if (picture) saveFile(picture, `${nameOf(chart)}.png`);
 }
 
-/** @param {FramedChart} chart */
+/** @param {Chart} chart */
 function saveValues(chart) {
   saveFile(new Blob([csvOf(chart.values())], { type: "text/csv" }), `${nameOf(chart)}.csv`);
 }
 
-/** @param {FramedChart} chart */
+/** @param {Chart} chart */
 function nameOf(chart) {
   return fileName(chart.owner, chart.title.textContent ?? "");
 }
 
-/** @param {FramedChart} chart */
+/** @param {Chart} chart */
 function fullScreenButton(chart) {
   if (!document.fullscreenEnabled) return null;
   const label = "Full screen";

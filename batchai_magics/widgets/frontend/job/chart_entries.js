@@ -2,7 +2,7 @@
 
 import { PHASES, rankColour } from "../core/chart_style.js";
 
-/** @typedef {import("../core/chart_frame.js").Entry} Entry */
+/** @typedef {import("../core/chart_legend.js").Entry} Entry */
 /** @typedef {import("../core/chart_style.js").Phase} Phase */
 /** @typedef {import("./chart_points.js").Quantity} Quantity */
 /** @typedef {import("./chart_points.js").Column} Column */

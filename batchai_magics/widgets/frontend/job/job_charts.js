@@ -1,6 +1,6 @@
 // The charts of a job, one per quantity, with their toolbar; all share the x axis, the zoom and the cursor.
 
-import { ChartBar } from "../core/chart_bar.js";
+import { ChartGrid } from "../core/chart_grid.js";
 import { el, setText } from "../core/dom.js";
 import { scalesOf } from "./chart_points.js";
 import { StepChart } from "./step_chart.js";
@@ -46,37 +46,29 @@ const NARROW_PX = 900; // width of a view whose charts are stacked
 const SHOWN = 4; // charts, initially
 const SHOWN_NARROW = 2;
 
-export class JobCharts {
+/** @extends {ChartGrid<StepChart, Subject>} */
+export class JobCharts extends ChartGrid {
   /**
    * @param {JobSession} session
    * @param {string} viewId
    * @param {ViewMemory} memory
    */
   constructor(session, viewId, memory) {
+    super({ smooth: (weight) => this.#smooth(weight), drawOver: (name) => this.#drawOver(name) });
     this.session = session;
     this.viewId = viewId;
     this.memory = memory;
     this.left = memory.state; // how the view of this job was left before
-    /** @type {Map<string, StepChart>} */
-    this.charts = new Map();
-    /** @type {Map<string, boolean>} */
-    this.chosen = new Map(); // by the user
     this.weight = this.left.weight ?? 0;
     /** @type {import("../core/x_scales.js").XName | null} */
     this.over = this.left.over ?? null; // the x axis that the user has chosen
-    this.bar = new ChartBar({
-      toggle: (title) => this.#toggle(title),
-      smooth: (weight) => this.#smooth(weight),
-      drawOver: (name) => this.#drawOver(name),
-    });
     this.bar.showWeight(this.weight);
-    this.grid = el("div", { class: "ba-charts" });
     this.hint = chartsHint();
-    this.element = el("div", { class: "ba-charts-part" }, this.bar.element, this.grid, this.hint.element);
+    this.element.append(this.hint.element);
   }
 
   /** Draws new data in the next frame. */
-  update() {
+  draw() {
     const { points } = this.session;
     const { charts, axis, attempt_steps: attempts } = /** @type {JobFacts} */ (this.session.host.get("facts"));
     const subjects = subjectsOf(points, charts);
@@ -84,14 +76,17 @@ export class JobCharts {
     this.hint.show(!subjects.length, unread, this.session.isComplete);
     this.bar.element.hidden = this.grid.hidden = !subjects.length;
     const titles = subjects.map(({ title }) => title);
-    const shown = this.#shown(titles, charts);
+    const shown = this.#shown(charts.filter(({ title }) => titles.includes(title)));
     this.bar.offer(titles, shown);
     if (this.session.isComplete || this.chosen.size) this.memory.keep({ titles, shown: [...shown] });
-    this.#arrange(subjects.filter(({ title }) => shown.has(title)));
+    const drawn = subjects.filter(({ title }) => shown.has(title));
+    this.arrange(drawn);
     const scales = scalesOf(points, axis);
     const scale = scales.find(({ name }) => name === this.over) ?? /** @type {XScale} */ (scales[0]);
     this.bar.offerAxes(scales.map(({ name }) => name), scale.name);
-    for (const chart of this.charts.values()) {
+    for (const subject of drawn) {
+      const chart = /** @type {StepChart} */ (this.charts.get(subject.title));
+      chart.subject = subject; // which may have another phase now
       chart.setScale(scale, scales);
       chart.attempts = attempts;
       chart.isComplete = this.session.isComplete;
@@ -100,71 +95,26 @@ export class JobCharts {
     }
   }
 
-  /** Stops all charts. */
-  stop() {
-    for (const chart of this.charts.values()) chart.stop();
-  }
-
-  /**
-   * The titles of the charts to draw: the first ones, unless the user has chosen otherwise.
-   * @param {string[]} titles
-   * @param {Chart[]} charts
-   */
-  #shown(titles, charts) {
-    const asked = new Set(charts.filter((chart) => !chart.is_default).map(({ title }) => title)); // shown only if asked for
-    const offered = titles.filter((title) => !asked.has(title));
+  /** @param {Chart[]} charts */
+  #shown(charts) {
     const width = this.element.closest(".ba-view")?.clientWidth ?? 0;
-    const first = new Set((offered.length ? offered : titles).slice(0, width > NARROW_PX ? SHOWN : SHOWN_NARROW));
     const { titles: known = [], shown = [] } = this.left;
-    const initial = (/** @type {string} */ title) => (known.includes(title) ? shown.includes(title) : first.has(title));
-    return new Set(titles.filter((title) => this.chosen.get(title) ?? initial(title)));
-  }
-
-  /**
-   * Adds a chart for each subject to the page, in order, and removes the others.
-   * @param {Subject[]} subjects
-   */
-  #arrange(subjects) {
-    const titles = new Set(subjects.map(({ title }) => title));
-    for (const [title, chart] of this.charts) {
-      if (titles.has(title)) continue;
-      chart.stop();
-      chart.element.remove();
-      this.charts.delete(title);
-    }
-    subjects.forEach((subject, i) => {
-      const { element } = this.#chart(subject);
-      if (this.grid.children[i] !== element) this.grid.insertBefore(element, this.grid.children[i] ?? null);
-    });
+    return this.shownOf(charts, width > NARROW_PX ? SHOWN : SHOWN_NARROW, (title) => (known.includes(title) ? shown.includes(title) : undefined));
   }
 
   /** @param {Subject} subject */
-  #chart(subject) {
-    let chart = this.charts.get(subject.title);
-    if (!chart) {
-      chart = new StepChart(subject, `ba-${this.viewId}`);
-      chart.smooth(this.weight);
-      chart.owner = this.session.host.get("facts").name;
-      // Charts zoom together.
-      chart.onReset = () => this.charts.forEach((each) => each.resetZoom());
-      chart.onZoom = (range) => this.charts.forEach((each) => each.zoomTo(range));
-      this.charts.set(subject.title, chart);
-    }
-    chart.subject = subject; // which may have another phase now
+  made(subject) {
+    const chart = new StepChart(subject, `ba-${this.viewId}`);
+    chart.smooth(this.weight);
+    chart.owner = this.session.host.get("facts").name;
     return chart;
-  }
-
-  /** @param {string} title */
-  #toggle(title) {
-    this.chosen.set(title, !this.charts.has(title));
-    this.update();
   }
 
   /** @param {import("../core/x_scales.js").XName} name */
   #drawOver(name) {
     this.over = name;
     this.memory.keep({ over: name });
-    this.update();
+    this.draw();
   }
 
   /** @param {number} weight */

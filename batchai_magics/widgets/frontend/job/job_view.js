@@ -106,7 +106,7 @@ export class JobView {
   #take(kind, file, added) {
     if (kind === "keep") this.#keep();
     else if (kind === "closed" || (kind === "lost" && this.leave)) this.#end(); // the snapshot is complete
-    else if (kind === "points") this.charts.update();
+    else if (kind === "points") this.charts.draw();
     else if (kind === "use") this.use.update(this.session.data.use);
     else if (kind === "status") {
       this.#updateProgress();
@@ -115,7 +115,7 @@ export class JobView {
     else if (kind === "log" || kind === "page") this.output.update(kind, file, added);
     else if (kind === "complete") {
       this.output.offer();
-      this.charts.update();
+      this.charts.draw();
     }
   }
 
@@ -133,7 +133,7 @@ export class JobView {
     this.head.update();
     this.#updateProgress();
     this.output.offer();
-    this.charts.update();
+    this.charts.draw();
   }
 
   /** Makes the view tall when the job leaves the queue, and keeps it so: a requeued job has output already. */

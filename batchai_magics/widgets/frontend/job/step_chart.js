@@ -2,15 +2,16 @@
 // highest), one over all ranks with its jitter, a legend, zoom.
 
 import uPlot from "uplot";
+import { Chart } from "../core/chart.js";
 import { smoothed } from "../core/chart_bar.js";
-import { FramedChart, smallButton } from "../core/chart_frame.js";
-import { FAINT, lineLooks, looks, rankColour } from "../core/chart_style.js";
-import { el, setText } from "../core/dom.js";
+import { ACCENT, FAINT, lineLooks, rankColour } from "../core/chart_style.js";
+import { el } from "../core/dom.js";
 import { XScale } from "../core/x_scales.js";
 import { ALL, EACH, MAX_NAMED_RANKS, entriesAt, lastIndex, nearestIndex } from "./chart_entries.js";
 
-/** @typedef {import("../core/chart_frame.js").Entry} Entry */
-/** @typedef {import("../core/chart_style.js").Line} Line */
+/** @typedef {import("../core/chart.js").DrawnLine} DrawnLine */
+/** @typedef {import("../core/chart.js").Picture} Picture */
+/** @typedef {import("../core/chart_legend.js").Entry} Entry */
 /** @typedef {import("../core/chart_style.js").Phase} Phase */
 /** @typedef {import("./chart_points.js").Column} Column */
 /** @typedef {import("./chart_points.js").Quantity} Quantity */
@@ -30,7 +31,7 @@ const MAX_LINES = 16; // of ranks; above this, a band stands for them
 const GROUPED = 10_000; // steps from here on have commas
 const BY_STEP = new XScale("step");
 
-export class StepChart extends FramedChart {
+export class StepChart extends Chart {
   /**
    * @param {Subject} subject
    * @param {string} syncKey charts with the same key share their cursor
@@ -39,7 +40,6 @@ export class StepChart extends FramedChart {
     super(subject.title, syncKey);
     this.subject = subject;
     this.scale = BY_STEP;
-    this.isLog = false;
     this.weight = 0; // smoothing weight of earlier values, for the first line over all ranks
     this.isComplete = false; // no more values will come
     /** @type {number | null} */
@@ -49,10 +49,6 @@ export class StepChart extends FramedChart {
     this.attempts = []; // those after the first one, each with its first step
     /** @type {number[][]} */
     this.xs = []; // the x values of each line
-    this.log = smallButton("log", () => this.#toggleLog(), {
-      title: "Logarithmic scale",
-      "aria-pressed": "false",
-    });
     this.head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.reset, this.log, this.tools);
     this.isEach = false; // whether the legend has room for every rank
     this.room = { beside: 0, below: 0 }; // for the legend: beside the title, on a line of its own
@@ -110,38 +106,43 @@ export class StepChart extends FramedChart {
     if (isOther) this.resetZoom();
   }
 
-  #toggleLog() {
-    this.isLog = !this.isLog;
-    this.log.setAttribute("aria-pressed", String(this.isLog));
-    this.paint();
-  }
-
   resized() {
     this.#measure();
     this.update(); // a short plot has another axis
   }
 
-  draw() {
-    const { lines } = this.subject;
+  pictured() {
+    const { lines, fromZero } = this.subject;
     for (const { table } of lines) table.settle();
-    const hasData = lines.some(({ values }) => values.hasValues);
-    this.empty.hidden = hasData;
-    this.log.hidden = this.tools.hidden = !hasData;
-    setText(this.empty, this.#emptyMessage);
-    if (!hasData) {
-      this.plot?.destroy();
-      this.plot = null;
-      this.describe();
-      return;
-    }
+    if (!lines.some(({ values }) => values.hasValues)) return null;
     this.xs = lines.map(({ table }) => this.scale.of(table.steps));
-    const wanted = [lines.map(({ name }) => name), this.#hasBand, this.#isBanded, this.#ranks, this.isLog, this.weight > 0, this.scale.name, this.#isShort].join();
-    if (!this.plot || this.drawn !== wanted) this.#make();
-    this.drawn = wanted;
-    const plot = /** @type {uPlot} */ (this.plot);
-    plot.setData(this.#data(), !this.isZoomed);
-    if (this.isZoomed) plot.redraw();
-    this.describe();
+    const [xs = [], ...columns] = this.#data();
+    const { axis, name } = this.scale;
+    const keys = [this.#isBanded ? EACH : ALL];
+    return {
+      xs: /** @type {number[]} */ (xs),
+      columns,
+      lines: this.#lines(),
+      bands: this.#hasBand ? [{ keys, colour: ACCENT }] : [],
+      axis: this.#isShort ? { ...axis, label: "" } : axis,
+      along: name,
+      look: [lines.map((line) => line.name), this.#hasBand, this.#isBanded, this.#ranks, this.weight > 0, name, this.#isShort].join(),
+      fromZero: Boolean(fromZero),
+    };
+  }
+
+  shadedTo() {
+    return this.subject.hasWarmUp && this.warmUp !== null ? (this.scale.of([this.warmUp])[0] ?? null) : null;
+  }
+
+  marks() {
+    return this.attempts.map(([attempt, step]) => ({ x: Number(this.scale.of([step])[0]), text: `attempt ${attempt}` }));
+  }
+
+  made() {
+    this.widest = { each: 0, brief: 0 };
+    this.box.dataset.ranks = this.#isBanded ? "band" : "lines";
+    this.#measure();
   }
 
   /** The smoothed line, if it is drawn. */
@@ -153,15 +154,14 @@ export class StepChart extends FramedChart {
     return this.box.clientHeight < SHORT_PX;
   }
 
-  /** The message of an empty chart. */
-  get #emptyMessage() {
+  get emptyMessage() {
     const { title } = this.subject;
     return this.isComplete ? `No ${title} in the log` : `Waiting for the first ${title}`;
   }
 
   /**
    * The columns of the plot: x, ranks, the line over them, its smoothed one, other phases, the band's edges.
-   * @returns {uPlot.AlignedData}
+   * @returns {Column[]}
    */
   #data() {
     const { values } = this.#main;
@@ -173,8 +173,7 @@ export class StepChart extends FramedChart {
     const rest = others.map((each, i) => [each, this.subject.lines[i + 1]?.values.all ?? []]);
     const [x = [], ...columns] = rest.length ? joined(first, rest) : first;
     const last = columns.splice(own.length, edges.length);
-    const shown = this.isLog ? columns.map(positive) : columns;
-    return /** @type {uPlot.AlignedData} */ ([x, ...shown, ...last]);
+    return /** @type {Column[]} */ ([x, ...columns, ...last]);
   }
 
   /**
@@ -186,49 +185,19 @@ export class StepChart extends FramedChart {
     const { all, byRank, high, low, over } = this.#main.values;
     if (this.#isBanded) {
       const share = over === "sum" ? byRank.size : 1;
-      const edges = [high, low].map((column) => column.map((value) => (value === null ? null : value * share)));
-      return this.isLog ? edges.map(positive) : edges;
+      return [high, low].map((column) => column.map((value) => (value === null ? null : value * share)));
     }
     const edge = (/** @type {number} */ sign) => all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (band?.all[i] ?? 0))));
     return band ? [edge(1), edge(-1)] : [];
   }
 
-  #make() {
-    this.widest = { each: 0, brief: 0 };
-    const zoom = this.isZoomed && this.plot ? { ...this.plot.scales.x } : null;
-    this.plot?.destroy();
-    const style = looks(this.box, this.#lines(), {
-      hasBand: this.#hasBand,
-      isLog: this.isLog,
-      fromZero: Boolean(this.subject.fromZero),
-      shadedTo: () => (this.subject.hasWarmUp && this.warmUp !== null ? (this.scale.of([this.warmUp])[0] ?? null) : null),
-      marks: () => this.attempts.map(([attempt, step]) => ({ x: Number(this.scale.of([step])[0]), text: `attempt ${attempt}` })),
-      axis: this.#isShort ? { ...this.scale.axis, label: "" } : this.scale.axis,
-    });
-    /** @type {uPlot.Options} */
-    const options = {
-      ...style,
-      series: style.series ?? [],
-      width: this.box.clientWidth,
-      height: this.box.clientHeight,
-      cursor: this.cursor(true),
-      hooks: { ...style.hooks, ...this.hooks() },
-    };
-    this.plot = new uPlot(options, this.#data(), this.box);
-    this.box.dataset.along = this.scale.name;
-    this.box.dataset.ranks = this.#isBanded ? "band" : "lines";
-    if (zoom) this.plot.setScale("x", { min: zoom.min ?? 0, max: zoom.max ?? 1 });
-    this.#measure();
-    this.showLines();
-  }
-
-  /** How the lines look, in the order of their columns. @returns {Line[]} */
+  /** The lines, in the order of their columns. @returns {DrawnLine[]} */
   #lines() {
     const main = this.#main;
-    const thick = this.subject.lines.map(({ name }, i) => ({ label: name, width: 2, .../** @type {{colour: string}} */ (this.#looks[i]) }));
+    const thick = this.subject.lines.map(({ name }, i) => ({ keys: [i ? name : ALL], label: name, width: 2, .../** @type {{colour: string}} */ (this.#looks[i]) }));
     return [
-      ...this.#ranks.map((rank) => ({ label: `rank ${rank}`, colour: rankColour(rank), width: 1 })),
-      ...(this.weight ? [{ label: `${main.name}, as it is`, colour: FAINT, width: 1 }] : []),
+      ...this.#ranks.map((rank) => ({ keys: [this.isEach ? `r${rank}` : EACH], label: `rank ${rank}`, colour: rankColour(rank), width: 1 })),
+      ...(this.weight ? [{ keys: [ALL], label: `${main.name}, as it is`, colour: FAINT, width: 1 }] : []),
       ...thick,
     ];
   }
@@ -263,41 +232,22 @@ export class StepChart extends FramedChart {
     this.head.classList.toggle("ba-two-lines", (isEach ? widest.each : widest.brief) > room.beside);
     if (isEach === this.isEach) return;
     this.isEach = isEach;
-    this.showLines();
+    this.update();
   }
 
-  /** Applies the legend's hidden lines. */
-  showLines() {
-    const plot = this.plot;
-    if (!plot) return;
-    const keys = [
-      ...this.#ranks.map((rank) => (this.isEach ? `r${rank}` : EACH)),
-      ...(this.weight ? [ALL] : []),
-      ALL,
-      ...this.subject.lines.slice(1).map(({ name }) => name),
-      ...(this.#hasBand ? Array(2).fill(this.#isBanded ? EACH : ALL) : []),
-    ];
-    plot.batch(() => keys.forEach((key, i) => plot.setSeries(i + 1, { show: !this.legend.hidden.has(key) })));
-  }
-
-  /** Updates legend and label with the values under the cursor, or the latest ones. */
-  describe() {
-    const { title, lines } = this.subject;
+  readout() {
+    const { lines } = this.subject;
     const x = this.plot?.data[0][this.plot.cursor.idx ?? -1];
     const rows = lines.map((line, i) => this.#rowAt(line, this.xs[i] ?? [], x));
     const at = this.#lineAt(rows, x);
     const step = lines[at]?.table.steps[rows[at] ?? -1];
-    if (!this.plot || step === undefined) {
-      this.legend.show("", []);
-      this.box.setAttribute("aria-label", `${title}: ${this.#emptyMessage}`);
-      return;
-    }
-    const [each, brief] = [true, false].map((isEach) => lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step, isEach))));
+    if (step === undefined) return null;
+    const [each = [], brief = []] = [true, false].map((isEach) => lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step, isEach))));
     const along = this.scale.name === "step" ? [] : [this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))];
     const place = [...(this.#hasSteps ? [`step ${stepText(step)}`] : []), ...along].join(", ");
-    this.#layOutLegend(place, /** @type {Entry[]} */ (each), /** @type {Entry[]} */ (brief));
-    this.legend.show(place, /** @type {Entry[]} */ (this.isEach ? each : brief));
-    this.box.setAttribute("aria-label", `${title} at ${this.legend.words}`);
+    this.#layOutLegend(place, each, brief);
+    const entries = this.isEach ? each : brief;
+    return { place, entries, words: ` at ${[place, ...entries.map(({ text }) => text)].filter(Boolean).join(", ")}` };
   }
 
   /**
@@ -347,14 +297,6 @@ export class StepChart extends FramedChart {
     const rows = Array.from(steps, (_, i) => all.map((column) => column[i] ?? null));
     return { header: [...own.map(() => "step"), ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
   }
-}
-
-/**
- * A column for a logarithmic scale, which has no place for other values.
- * @param {ArrayLike<number | null | undefined>} column
- */
-function positive(column) {
-  return Array.from(column, (value) => (Number(value) > 0 ? Number(value) : null));
 }
 
 /** @param {number} step */

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.launch.plan import Launcher, LogFile, Plan, Rendezvous
+from batchai_magics.launch.plan import LaunchMode, LogFile, Plan, Rendezvous
 from tests.backends.node.ranks.plans import is_running, plan, start
 from tests.world import until
 
@@ -28,7 +28,7 @@ def ranks(
     made = Plan.read(str(file))
     processes = tuple(process._replace(node=process.rank * 2 // count) for process in made.processes)
     nodes = (made.nodes[0], made.nodes[0]._replace(id="node-1"))
-    made._replace(nodes=nodes, processes=processes, launcher=Launcher.MPI, rendezvous=rendezvous).write(
+    made._replace(nodes=nodes, processes=processes, launcher=LaunchMode.MPI, rendezvous=rendezvous).write(
         str(file)
     )
     return file

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 from typing import cast
 
-from batchai_magics.backends.slurm.node import launchers
-from batchai_magics.launch.plan import ProcessExit
+from batchai_magics.backends.node.launcher import PlanProcesses
+from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
+from batchai_magics.backends.slurm.node.attempt_report import SlurmReport
+from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.launch.plan import LogFile, Output, Plan, ProcessExit
 
 CHILD: set[int] = {signal.SIGCHLD}
 END: set[int] = {signal.SIGTERM}
 
 
-class ScriptedLauncher:
+class ScriptedProcesses:
     """Processes that were told to end, of which these signals come one after the other."""
 
     def __init__(self, *signals: set[int]) -> None:
         self.is_running = False
-        self.ends = [ProcessExit(rank=0, node="node1", exit_code=launchers.TERMINATED)]
+        self.ends = [ProcessExit(rank=0, node="node1", exit_code=TERMINATED)]
         self._signals = iter(signals)
 
     def poll(self, timeout_s: float) -> set[int]:
@@ -25,7 +29,9 @@ class ScriptedLauncher:
         return next(self._signals)
 
 
-def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started() -> None:
+def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started(tmp_path: Path) -> None:
     """Slurm signals all, in any order: a job that is begun again must not be taken to have failed."""
-    told = ScriptedLauncher(CHILD, set(), CHILD, END)
-    assert launchers.await_ends(cast(launchers.RankLauncher, told)) == CHILD | END
+    files, plan = RunFiles(tmp_path), Plan("g", (), (), Output(LogFile(""), LogFile("")), "", "python3")
+    report = SlurmReport(files, RunningAttempt(files, 1), ["node1"], plan)
+    told = ScriptedProcesses(CHILD, set(), CHILD, END)
+    assert report.was_ended(cast(PlanProcesses, told))

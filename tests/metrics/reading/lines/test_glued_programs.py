@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Fact, Parser, TotalRecord, read_metrics
+from batchai_magics.metrics import Fact, Parser, read_metrics
 from tests.metrics.formats.near_misses import NEAR_MISSES
 
 BAR = "48/48 [==============================]"
@@ -107,7 +107,7 @@ def test_a_glued_line_that_is_cut_is_left_out():
         "mean_images_per_sec_per_device",
         "spread_images_per_sec_per_device",
     ]
-    assert not [record for record in read(text) if isinstance(record, TotalRecord)]
+    assert not [record for record in read(text) if isinstance(record, Fact)]
 
 
 @pytest.mark.parametrize(

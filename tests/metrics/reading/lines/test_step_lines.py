@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from batchai_magics.metrics import Measurement, Parser, StepRecord, TotalRecord
+from batchai_magics.metrics import Fact, Measurement, Parser, StepRecord
 from tests.metrics.log_text import step, total
 
 
@@ -54,12 +54,13 @@ def test_the_offset_is_the_end_of_the_line():
 
 
 def test_totals_are_read():
-    assert [record.images_per_sec for record in read(total(1740.38) + "\n")] == [1740.38]
+    text = total(1740.38) + "\n"
+    assert read(text) == [Fact("total_images_per_sec", "1740.38", None, text.index("38") + 3)]
 
 
 def test_both_totals_of_two_ranks_are_told():
     records = read(f"{total(1740.38)}\n{total(1740.41)}\n")
-    assert [type(record) for record in records] == [TotalRecord, TotalRecord]
+    assert [record.value for record in records] == ["1740.38", "1740.41"]
 
 
 class TestUnfinishedLines:
@@ -134,7 +135,8 @@ class TestNearMisses:
 class TestEvaluation:
     def test_examples_per_second_are_no_training_rate(self):
         (record,) = read("20\t412.7 examples/sec\n")
-        assert (record.step, record.examples_per_sec, record.top_1) == (20, 412.7, None)
+        assert record[:4] == ("eval_examples_per_sec", 412.7, "examples/sec", 20)
+        assert record.phase == "val"
 
     @pytest.mark.parametrize(
         "line",
@@ -144,9 +146,9 @@ class TestEvaluation:
         ],
     )
     def test_both_eras_accuracies_are_read(self, line):
-        (record,) = read(f"{line}\n")
-        assert (record.top_1, record.top_5, record.examples) == (0.1234, 0.5678, 50000)
+        found = {record.name: record.value for record in read(f"{line}\n")}
+        assert found == {"eval_top_1": 0.1234, "eval_top_5": 0.5678, "eval_examples": 50000}
 
     def test_evaluation_and_steps_keep_their_order(self):
         text = f"{step(10)}\n10\t412.7 examples/sec\n{step(20)}\n"
-        assert [type(record).__name__ for record in read(text)] == ["StepRecord", "EvalRecord", "StepRecord"]
+        assert [type(record).__name__ for record in read(text)] == ["StepRecord", "Measurement", "StepRecord"]

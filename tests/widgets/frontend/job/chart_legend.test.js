@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { withAllDigits } from "../../../../batchai_magics/widgets/frontend/core/chart_frame.js";
+import { withAllDigits } from "../../../../batchai_magics/widgets/frontend/core/chart_legend.js";
 import { quantity } from "../../../../batchai_magics/widgets/frontend/core/format.js";
 import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
 import { entriesAt, nearestIndex } from "../../../../batchai_magics/widgets/frontend/job/chart_entries.js";

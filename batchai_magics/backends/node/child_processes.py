@@ -1,0 +1,109 @@
+"""The processes of a plan as children of this program, which is the process manager of MPI's ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from batchai_magics.backends.node import mpi_launchers
+from batchai_magics.backends.node.outcome import NO_FAULT, Fault, of_ranks
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.leftovers import LiveProcess
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.signed_records import LogSeal
+from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
+from batchai_magics.backends.node.restarts import EndWarning
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import Plan, ProcessExit
+
+
+class ChildProcesses:
+    """The processes of a plan on this machine; what they started ends with them.
+
+    `seals` are those of the logs that were written, `may_leave_memory` is whether shared memory of MPI may be
+    left, both once it is closed.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        signal_pipe: SignalPipe,
+        env: Mapping[str, str],
+        *,
+        temporary: TemporaryFolder | None = None,
+        find: Callable[[Ranks], list[LiveProcess]] = termination.processes_of,
+    ) -> None:
+        self.plan = plan
+        self._env = {**env, **mpi_launchers.transport(plan)}
+        self._ranks, self._find = Ranks(plan, signal_pipe, env=self._env, temporary=temporary), find
+        self._ended_on_their_own: set[int] | None = None
+        self._fault = NO_FAULT
+        self.seals: dict[str, LogSeal] = {}
+        self.may_leave_memory = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any process is still running."""
+        return self._ranks.is_running
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest is to be ended: one has failed, or only parameter servers are left."""
+        has_failed = any(end.exit_code for end in self.ends)
+        return has_failed or self.fault != NO_FAULT or self.plan.are_workers_done(self._ranks.ends)
+
+    @property
+    def ends(self) -> Collection[ProcessExit]:
+        """The exits of the processes that have ended."""
+        return self._ranks.ends.values()
+
+    @property
+    def fault(self) -> Fault:
+        """Why processes are ended although none of them failed."""
+        abort = self._ranks.manager.abort if self._ranks.manager else None
+        return Fault(abort, tuple(sorted(self._ranks.missed)), self._ranks.unwritable)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What ranks asked of MPI's process manager that it does not do."""
+        return tuple(self._ranks.manager.unsupported) if self._ranks.manager else ()
+
+    @property
+    def recorder_pids(self) -> set[int]:
+        """The helper that records this machine, which may outlive a short job."""
+        return self._ranks.recorder_pids
+
+    def start(self) -> None:
+        """Starts all processes."""
+        self._ranks.start()
+
+    def poll(self, timeout_s: float, /) -> set[int]:
+        """Waits up to `timeout_s` for output, exits or signals; returns the signals received."""
+        return self._ranks.poll(timeout_s)
+
+    def warn(self, warning: EndWarning, reason: str) -> None:
+        """Warns the processes of the end."""
+        warning.give(reason, self._find(self._ranks))
+
+    def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
+        """Ends all processes that still run."""
+        self._ended_on_their_own, self._fault = set(self._ranks.ends), self.fault
+        termination.end(
+            self._ranks, find=self._find, patience_s=patience_s, grace_s=grace_s, is_hurried=is_hurried
+        )
+
+    def outcome(self) -> Outcome:
+        """The outcome according to the processes."""
+        plan, ended = self.plan, self._ended_on_their_own
+        ended_on_their_own = set(self._ranks.ends) if ended is None else ended
+        outcome = of_ranks(self.ends, plan, ended_on_their_own, self._fault)
+        return outcome.without_mpi(len(plan.processes)) if mpi_launchers.has_no_mpi(self._ranks) else outcome
+
+    def close(self) -> None:
+        """Kills what still runs, and removes its containers."""
+        manager, codes = self._ranks.manager, [end.exit_code for end in self.ends]
+        is_well = len(codes) == len(self.plan.processes) and not any(codes)
+        self.may_leave_memory = not is_well or bool(manager and manager.attached)
+        self.seals = self._ranks.seals
+        termination.remove_containers(self.plan.containers.removals, self._env)
+        self._ranks.close()

@@ -1,0 +1,259 @@
+"""What an engine supplies to run attempts: `Launcher`, `Report`, and the values that they exchange."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from batchai_magics.backends.node.outcome import Fault, time_limit_reached
+from batchai_magics.backends.node.ranks import leftovers, termination
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.signed_records import LogSeal
+from batchai_magics.backends.node.restarts import EndWarning
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import Limits, Plan, ProcessExit
+
+if TYPE_CHECKING:  # few jobs ask for it
+    from batchai_magics.backends.node.preflight import SmallerPlans
+
+LOOPBACK = "127.0.0.1"  # where all nodes are on this machine
+POLL_S = 1.0  # how often stop requests are looked for that come without a signal
+
+
+class AttemptPlan(NamedTuple):
+    """What an attempt starts, on nodes that are known.
+
+    Attempts of a run have numbers from 1; `previous_end` is why the one before ended.
+    """
+
+    number: int
+    processes: Plan
+    preparation: Plan | None = None
+    previous_end: str = ""
+
+
+class Deadline:
+    """When an attempt has to end, and when its processes are warned; `end` is its outcome then."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._at_s, self._warn_s = time.monotonic() + limits.wall_s, limits.warn_s
+        self.end = time_limit_reached(limits)
+
+    def shorten(self, left_s: float, end: Outcome) -> None:
+        """Has the attempt end so, after so many seconds unless it had less."""
+        self._at_s, self.end = min(self._at_s, time.monotonic() + left_s), end
+
+    @property
+    def left_s(self) -> float:
+        """Seconds until the end; 0 after it."""
+        return max(0.0, self._at_s - time.monotonic())
+
+    @property
+    def is_warning_due(self) -> bool:
+        """Whether the processes are to be warned now, if the job wants that."""
+        return self.left_s <= self._warn_s
+
+    @property
+    def patience_s(self) -> float:
+        """Seconds to wait at most before its state is looked at again."""
+        left_s = self.left_s
+        return min([POLL_S, left_s, *[left_s - self._warn_s] * (left_s > self._warn_s)])
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The outcome if the time is over."""
+        return None if self.left_s else self.end
+
+
+class PlanProcesses(Protocol):
+    """The processes of a plan, from start to end."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any process is still running."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest is to be ended: one has failed, or only parameter servers are left."""
+
+    @property
+    def ends(self) -> Collection[ProcessExit]:
+        """The exits of the processes that have ended."""
+
+    @property
+    def fault(self) -> Fault:
+        """Why processes are ended although none of them failed."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """Warnings about the processes, once they have ended."""
+
+    def start(self) -> None:
+        """Starts all processes."""
+
+    def poll(self, timeout_s: float, /) -> set[int]:
+        """Waits up to `timeout_s` for events; returns the signals received."""
+
+    def warn(self, warning: EndWarning, reason: str) -> None:
+        """Warns the processes of the end."""
+
+    def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
+        """Ends all processes that still run: those that have not exited after their grace, or are hurried."""
+
+    def outcome(self) -> Outcome:
+        """The outcome according to the processes; the same before and after `end`."""
+
+    def close(self) -> None:
+        """Releases everything."""
+
+
+class ClusterSetup(Protocol):
+    """The setup task of a cluster, which runs once on each node, for the first job there."""
+
+    env: Mapping[str, str]
+
+    def missing(self) -> Sequence[str]:
+        """The nodes of the attempt that are not set up."""
+
+    def claimed(self, names: Sequence[str], /) -> AbstractContextManager[Sequence[str]]:
+        """The nodes that this job may set up now; within the context no other job does."""
+
+    def plan_of(self, names: Collection[str], /) -> Plan:
+        """The task on these nodes."""
+
+    def renew(self) -> None:
+        """Keeps this job's claims alive."""
+
+    def note(self, plan: Plan, ends: Collection[ProcessExit], /) -> Outcome | None:
+        """Records how the task ended; returns the job's outcome if it failed."""
+
+
+class AttemptFiles(Protocol):
+    """The files of a run that an attempt uses; a `JobLayout` has them."""
+
+    @property
+    def stop_if(self) -> Path:
+        """The job's stop conditions, if it has any."""
+
+    @property
+    def preflight(self) -> Path:
+        """That the nodes are checked first, if the job asks for that."""
+
+    @property
+    def preflight_exits(self) -> Path:
+        """An exit record for every node that was checked."""
+
+    @property
+    def mounts(self) -> Path:
+        """The job's mount root."""
+
+    @property
+    def registry(self) -> Path:
+        """Credentials while an image is pulled."""
+
+    @property
+    def tool_log(self) -> Path:
+        """The output of programs that pull an image or mount."""
+
+    @property
+    def records(self) -> Path:
+        """The files of the run's record."""
+
+    @property
+    def seals(self) -> Path:
+        """The seals of the run's logs."""
+
+
+class Launcher(Protocol):
+    """Starts the processes of plans on the nodes of an attempt; an engine derives its own from it.
+
+    Attributes:
+        files: The files of the run.
+        env: The environment of processes, with the job's secrets.
+        signal_pipe: The signals that this program gets.
+        address: Where programs on the nodes reach this one.
+        registry_password: For the registry of the job's image.
+        setup: The setup task of its cluster, if the attempt runs it.
+        left_behind: What could not be collected from the nodes at the end, in sentences.
+    """
+
+    files: AttemptFiles
+    env: Mapping[str, str]
+    signal_pipe: SignalPipe
+    address: str = LOOPBACK
+    registry_password: str = ""
+    setup: ClusterSetup | None = None
+    left_behind: Sequence[str] = ()
+
+    @abstractmethod
+    def processes(
+        self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
+    ) -> PlanProcesses:
+        """The processes of a plan, yet to be started; a failed one ends the others unless independent."""
+
+    def smaller(self, plans: SmallerPlans, nodes: Sequence[int]) -> AttemptPlan:
+        """The attempt on some of its nodes, by number, for engines whose jobs may ask for that."""
+        raise AssertionError(f"jobs of {type(self).__name__} cannot leave out nodes")
+
+    def reachable(self, plan: Plan) -> Plan:
+        """The plan without the nodes whose folders this program cannot create."""
+        return plan
+
+    def kill_marked(self, mark: str) -> None:
+        """Kills what has this mark in its environment."""
+        termination.kill(partial(leftovers.marked, mark))
+
+    def close(self) -> None:
+        """Ends everything that was started, and releases it."""
+        termination.kill()
+
+    def seals(self) -> Mapping[str, LogSeal]:
+        """The seals of the run's logs, once nothing writes to them any more."""
+        return {}
+
+
+class Report(Protocol):
+    """What an attempt is told by its engine, and tells it; an engine derives its own from it.
+
+    Attributes:
+        engine: The engine's name in messages.
+        gives_notice: Whether processes are warned before their attempt is ended for another one.
+        deadline: When the attempt has to end.
+    """
+
+    engine: str = "the engine"
+    gives_notice: bool = False
+    deadline: Deadline
+
+    @abstractmethod
+    def stop_request(self, *, is_signalled: bool) -> Outcome | None:
+        """The outcome if the attempt is to end; `is_signalled` if this program was told so."""
+
+    def notes(self, limits: Limits) -> Iterable[str]:
+        """What the engine warns of before processes start."""
+        return ()
+
+    def was_ended(self, processes: PlanProcesses) -> bool:
+        """Whether processes may have been ended by a user or the engine, whose request is known later."""
+        return False
+
+    def is_hurried(self) -> bool:
+        """Whether the processes of a stopped run are to be killed at once."""
+        return False
+
+    def note_ending(self) -> None:
+        """Records that the processes have been told to end, and that the run ends with them."""
+        return
+
+    def warn(self, text: str) -> None:
+        """Records a warning about the run while it runs."""
+        return
+
+    def watch_command(self) -> tuple[Sequence[str], Path] | None:
+        """The command of the program that watches a run, and its log; None if the engine has none."""
+        return None

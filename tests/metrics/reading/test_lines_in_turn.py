@@ -1,0 +1,69 @@
+"""Lines that depend on those above them give the same numbers at once as one by one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics import Parser
+from batchai_magics.metrics.reading.log_reader import read_columns
+
+TEMPLATES = (
+    "Epoch {b}/9",
+    "epoch {b}: step {a}: loss 0.{c}",
+    "step {a}: loss 0.{c}",
+    "  val_loss: 0.{c}",
+    "  {name}_loss: 0.{c}",
+    "Validation:",
+    "train:  12%|█▏        | {a}/900 [00:12<01:33,  8.52it/s, loss=0.{c}, lr=0.1]",
+    "Epoch {b}:  12%|█▏     | {a}/900 [00:12<01:33,  8.52it/s, loss=0.{c}, val_loss=0.{b}]",
+    "  7%|▋         | {a}/900 [00:01<00:10,  8.52it/s]",
+    "{{'loss': 0.{c}, 'learning_rate': 1e-05, 'epoch': 0.{b}}}",
+    "{a}/900 [=====>....] - ETA: 2s - loss: 0.{c} - accuracy: 0.{b}",
+    "I0405 01:30:0{b}.123456 140000 train.py:88] step = {a}, loss = 0.{c}",
+    "2026-03-02 10:00:0{b},087 INFO step {a} loss=0.{c}",
+    "{a}\timages/sec: {b}.1 +/- 0.4 (jitter = 1.3)\t0.{c}",
+    "a line of text",
+)
+LINES = st.builds(
+    lambda template, a, b, c, name: template.format(a=a, b=b, c=c, name=name),
+    st.sampled_from(TEMPLATES),
+    st.sampled_from((1, 2, 10, 20)),
+    st.integers(1, 3),
+    st.integers(1, 4),
+    st.sampled_from(("box", "mask")),
+)
+RUNS = st.lists(st.tuples(LINES, st.integers(1, 6)), max_size=12)
+PREFIXES = ("", "[rank{}]: ", "[1,{}]<stdout>:")
+
+
+def values(records):
+    return [tuple(record) for record in records]
+
+
+@given(RUNS, st.sampled_from(PREFIXES), st.integers(1, 2))
+def test_lines_give_the_same_at_once_as_one_by_one(runs, prefix, ranks):
+    texts = [line for line, count in runs for _ in range(count)]
+    lines = [
+        f"{prefix.format(rank % ranks)}{line}\n".encode()
+        for rank, line in enumerate(line for line in texts for _ in range(ranks))
+    ]
+    parser = Parser()
+    one_by_one = [record for line in lines for record in parser.feed(line)] + parser.finish()
+    assert values(read_columns([b"".join(lines)]).records()) == values(one_by_one)
+
+
+def test_each_of_many_ranks_keeps_its_epoch():
+    lines = [f"[rank{rank}]: Epoch {rank % 9}" for rank in range(5000)]
+    lines += [f"[rank{rank}]: step {step} loss=0.5" for step in (1, 2) for rank in range(5000)]
+    records = Parser().feed("".join(f"{line}\n" for line in lines).encode())
+    assert [record.epoch for record in records] == [rank % 9 for _ in range(2) for rank in range(5000)]
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_members_of_a_block_have_the_position_above_it(count):
+    names = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}_loss" for n in range(count)]
+    log = "".join(f"step {step}\n" + "".join(f"  {name}: 0.5\n" for name in names) for step in (1, 2))
+    records = Parser().feed(log.encode())
+    assert [(record.name, record.step) for record in records] == [
+        (name, step) for step in (1, 2) for name in names
+    ]
