@@ -184,7 +184,8 @@ class ProcessRunner:
         pid = os.posix_spawn(sys.executable, argv, env, file_actions=_log_to(job), setsid=True)
         self._children.append(pid)
         private_files.write(job.supervisor, json.dumps([pid, psutil.Process(pid).create_time()]))
-        private_files.write(entry, json.dumps([run.state["node_count"], pid, []]))
+        with _locked(entry.parent / ".lock"):
+            private_files.write(entry, json.dumps([run.state["node_count"], pid, []]))
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         return [self._status(run) for run in runs]
@@ -297,7 +298,8 @@ def main() -> None:
         outcome = not_run(error)
     termination.kill()
     write_end(job.end, outcome._replace(ended=time.time()))
-    entry.unlink(missing_ok=True)
+    with _locked(entry.parent / ".lock"):  # others read the queue
+        entry.unlink(missing_ok=True)
 
 
 def _wait_for_nodes(entry: Path, job: JobLayout) -> list[str]:
