@@ -13,11 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from batchai_magics.metrics.formats.caffe import CAFFE
-from batchai_magics.metrics.formats.cntk import CNTK
 from batchai_magics.metrics.formats.horovod import HOROVOD
-from batchai_magics.metrics.formats.json_lines import DLLOGGER, JSON_LINES
-from batchai_magics.metrics.formats.keras import KERAS
+from batchai_magics.metrics.formats.json_lines import DLLOGGER
 from batchai_magics.metrics.formats.line_format import (
     COUNT,
     Format,
@@ -25,9 +22,6 @@ from batchai_magics.metrics.formats.line_format import (
     LineFormat,
     line_pattern,
 )
-from batchai_magics.metrics.formats.mxnet import MXNET
-from batchai_magics.metrics.formats.pytorch import PYTORCH
-from batchai_magics.metrics.formats.tensorflow import TENSORFLOW
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import OPENINGS, TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.measurement import ATTEMPT, Fact, Record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
@@ -52,15 +46,8 @@ ATTEMPTS = (
 
 LINE_FORMATS: tuple[LineFormat, ...] = (
     *ATTEMPTS,
-    *JSON_LINES,
     *DLLOGGER,
     *HOROVOD,
-    *KERAS,
-    *PYTORCH,
-    *TENSORFLOW,
-    *CNTK,
-    *CAFFE,
-    *MXNET,
 )
 FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
 

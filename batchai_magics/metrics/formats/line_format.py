@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from batchai_magics.metrics.formats.json_objects import named_number, phase_of
+from batchai_magics.metrics.grammar.json_objects import named_number, phase_of
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, Span
 from batchai_magics.metrics.measurement import Fact, Measurement, Record, measurement
 from batchai_magics.metrics.reading.block_cursor import BlockCursor

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from batchai_magics.metrics.grammar.json_objects import object_reading
 from batchai_magics.metrics.grammar.line_reading import BRANCH, Kind, LineReading, LineScan, NamedNumber, Span
 from batchai_magics.metrics.grammar.line_tokens import DIGIT, scan_line
 from batchai_magics.metrics.grammar.metric_names import (
@@ -19,6 +20,7 @@ from batchai_magics.metrics.grammar.metric_names import (
 from batchai_magics.metrics.grammar.phase_headings import phase_heading
 from batchai_magics.metrics.grammar.position_grammar import Position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin, trained_end
+from batchai_magics.metrics.grammar.program_lines import read_program_line
 
 _MAX_LINE_BYTES = 32 * 1024
 _LONG_LINE_BYTES = 8 * 1024  # longer ones must be full of pairs
@@ -47,6 +49,8 @@ _DICT_NAME = re.compile(
     rb"(?i)(?P<phase>train|valid|validation|val|eval|test)[ _](?:metrics?|results?|stats|loss(?:es)?):"
     rb"[ \t]*(?=\{')"
 )
+_DECORATIONS = b" \t>#|*=~-"
+_QUOTED_NUMBER = re.compile(rb'": ?"\d+\.\d+"')
 _JSON_TEXT = re.compile(
     rb'\{"(?:[^{}\n]*"?(?:jsonPayload|payload|record|fields)":[ ]?\{")?'
     rb'(?:[^"\n]*":[^{}\n]*,[ ]?")?(?:message|msg|log|event|text|textPayload)":[ ]?"'
@@ -80,6 +84,9 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
 
     A number in front, as in `3: loss 0.5`, is the step of a line without another unless `are_labels_ranks`.
     """
+    is_known, known = _read_known(text, are_labels_ranks=are_labels_ranks)
+    if is_known:
+        return known
     if _RULE.fullmatch(text) or _opens_object(text) or _is_twig(text):
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
         rank = prefixes.rank or prefixes.label
@@ -107,6 +114,30 @@ def is_too_long(text: bytes) -> bool:
         return False
     pairs = text.count(b"=") + text.count(b":")
     return len(text) > _MAX_LINE_BYTES or pairs * _BYTES_OF_PAIR < len(text)
+
+
+def _read_known(text: bytes, *, are_labels_ranks: bool) -> tuple[bool, LineReading | None]:
+    """Whether a line is one of the table of programs, or an object with numbers, and what it gives."""
+    prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
+    begin, row = prefixes.begin, row_begin(text)
+    ranks = [rank for rank in (prefixes.rank, prefixes.label) if rank]
+    inner = [text.rfind(edge, 0, begin) for edge in (b"*", b"(")]  # of a row's line, taken for a prefix
+    if known := read_program_line(text, (0, row, *inner, begin)):
+        begin, reading = known
+        ranks = [rank for rank in ranks if rank[1] <= begin]
+    elif text.startswith(b'{"', begin) and not text[row:begin].strip(_DECORATIONS):
+        reading = None if _has_quoted_numbers(text, prefixes) else object_reading(text, begin, prefixes.end)
+    else:
+        return False, None
+    if reading is None or not (reading.numbers or reading.kind is Kind.HEADING):
+        return known is not None, None
+    rank = reading.rank if reading.rank and (reading.is_member or not ranks) else next(iter(ranks), None)
+    return True, reading._replace(rank=rank, prefix_end=begin)
+
+
+def _has_quoted_numbers(text: bytes, prefixes: Prefixes) -> bool:
+    """Whether an object behind an origin has its numbers as texts, which reads like a printed dict."""
+    return prefixes.has_origin and _QUOTED_NUMBER.search(text, prefixes.begin) is not None
 
 
 def _is_glued(text: bytes, label: Span) -> bool:
@@ -298,8 +329,6 @@ def _is_heading(scan: LineScan) -> bool:
     message = scan.text[scan.begin : scan.end].strip(b" \t=-*#>")
     is_indented = scan.text[scan.begin - 2 : scan.begin].isspace()
     if _ALONE.fullmatch(message):
-        return True
-    if message.startswith(b"Time steps:") or b"Recent Stats | t_env:" in message:  # CORL's, PyMARL's
         return True
     is_setting = b":" in message[:-1] and not any(
         each.has_total or each.kind == "epoch" for each in scan.positions

@@ -14,6 +14,7 @@ from typing import Any
 
 from batchai_magics.metrics.grammar import plain_lines
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
+from batchai_magics.metrics.grammar.program_lines import program_literals
 
 _POSITIONS = (
     "epoch",
@@ -55,6 +56,7 @@ _COUNTED = (
     r"[a-z]:[ ]+[-0-9.]+\t[a-z]",
     r"kimg[ ]+[0-9]",
     r"gpu utilization:[ ][0-9]",
+    r"""["_](?:step|iteration|iter|epoch)":""",
 )
 _TABLES = (
     r"(?:^|[|,\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
@@ -128,6 +130,7 @@ def _expression() -> Any:
             _FIELDS,
             "kimg[ ]",
             *_RULES,
+            *(re2.escape(text.decode("latin-1")) for text in program_literals()),
             _DECORATED_PHASE,
             _PHASE_HEADING,
         ]
@@ -146,7 +149,7 @@ def _line_expression(literals: tuple[bytes, ...]) -> Any:
         f"(?:{_foreign(plain_lines.COUNTERS)})[ \t:=#_'\\[(]*[0-9]",
     )
     named = f"(?:{parts}|{words}|{foreign})(?:[a-z]*[ ](?:train|val|valid|test))?{_BEHIND_NAME}{_NUMBER}"
-    texts = [re2.escape(text.decode("latin-1")) for text in literals]
+    texts = [re2.escape(text.decode("latin-1")) for text in (*literals, *program_literals())]
     return _compiled([named, counted, *_COUNTED, *_TABLES, _MEMBER, _PHASE_HEADING, _DECORATED_PHASE, *texts])
 
 

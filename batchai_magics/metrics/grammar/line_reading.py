@@ -39,7 +39,9 @@ class Kind(Enum):
     PHASE = "only a phase, which holds for the next line"
     RULE = "a line of dashes or a brace, which may stand below a heading"
     OBJECT = "positions and named numbers, which need nothing of the lines above"
-    REDRAWN = "a bar of Keras, in the epoch that was announced, which may repeat its numbers"
+    REDRAWN = "numbers of the epoch above, which may be printed again"
+    BELOW = "numbers at the position of the line above, if there is one"
+    YEAR = "the year of the times on the lines below, which lack it"
     BENCHMARK = "a step line of tf_cnn_benchmarks"
 
 

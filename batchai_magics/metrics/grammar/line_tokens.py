@@ -6,7 +6,6 @@ import re
 
 from batchai_magics.metrics.grammar import number_grammar as numbers
 from batchai_magics.metrics.grammar.bar_tokens import MAY_BE_BAR, take_bar, take_count_at_end
-from batchai_magics.metrics.grammar.fixed_lines import take_fixed_line
 from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_quality, phase_of_word
 from batchai_magics.metrics.grammar.named_numbers import (
@@ -58,8 +57,6 @@ def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
     )
     phase = VALIDATION if is_evaluated else prefixes.phase
     scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
-    if take_fixed_line(scan):
-        return scan
     for position in line_start(text, scan.at):
         _take_position(scan, position)
     is_alone = prefixes.label is None  # else a reading is sought that takes the label for a position

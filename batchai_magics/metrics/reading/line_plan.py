@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
-from batchai_magics.metrics.grammar.fixed_lines import has_fixed_digits
 from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, has_inner_phase
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
@@ -233,9 +232,6 @@ def name_digits(line: bytes, reading: LineReading) -> list[Span]:
 
 
 def _name_digits(line: bytes, number: int) -> Iterator[Span]:
-    if has_fixed_digits(line[:number]):
-        yield from (run.span() for run in _RUN.finditer(line, 0, number))
-        return
     end = len(line[:number].rstrip(b" \t:='\"(["))
     for _ in range(_MAX_NAME_WORDS):
         word = _LAST_WORD.search(line, max(0, end - 200), end)

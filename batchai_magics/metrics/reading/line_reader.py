@@ -26,7 +26,7 @@ from batchai_magics.metrics.reading.timestamps import (
 )
 
 MAX_TABLE_LINE_BYTES = 8 * 1024
-_OBJECTS = (Kind.OBJECT, Kind.REDRAWN)
+_OBJECTS = (Kind.OBJECT, Kind.REDRAWN, Kind.BELOW, Kind.YEAR)
 
 Placed = tuple[int | None, float | None, Values]
 """The step, the epoch and the numbers of a line."""
@@ -418,7 +418,13 @@ class LineReader:
     ) -> Placed:
         """The position and the new numbers of a line that needs no context but that of its bar."""
         state = self._states.of(rank)
-        if kind is Kind.REDRAWN:
+        if kind is Kind.YEAR:
+            (_, year), (_, month) = numbers
+            state.year, state.month = int(year), int(month)
+            return None, None, []
+        if kind is Kind.BELOW:
+            step, epoch = state.context.step, state.context.epoch
+        elif kind is Kind.REDRAWN:
             epoch, reported = _redrawn_epoch(state, epoch), state.reported
             state.enter_step(epoch, step)
             if reported is state.reported:
@@ -518,8 +524,8 @@ def _run_end(owners: Sequence[PlanLines | SkeletonPlans | None], row: int) -> in
 
 
 def _redrawn_epoch(state: RankState, told: float | None) -> float | None:
-    """The epoch of a bar of Keras: that which was announced."""
-    return state.epoch
+    """The epoch of numbers that may be printed again: their own, else that of the line above."""
+    return state.context.epoch if told is None else told
 
 
 def _places(run: slice) -> range:

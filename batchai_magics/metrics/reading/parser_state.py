@@ -14,7 +14,6 @@ from batchai_magics.metrics.reading.prefix_patterns import PREFIX
 from batchai_magics.metrics.reading.process_lines import ProcessLines
 
 _MAX_RANKS = 1 << 15
-_MAX_SEEN_KEYS = 1024
 MAX_DIGITS = 18
 _DEFAULT_INTERVAL = 10  # tf_cnn_benchmarks' --display_every, until two steps were seen
 _HEADER_NUMBER = re.compile(rb"(?:TensorFlow: +\d+\.|Num batches: +|Num epochs: +\d+\.)\Z")
@@ -28,21 +27,9 @@ class RankState:
     step: int | None = None
     # values already reported for this epoch and step
     reported: dict[str, float] = field(default_factory=dict)
-    # last (time, step) of each worker
-    worker_times: dict[int, tuple[float, int]] = field(default_factory=dict)
     year: int | None = None  # year of glog timestamps, which may omit it …
     month: int = 0  # … and the month of the last one
     context: LineContext = field(default_factory=LineContext)
-    _seen_keys: dict[object, None] = field(default_factory=dict)
-
-    def is_new(self, key: object) -> bool:
-        """Whether the key was not seen before, within a bounded history."""
-        if key in self._seen_keys:
-            return False
-        self._seen_keys[key] = None
-        if len(self._seen_keys) > _MAX_SEEN_KEYS:
-            del self._seen_keys[next(iter(self._seen_keys))]
-        return True
 
     def year_for(self, month: int) -> int | None:
         """The year of a timestamp in this month, assuming it is close to the last one; None if unknown."""

@@ -13,7 +13,8 @@ from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
-from batchai_magics.metrics.grammar.prefix_grammar import row_begin
+from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes, row_begin
+from batchai_magics.metrics.grammar.program_lines import read_program_line
 from batchai_magics.metrics.reading.line_plan import (
     DIGITS,
     Groups,
@@ -134,9 +135,8 @@ class PlanCache:
             readings = [self._read(part) for part in parts]
             if all(each and each.kind is Kind.STEP for each in readings):
                 return parts
-        parts = split_joined(line) if formats_of(line) else []
-        are_known = (any(each.match_line(part) for each in formats_of(part)) for part in parts)
-        return parts if len(parts) > 1 and any(are_known) else []
+        parts = split_joined(line)
+        return parts if len(parts) > 1 and any(map(_is_known, parts)) else []
 
     def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
         formats = formats_of(line)
@@ -197,6 +197,13 @@ class PlanCache:
         plan = LinePlan.of(layout, reading, line, plain)
         layout.plans[layout.key_of(groups, line)] = plan
         return plan, groups
+
+
+def _is_known(part: bytes) -> bool:
+    """Whether a part of a line is one of a known program."""
+    begins = read_prefixes(part).begin, 0
+    is_object = part[begins[0] :].startswith(b'{"')
+    return is_object or read_program_line(part, begins) is not None or bool(formats_of(part))
 
 
 def _without_digits(line: bytes) -> bytes:

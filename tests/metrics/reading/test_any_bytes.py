@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, StepRecord
-from batchai_magics.metrics.formats.format_table import FORMATS
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from tests.metrics.formats.near_misses import NEAR_MISSES
+from tests.metrics.formats.program_lines import KNOWN_LINES
 from tests.metrics.log_text import HEADER, step, total
 
 rates = st.floats(0, 1e6, allow_nan=False)
@@ -24,7 +24,7 @@ texts = st.one_of(
     st.sampled_from(
         ["Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [500 examples]", "total images/sec: 1.234"]
     ),
-    st.sampled_from([row.sample for row in FORMATS]),
+    st.sampled_from(KNOWN_LINES),
     st.sampled_from(NEAR_MISSES),
 )
 tags = st.sampled_from(
@@ -95,7 +95,7 @@ def test_any_interleaving_of_whole_lines_keeps_each_ranks_series(series, random)
         )
 
 
-samples = st.lists(st.sampled_from([row.sample for row in FORMATS]), max_size=6)
+samples = st.lists(st.sampled_from(KNOWN_LINES), max_size=6)
 
 
 @given(st.lists(samples, min_size=1, max_size=4), st.randoms())

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Fact, Parser, StepRecord, frame, read_metrics
-from batchai_magics.metrics.formats.format_table import FORMATS
 from batchai_magics.metrics.measurement import TOTAL
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.log_reader import read_columns
+from tests.metrics.formats.program_lines import KNOWN_LINES
 from tests.metrics.log_text import HEADER, run, step, total
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
@@ -39,7 +39,7 @@ oddities = st.sampled_from(
         "12345678[1,2]<stdout>:",
     ]
 )
-samples = st.sampled_from([line for row in FORMATS for line in row.sample.splitlines()])
+samples = st.sampled_from(KNOWN_LINES)
 lines = st.one_of(
     samples,
     st.builds(step, numbers, rates, losses, st.sampled_from(["", "", "\t0.125\t0.500", "\tnan\tnan"])),

@@ -15,13 +15,6 @@ def paced(*steps, num_batches=None):
     return pace
 
 
-def test_what_was_asked_for_once_is_not_new_until_so_much_else_was(monkeypatch):
-    monkeypatch.setattr(parser_state, "_MAX_SEEN_KEYS", 3)
-    seen = RankState()
-    assert [seen.is_new(key) for key in "abcab"] == [True, True, True, False, False]
-    assert [seen.is_new(key) for key in "dbcda"] == [True, False, False, False, True]  # a was the oldest
-
-
 @pytest.mark.parametrize(
     ("epoch", "step", "is_kept"),
     [(1, 2, True), (1, 3, False), (2, 2, False), (None, 2, False), (1, None, False)],

@@ -5,8 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Fact, Measurement, Parser, StepRecord
-from batchai_magics.metrics.formats.format_table import FORMATS
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
+from tests.metrics.formats.program_lines import KNOWN_LINES, LINES
 from tests.metrics.log_text import HEADER, step, total
 
 LINE = step(10)
@@ -153,8 +153,7 @@ def test_a_finished_parser_knows_neither_ranks_nor_offsets():
 
 
 texts = st.sampled_from(
-    [step(10), step(20), "hello", total(5.25), step(10) + step(20), LINE[:CUT], LINE[CUT:]]
-    + [line for row in FORMATS for line in row.sample.splitlines()]
+    [step(10), step(20), "hello", total(5.25), step(10) + step(20), LINE[:CUT], LINE[CUT:], *KNOWN_LINES]
 )
 tags = st.sampled_from(["", "", "[1,0]<stdout>:", "[1,1]<stdout>:", "[1,0]<stderr>:"])
 even_blocks = st.builds(
@@ -164,9 +163,8 @@ broken_lines = st.builds("{}{}{}{}\n".format, tags, texts, tags, texts)
 blocks = st.lists(st.one_of(even_blocks, even_blocks, broken_lines, st.just(HEADER)), max_size=8)
 
 
-SAMPLES = {row.name: row.sample for row in FORMATS}
-EPOCH, BAR, LOSS = (SAMPLES[name] for name in ("Keras epoch", "Keras 2 bar", "convolutional.py loss"))
-GLUED = f"{SAMPLES['Caffe testing']}INFO:root:Epoch[0] Batch [20]\tSpeed: 13681.57 samples/sec"
+EPOCH, BAR, LOSS = "Epoch 1/12", LINES["Keras 2 bar"][0], LINES["convolutional.py loss"][0]
+GLUED = f"{KNOWN_LINES[-1]}INFO:root:Epoch[0] Batch [20]\tSpeed: 13681.57 samples/sec"
 
 
 @given(blocks)

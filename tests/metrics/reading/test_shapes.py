@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser, StepRecord
-from batchai_magics.metrics.formats.format_table import FORMATS
 from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.log_reader import read_columns
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
+from tests.metrics.formats.program_lines import KNOWN_LINES
 from tests.metrics.log_text import HEADER, step, total
 from tests.metrics.reading.test_any_bytes import losses, rates
 from tests.metrics.shapes import SHAPES, dressed, lines_in
@@ -26,13 +26,13 @@ usual = st.one_of(
     ),
 )
 cut_steps = st.builds(lambda line, place: line[:place], steps, st.integers(0, 60))
-others = cut_steps | st.sampled_from(
-    [total(5.25).splitlines()[1], step(10) + step(20), "Done warm up" + step(10)]
-    + ["step=1 loss=0.5", "[1,7]<stdout>:", f"0{step(10)}", step(10**17), step(10**18), step(10)[2:]]
-    + [step(10, accuracies="\t0.125"), f"{step(10)} 1587077440", f"{step(10)}\t{step(20)}"]
-    + [line for row in FORMATS for line in row.sample.splitlines()]
-    + HEADER.splitlines()
-)  # fmt: skip
+printed = [
+    *(total(5.25).splitlines()[1], step(10) + step(20), "Done warm up" + step(10)),
+    *("step=1 loss=0.5", "[1,7]<stdout>:", f"0{step(10)}", step(10**17), step(10**18), step(10)[2:]),
+    *(step(10, accuracies="\t0.125"), f"{step(10)} 1587077440", f"{step(10)}\t{step(20)}"),
+    *(*KNOWN_LINES, *HEADER.splitlines()),
+]
+others = cut_steps | st.sampled_from(printed)
 texts = st.one_of(usual, usual, usual, others)
 one_shape = st.sampled_from(sorted(SHAPES)).flatmap(
     lambda shape: st.lists(lines_in(st.just(shape), texts), max_size=20)

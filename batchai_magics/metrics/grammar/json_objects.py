@@ -14,13 +14,30 @@ from batchai_magics.metrics.grammar.metric_names import (
     TEST,
     TRAIN,
     VALIDATION,
+    is_measure,
     phase_of_word,
     split_phase,
 )
 from batchai_magics.metrics.reading.timestamps import json_timestamp
 
+Path = tuple[str | int, ...]
+
 STEP_KEYS = ("global_step", "step", "iteration", "iter")
-TIME_KEYS = ("timestamp", "time", "ts")
+TIME_KEYS = ("timestamp", "datetime", "time", "ts", "time_ms")
+_STEPS: tuple[Path, ...] = (
+    *((key,) for key in STEP_KEYS),
+    ("step", 1),
+    ("metadata", "step_num"),
+    ("metadata", "samples_count"),
+)
+_EPOCHS: tuple[Path, ...] = (
+    ("epoch",),
+    ("epoch_num",),
+    ("metadata", "epoch"),
+    ("metadata", "epoch_num"),
+    ("step", 0),
+)
+_NAMING: tuple[Path, ...] = (("name",), ("key",), ("unit",))
 POSITION_KEYS = frozenset((*STEP_KEYS, *TIME_KEYS, "epoch", "rank", "pid", "version", "n_parameters"))
 _NESTED_KEYS = ("metrics", "data")
 _PHASE_KEYS = frozenset(("mode", "phase", "split", "stage", "type", "_type"))
@@ -33,8 +50,6 @@ _EPOCH = re.compile(rb"\d{1,18}(?:\.\d{1,20})?(?:[eE]-?\d{1,2})?|\d{1,15}/\d{1,1
 _PART = re.compile(r"[_.]")
 _MAX_DEPTH = 8
 _MAX_DIGITS = 300
-
-Path = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
@@ -102,65 +117,53 @@ def key_digits(text: bytes, begin: int, end: int) -> tuple[Span, ...]:
     )
 
 
-def object_reading(match: re.Match[bytes]) -> LineReading | None:
-    """The reading of an object of any program: numbers beside a step or an epoch."""
-    text, (begin, end) = match.string, match.span("object")
+def object_reading(
+    text: bytes, begin: int, end: int, *, name: str | None = None, is_tagged: bool = False
+) -> LineReading | None:
+    """The reading of an object that stands here: numbers beside a step or an epoch.
+
+    Behind a tag that only a logger of metrics prints, it may lack both; `name` is that of its `value`.
+    """
     values = values_of(text, begin, end)
     if values is None:
         return None
-    step, epoch = _step(values), _epoch(values)
-    if step is None and epoch is None:
+    step, epoch = _first_count(values, _STEPS), _epoch(values)
+    is_placed = step is not None or epoch is not None
+    if not (is_placed or (is_tagged and _is_logged(values))) or (is_tagged and _is_event(values, is_placed)):
         return LineReading(Kind.OBJECT, None, None, None, (), None, 0)
     rank = values.get(("rank",))
-    numbers = tuple(_numbers(values))
-    names = [value.span for path, value in values.items() if path in (("name",), ("unit",))]
+    names = [value.span for path, value in values.items() if path in _NAMING]
     return LineReading(
         Kind.OBJECT,
         step,
         epoch,
         rank.count if rank else None,
-        numbers,
+        tuple(_numbers(values, name)),
         None,
         0,
         is_member=rank is not None,
         seconds=_time(values),
         names=(*key_digits(text, begin, end), *names),
+        is_self_terminating=True,
     )
 
 
-def logged_reading(match: re.Match[bytes]) -> LineReading | None:
-    """The reading of an object of NVIDIA's DLLogger; None if it holds parameters."""
-    text, (begin, end) = match.string, match.span("object")
-    values = values_of(text, begin, end)
-    if values is None or values.get(("type",), _NO_VALUE).text != b"LOG":
-        return None
-    if values.get(("step",), _NO_VALUE).text == b"PARAMETER":
-        return None
-    paths = (
-        [("step", 1), ("step", 0)]
-        if any(path[:1] == ("step",) and len(path) > 1 for path in values)
-        else [("step",)]
-    )
-    counts = [values[path].count if path in values else None for path in paths]
-    numbers = tuple(
-        named_number(str(path[1]), value.span)
-        for path, value in values.items()
-        if len(path) == 2 and path[0] == "data" and value.is_number
-    )
-    return LineReading(
-        Kind.OBJECT,
-        counts[0],
-        counts[1] if len(counts) > 1 else None,
-        None,
-        numbers,
-        None,
-        0,
-        seconds=_time(values, ("timestamp", "datetime")),
-        names=key_digits(text, begin, end),
+def _is_logged(values: Mapping[Path, Value]) -> bool:
+    """Whether an object of a logger holds metrics, not parameters."""
+    return (
+        values.get(("type",), _LOG).text == b"LOG" and values.get(("step",), _NO_VALUE).text != b"PARAMETER"
     )
 
 
-_NO_VALUE = Value(b"", (0, 0), is_number=False)
+def _is_event(values: Mapping[Path, Value], is_placed: bool) -> bool:
+    """Whether an object of MLPerf's tells an event or a parameter."""
+    key = values.get(("key",))
+    if ("event_type",) not in values or key is None:
+        return False
+    return not (is_placed and is_measure(_text(key)))
+
+
+_NO_VALUE, _LOG = Value(b"", (0, 0), is_number=False), Value(b"LOG", (0, 0), is_number=False)
 
 
 def named_number(name: str, span: Span, unit: str = "", divisor: float = 1.0) -> NamedNumber:
@@ -168,17 +171,17 @@ def named_number(name: str, span: Span, unit: str = "", divisor: float = 1.0) ->
     return NamedNumber(name, unit, phase_of(name), *span, is_full=True, divisor=divisor)
 
 
-def _step(values: Mapping[Path, Value]) -> Span | None:
-    counts = (values[key,].count for key in STEP_KEYS if (key,) in values)
+def _first_count(values: Mapping[Path, Value], paths: Iterable[Path]) -> Span | None:
+    counts = (values[path].count for path in paths if path in values)
     return next(filter(None, counts), None)
 
 
 def _epoch(values: Mapping[Path, Value]) -> Span | None:
     """An epoch, which may be a fraction."""
     value = values.get(("epoch",))
-    if value is None:
-        return None
-    return value.count or (value.span if value.is_number and _EPOCH.fullmatch(value.text) else None)
+    if value is not None and value.is_number and _EPOCH.fullmatch(value.text):
+        return value.count or value.span
+    return _first_count(values, _EPOCHS)
 
 
 def _time(values: Mapping[Path, Value], keys: Iterable[str] = TIME_KEYS) -> Span | None:
@@ -190,11 +193,13 @@ def _json(value: Value) -> object:
     return float(value.text) if value.is_number else value.text.decode("utf-8", "replace")
 
 
-def _numbers(values: Mapping[Path, Value]) -> Iterator[NamedNumber]:
-    name, number = values.get(("name",)), values.get(("value",))
-    if name and number and number.is_number and not name.is_number:
+def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedNumber]:
+    name, number = values.get(("name",), values.get(("key",))), values.get(("value",))
+    if number and number.is_number and (given or (name and not name.is_number)):
         unit = values.get(("unit",), _NO_VALUE)
-        yield named_number(_text(name), number.span, "" if unit.is_number else _text(unit))
+        yield named_number(
+            given or _text(name or _NO_VALUE), number.span, "" if unit.is_number else _text(unit)
+        )
         return
     phase = told_phase((path, _text(value)) for path, value in values.items() if not value.is_number)
     parts: list[tuple[Callable[[Path], bool], str | None]] = [(lambda path: len(path) == 1, phase)]

@@ -1,0 +1,257 @@
+"""Reads lines of the table of programs: its samples are expressions for all lines like them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import NamedTuple
+
+from batchai_magics.metrics.grammar import number_grammar
+from batchai_magics.metrics.grammar.json_objects import object_reading, phase_of
+from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
+from batchai_magics.metrics.grammar.metric_names import phase_of_word
+from batchai_magics.metrics.programs import PROGRAM_LINES, ProgramLine
+
+_MARK = re.compile(
+    r"<(?P<name>[\w{}/.@ -]+)(?P<is_last>!?)(?:\[(?P<unit>[^]]*)\])?="
+    r"(?P<number>[-+\d.,e]+)(?P<per>[ ]?[mu]?s)?>"
+    r"|<(?P<text>\w+|\*):(?P<sample>[^>]*)>"
+    r"|\[\[(?P<repeated>.*?)(?:\|\|(?P<separator>.*?))?\]\]"
+    r"|(?P<edge>\?\{|\}\?)|(?P<blanks>[ \t]+)|(?P<other>(?<![\w@.])-?\d+(?:\.\d+)?)|(?P<literal>.)"
+)
+_EDGES = {"?{": "(?:", "}?": ")?"}
+_NUMBER = number_grammar.NUMBER.decode()
+_HAS_POINT = r"(?=[-+]?(?:[\d,]*\.|\d+e|nan|inf))"
+_COUNT = r"\d{1,3}(?:,\d{3})+|\d{1,18}"
+_POSITIONS = {
+    "step": _COUNT,
+    "epoch": r"\d{1,9}(?:\.\d{1,9})?",
+    "rank": r"\d{1,6}",
+    "seconds": r"\d{9,12}(?:\.\d{1,9})?",
+    "total": r"\d{1,18}|Unknown",
+}
+_DIVISORS = {"s": 1.0, "ms": 1e3, "us": 1e6}
+_DIGITS = re.compile(rb"\d+")
+_UNIT = re.compile(r"(?P<name>.*?)(?:\[(?P<unit>[^]]*)\])?")
+_MIN_LITERAL = 8
+_MAX_BYTES = 8 * 1024
+_ENDS_IN_TEXT = re.compile(r".*[^\d\s>\]?}]", re.DOTALL)
+
+
+class _Number(NamedTuple):
+    """A marked number: its group, its metric's name, which may hold texts, and its unit."""
+
+    group: str
+    name: str
+    unit: str
+    is_last: bool
+
+
+@dataclass
+class _Template:
+    """The expression of a sample or of its repeated part, and what its groups are."""
+
+    row: ProgramLine
+    sample: str
+    start: int = 0
+
+    def __post_init__(self) -> None:
+        self.numbers: list[_Number] = []
+        self.texts: list[tuple[str, str]] = []
+        self.repeated: _Template | None = None
+        self._count = self.start
+        self.source = "".join(self._part(mark) for mark in _MARK.finditer(self.sample))
+
+    @cached_property
+    def expression(self) -> re.Pattern[bytes]:
+        """The expression, compiled."""
+        return re.compile(self.source.encode())
+
+    def _part(self, mark: re.Match[str]) -> str:
+        if mark["name"]:
+            return self._number(mark)
+        if mark["text"]:
+            return self._text(mark["text"])
+        if mark["repeated"] is not None:
+            return self._repeated(mark["repeated"], mark["separator"])
+        if mark["edge"]:
+            return _EDGES[mark["edge"]]
+        if mark["blanks"]:
+            return r"[ \t]*" if self.sample[mark.end() : mark.end() + 1] in "0123456789<" else r"[ \t]+"
+        return _NUMBER if mark["other"] else re.escape(mark["literal"])
+
+    def _group(self) -> str:
+        self._count += 1
+        return f"g{self._count}"
+
+    def _number(self, mark: re.Match[str]) -> str:
+        group, name = self._group(), mark["name"]
+        self.numbers.append(_Number(group, name, mark["unit"] or "", bool(mark["is_last"])))
+        any_number = (_HAS_POINT if "." in mark["number"] else "") + _NUMBER
+        source = self.row.words.get(name) or _POSITIONS.get(name) or any_number
+        if mark["per"]:
+            return rf"(?P<{group}>{source})[ ]?[mu]?s"
+        is_share = name not in _POSITIONS and not mark["unit"]
+        return rf"(?P<{group}>{source})" + "%?" * is_share
+
+    def _text(self, name: str) -> str:
+        group = self._group()
+        self.texts.append((name, group))
+        source = r"\{.*\}" if name == "json" else r"[^\n]{0,200}?"
+        return f"(?P<{group}>{self.row.words.get(name, source)})"
+
+    def _repeated(self, sample: str, separator: str | None) -> str:
+        self.repeated = _Template(self.row, sample, self._count)
+        part = re.sub(r"\?P<\w+>", "?:", self.repeated.source)
+        more = _Template(self.row, separator).source if separator else ""
+        return rf"(?P<repeated>(?:{part})(?:{more}(?:{part}))*)"
+
+
+class _Texts(NamedTuple):
+    """The texts of a match by their names, and where their digits stand."""
+
+    by_name: Mapping[str, str]
+    digits: Sequence[Span]
+
+
+def _texts_of(template: _Template, found: re.Match[bytes]) -> _Texts:
+    spans = [(name, found.span(group)) for name, group in template.texts if found[group] is not None]
+    line = found.string
+    digits = [
+        run.span()
+        for name, span in spans
+        if name not in ("*", "json")
+        for run in _DIGITS.finditer(line, *span)
+    ]
+    return _Texts({name: line[slice(*span)].decode("utf-8", "replace") for name, span in spans}, digits)
+
+
+class _Reader:
+    """Reads lines of one row of the table."""
+
+    def __init__(self, row: ProgramLine) -> None:
+        self._row, self._template = row, _Template(row, row.sample)
+        self._is_self_terminating = _ENDS_IN_TEXT.fullmatch(row.sample) is not None
+
+    @cached_property
+    def expression(self) -> re.Pattern[bytes]:
+        """The expression for whole lines, from where their message begins."""
+        return re.compile(rb"[ \t]*" + self._template.source.encode() + rb"[ \t]*\Z")
+
+    @property
+    def source(self) -> str:
+        """The same, without groups."""
+        return re.sub(r"\?P<\w+>", "?:", self._template.source)
+
+    def read(self, found: re.Match[bytes]) -> LineReading | None:
+        """What a line gives; None for nothing."""
+        row = self._row
+        if row.kind is None:
+            return None
+        texts = _texts_of(self._template, found)
+        if "json" in texts.by_name:
+            return self._object(found, texts)
+        places = {each.name: found.span(each.group) for each in self._template.numbers if found[each.group]}
+        phase = row.phase or phase_of_word(texts.by_name.get("phase", ""))
+        total = places.get("total")
+        is_last = "step" not in places or (
+            total is not None and found.string[slice(*total)] == found.string[slice(*places["step"])]
+        )
+        numbers, digits = (
+            [*self._numbers(self._template, found, texts, phase, is_last=is_last)],
+            [*texts.digits],
+        )
+        if self._template.repeated and found["repeated"]:
+            inner = self._template.repeated
+            for part in inner.expression.finditer(found.string, *found.span("repeated")):
+                own = _texts_of(inner, part)
+                both = _Texts({**texts.by_name, **own.by_name}, ())
+                numbers += self._numbers(inner, part, both, phase, is_last=is_last)
+                digits += own.digits
+        return LineReading(
+            row.kind,
+            places.get("step"),
+            places.get("epoch"),
+            places.get("rank"),
+            tuple(numbers),
+            phase,
+            0,
+            is_plain=True,
+            seconds=places.get("seconds"),
+            names=tuple(digits),
+            same=(places["step"], total) if total and "step" in places else None,
+            is_self_terminating=self._is_self_terminating,
+        )
+
+    def _object(self, found: re.Match[bytes], texts: _Texts) -> LineReading | None:
+        begin, end = found.span(next(group for name, group in self._template.texts if name == "json"))
+        seconds = next((found.span(n.group) for n in self._template.numbers if n.name == "seconds"), None)
+        read = object_reading(found.string, begin, end, name=texts.by_name.get("name"), is_tagged=True)
+        return read and read._replace(kind=self._row.kind or read.kind, seconds=read.seconds or seconds)
+
+    def _numbers(
+        self, template: _Template, found: re.Match[bytes], texts: _Texts, phase: str | None, *, is_last: bool
+    ) -> Iterator[NamedNumber]:
+        for each in template.numbers:
+            if each.name in _POSITIONS or found[each.group] is None or (each.is_last and not is_last):
+                continue
+            name, unit = self._named(each.name.format_map(texts.by_name), each.unit)
+            begin, end = found.span(each.group)
+            behind = _PRINTED_UNIT.match(found.string, end)
+            unit = unit or ("%" if found.string[end : end + 1] == b"%" else "")
+            divisor = _DIVISORS[behind["unit"].decode()] if behind and unit == "s" else 1.0
+            if name:
+                full = NamedNumber(name, unit, phase_of(name), begin, end, is_full=True, divisor=divisor)
+                yield full._replace(name=name.lower(), phase=None, is_full=False) if phase else full
+
+    def _named(self, name: str, unit: str) -> tuple[str, str]:
+        """The metric and the unit of a name as the sample gives it."""
+        for known, metric in self._row.names.items():
+            if found := re.fullmatch(known, name):
+                told = _UNIT.fullmatch(found.expand(metric))
+                return (told["name"], told["unit"] or "") if told else (name, unit)
+        return name, unit
+
+
+_PRINTED_UNIT = re.compile(rb"[ ]?(?P<unit>[mu]?s)\b")
+
+
+@cache
+def _readers() -> tuple[_Reader, ...]:
+    return tuple(map(_Reader, PROGRAM_LINES))
+
+
+@cache
+def _any_line() -> re.Pattern[bytes]:
+    """An expression for all lines: one search instead of one for each where none fits."""
+    sources = "|".join(reader.source for reader in _readers())
+    return re.compile(rb"[ \t]*(?:" + sources.encode() + rb")[ \t]*\Z")
+
+
+def read_program_line(text: bytes, begins: Sequence[int]) -> tuple[int, LineReading | None] | None:
+    """Where the message of a line of the table begins, and what it gives; None for any other line.
+
+    It may begin at several places: a program may print what looks like a prefix.
+    """
+    if len(text) > _MAX_BYTES:
+        return None
+    for begin in dict.fromkeys(begins):
+        if begin < 0 or not _any_line().match(text, begin):
+            continue
+        for reader in _readers():
+            if found := reader.expression.match(text, begin):
+                return begin, reader.read(found)
+    return None
+
+
+@cache
+def program_literals() -> tuple[bytes, ...]:
+    """Texts, one of which stands on every line of the table that has no words of training."""
+    plain = (_MARK_OR_NUMBER.split(row.sample) for row in PROGRAM_LINES)
+    longest = (max(parts, key=len) for parts in plain)
+    return tuple(dict.fromkeys(text.encode() for text in longest if len(text) >= _MIN_LITERAL))
+
+
+_MARK_OR_NUMBER = re.compile(r"<[^>]*>|\[\[.*?\]\]|\?\{.*?\}\?|\d[\d.]*|[ \t]{2,}")

@@ -1,0 +1,383 @@
+# ruff: noqa: E501 - lines as programs print them
+"""What only one program prints: a table of lines, each a sample in which its numbers are marked.
+
+The grammar reads most programs without a row here. To add one that it cannot read, add a row: a line as the
+program prints it, without prefixes, in which these are marked:
+
+* `<loss=0.5>`, a number and its metric; `<step=10>`, `<epoch=1>`, `<rank=0>`, `<seconds=1541026345.1>`, which
+  are positions; `<total=48>`, the step at which an epoch ends
+* `<step_time[s]=5ms>`, a number with a unit, which may be printed in milliseconds; `<epoch_time![s]=1s>`, which
+  counts only where the step is the total
+* `<name:accuracy>`, a text that names of numbers may hold: `<{name}=0.5>`; `<phase:eval>`, which is the phase of
+  the numbers; `<json:{"loss": 0.5}>`, an object; `<*:1:02>`, any text
+* `?{an optional part}?` and `[[a part that repeats||separator]]`
+
+All other numbers of a sample are any numbers. One that is marked and has a point always has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from batchai_magics.metrics.grammar.line_reading import Kind
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramLine:
+    """A line that only one program prints.
+
+    `kind` is what it is for the lines around it, None if nothing on it is a metric. `phase` is that of its
+    numbers. `words` are expressions for marks that are not any text or number. `names` are the metrics and
+    units of names that the sample gives, whose expressions may have groups; without a metric, there is none.
+    """
+
+    program: str
+    sample: str
+    kind: Kind | None = Kind.OBJECT
+    phase: str | None = None
+    words: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
+_NAME = {"name": r"[A-Za-z_][\w./@-]{0,80}"}
+_KERAS = {
+    "name": r"[A-Za-z_][\w./ ]{0,80}?",
+    "bar": r"[=>.]*",
+    "line": r"(?:[^ -~]|\?)*(?: +(?:[^ -~]|\?)+)?",
+    "left": r"[\d:]{1,12}s?",
+    "per": "step|sample|epoch",
+}
+_KERAS_METRICS = "[[ - <name:loss>: <{name}=0.9490>]]"
+_METERS = "[[\t<name:Time> <{name}=0.312> ( 0.411)]]"
+_METER_NAMES = {
+    "Time": "step_time[s]",
+    "Data": "data_time[s]",
+    "Loss": "loss",
+    "(?:Acc|Prec)@([15])": r"top_\1[%]",
+}
+_METER = {"name": "Time|Data|Loss|(?:Acc|Prec)@[15]"}
+_ERROR_NAMES = {"Minibatch": "error[%]", "Validation": "val_error[%]", "Test": "test_error[%]"}
+_CNTK = {"name": r"[A-Za-z_][\w.]{0,80}"}
+_CNTK_METRICS = "[[<name:loss> = <{name}=2.302585> * 6400||, ]]"
+_CNTK_NODES = "[[<name:ce> = <{name}=0.28911>?{ * 60000}?||; ]]"
+_MLPERF = {"style": r"(?:L|LOG|Pv0\.5\.0)(?: [A-Za-z][\w.-]*)?"}
+_AGENT = {"phase": "pretrain|train|eval", "name": "[A-Z]{1,8}"}
+_AGENT_NAMES = {
+    "R": "episode_reward", "S": "episode_success", "L": "episode_length", "D": "duration[s]",
+    "BR": "batch_reward", "ALOSS": "actor_loss", "CLOSS": "critic_loss", "TLOSS": "alpha_loss",
+    "TVAL": "alpha_value", "AENT": "actor_entropy", "BS|E": "",
+}  # fmt: skip
+
+PROGRAM_LINES = (
+    ProgramLine(
+        program="Keras 2",
+        sample="<step=48>/<total=48> [<bar:====>] - <epoch_time![s]=1s>?{ <step_time[s]=5ms>/<per:step>}?"
+        + _KERAS_METRICS,
+        kind=Kind.REDRAWN,
+        words=_KERAS,
+    ),
+    ProgramLine(
+        program="Keras 2",
+        sample="<step=640>/<total=60000> [<bar:====>] - ETA: <left:1:02>?{ <step_time[s]=5ms>/<per:step>}?"
+        + _KERAS_METRICS,
+        kind=Kind.REDRAWN,
+        words=_KERAS,
+    ),
+    ProgramLine(
+        program="Keras 3",
+        sample="<step=48>/<total=48> <line:━━━━> <epoch_time![s]=0s> <step_time[s]=714us>/<per:step>"
+        + _KERAS_METRICS,
+        kind=Kind.REDRAWN,
+        words=_KERAS,
+    ),
+    ProgramLine(
+        program="Keras 3",
+        sample="<step=10>/<total=48> <line:━━━━> <left:1:24> <step_time[s]=714us>/<per:step>"
+        + _KERAS_METRICS,
+        kind=Kind.REDRAWN,
+        words=_KERAS,
+    ),
+    ProgramLine(
+        program="Keras",
+        sample="?{<step=48>/<total=48> }?- <epoch_time![s]=1s>?{ ?{- }?<step_time[s]=5ms>/<per:step>}?"
+        + _KERAS_METRICS
+        + "?{ - 953ms/epoch - <step_time[s]=20ms>/<per:step>}?",
+        kind=Kind.REDRAWN,
+        words=_KERAS,
+    ),
+    ProgramLine(program="Keras examples", sample="Test loss: <test_loss=0.0291>"),
+    ProgramLine(program="Keras examples", sample="Test accuracy: <test_accuracy[fraction]=0.9888>"),
+    ProgramLine(
+        program="keras-retinanet",
+        sample="<instances/{label}[examples]=614> instances of class <label:person> with average precision:"
+        " <average_precision/{label}[fraction]=0.5123>",
+    ),
+    ProgramLine(
+        program="keras-retinanet",
+        sample="mAP: <mean_average_precision[fraction]=0.4512>",
+        words={"mean_average_precision": r"\d\.\d{4}|nan"},
+    ),
+    ProgramLine(
+        program="PyTorch mnist",
+        sample="?{4711\t}?Test set: Average loss: <test_loss=0.0563>, Accuracy: <test_correct[examples]=9821>/"
+        "<test_examples[examples]=10000> (<test_accuracy[%]=98>%)",
+    ),
+    ProgramLine(
+        program="PyTorch Hogwild",
+        sample="4711\tTrain Epoch: <epoch=1> [<step=640>/60000 (1%)]\tLoss: <loss=2.310000>",
+    ),
+    ProgramLine(
+        program="PyTorch ImageNet",
+        sample="Epoch: [<epoch=0>][ <step=10>/5005]" + _METERS,
+        words=_METER,
+        names=_METER_NAMES,
+    ),
+    ProgramLine(
+        program="PyTorch ImageNet",
+        sample="Test: [ <step=10>/196]" + _METERS,
+        phase="val",
+        words=_METER,
+        names=_METER_NAMES,
+    ),
+    ProgramLine(
+        program="PyTorch ImageNet",
+        sample="* <name:Acc>@1 <val_top_1[%]=69.758> <name:Acc>@5 <val_top_5[%]=89.078>",
+        words={"name": r"(?<!O  \* )(?:Acc|Prec)", "val_top_1": r"\d+\.\d{3}", "val_top_5": r"\d+\.\d{3}"},
+    ),
+    ProgramLine(
+        program="tf.estimator",
+        sample="loss = <loss=7>, step = <step=0> (<interval_time[s]=12> sec)",
+    ),
+    ProgramLine(program="tf.estimator", sample="global_step/sec: <steps_per_sec[steps/sec]=34>"),
+    ProgramLine(program="tf.estimator", sample="examples/sec: <samples_per_sec[samples/sec]=245>"),
+    ProgramLine(
+        program="tf.estimator",
+        sample="Saving dict for global step <step=100>: [[<name:loss> = <{name}=3>||, ]]",
+        phase="val",
+        words=_NAME,
+        names={"global_step": ""},
+    ),
+    ProgramLine(
+        program="TF-Slim", sample="global step <step=5>: loss = <loss=62> (<step_time[s]=20> sec/step)"
+    ),
+    ProgramLine(
+        program="mnist_replica.py",
+        sample="?{<seconds=1549883160.123456>: }?Worker <rank=0>: training step <local_step[steps]=15> done (global step: <step=29>)",
+    ),
+    ProgramLine(
+        program="mnist_replica.py", sample="Training elapsed time: <training_time[s]=12.345678> s"
+    ),
+    ProgramLine(
+        program="mnist_replica.py",
+        sample="After <step=200> training step(s), validation cross entropy = <val_cross_entropy=1234>",
+    ),
+    ProgramLine(
+        program="convolutional.py", sample="Step <step=8100> (epoch 9.43), <step_time[s]=8.4 ms>"
+    ),
+    ProgramLine(
+        program="convolutional.py",
+        sample="Minibatch loss: <loss=1.652>, learning rate: <learning_rate=0.006302>",
+        kind=Kind.BELOW,
+    ),
+    ProgramLine(
+        program="convolutional.py",
+        sample="<set:Validation> error: <{set}=1.0>%",
+        kind=Kind.BELOW,
+        words={"set": "Minibatch|Validation|Test"},
+        names=_ERROR_NAMES,
+    ),
+    ProgramLine(
+        program="CNTK",
+        sample="Minibatch[ 1- <step=100>]: " + _CNTK_METRICS + ";",
+        words=_CNTK,
+    ),
+    ProgramLine(
+        program="CNTK",
+        sample="Evaluation Minibatch[ 1- <step=100>]: " + _CNTK_METRICS + ";",
+        phase="test",
+        words=_CNTK,
+    ),
+    ProgramLine(
+        program="CNTK",
+        sample="Finished Epoch[<epoch=1> of 10]: ?{[Training] }?" + _CNTK_METRICS
+        + " <epoch_time[s]=12.345s> (<total_samples_per_sec[samples/sec]=4860.3> samples/s);",
+        words=_CNTK,
+    ),
+    ProgramLine(
+        program="CNTK",
+        sample="Finished Evaluation [1]: Minibatch[1-<step=79>]: " + _CNTK_METRICS + ";",
+        phase="test",
+        words=_CNTK,
+    ),
+    ProgramLine(
+        program="CNTK BrainScript",
+        sample="Epoch[ <epoch=1> of 3]-Minibatch[ 1- <step=100>?{, 10.67%}?]: " + _CNTK_NODES
+        + "; time = <minibatch_time[s]=0.1234s>; samplesPerSecond = <total_samples_per_sec[samples/sec]=51863>",
+        words=_CNTK,
+    ),
+    ProgramLine(
+        program="CNTK BrainScript",
+        sample="Finished Epoch[ <epoch=1> of 3]: [Training] " + _CNTK_NODES
+        + "; totalSamplesSeen = <samples_seen[samples]=60000>"
+        "?{; learningRatePerSample = <learning_rate_per_sample=0.003125>}??{; epochTime=<epoch_time[s]=1.23456s>}?",
+        words=_CNTK,
+    ),
+    ProgramLine(
+        program="CNTK BrainScript",
+        sample="Finished Epoch[ <epoch=1> of 3]: [Validate] " + _CNTK_NODES
+        + "; totalSamplesSeen = <samples_seen[samples]=60000>",
+        phase="val",
+        words=_CNTK,
+    ),
+    ProgramLine(
+        program="Caffe",
+        sample="Log file created at: <year=2018>/<month=06>/08 01:25:29",
+        kind=Kind.YEAR,
+    ),
+    ProgramLine(
+        program="Caffe",
+        sample="Iteration <step=100> (<iterations_per_sec[iterations/sec]=271> iter/s, 0s/100 iter?{s}?), "
+        "loss = <loss=1>",
+    ),
+    ProgramLine(program="Caffe", sample="Iteration <step=0>, lr = <learning_rate=1>"),
+    ProgramLine(program="Caffe", sample="Iteration <step=500>, Testing net (#0)", kind=Kind.HEADING),
+    ProgramLine(
+        program="Caffe",
+        sample="<set:Test> net output #0: <name:accuracy> = <{set}_{name}=1>?{ (* 1 = 1 loss)}?",
+        kind=Kind.BELOW,
+        words=_NAME | {"set": "Train|Test"},
+        names={"Train_(.*)": r"train_\1", "Test_(.*)": r"test_\1"},
+    ),
+    ProgramLine(
+        program="Caffe2",
+        sample="Finished iteration <step=1>/31 of epoch <epoch=0> (<images_per_sec[images/sec]=4.34> images/sec)",
+    ),
+    ProgramLine(
+        program="Caffe2",
+        sample="Training loss: <loss=6.90421>, accuracy: <accuracy[fraction]=0.03125>",
+        kind=Kind.BELOW,
+    ),
+    ProgramLine(
+        program="DLLogger",
+        sample='DLLL <json:{"type": "LOG", "step": [0, 10], "data": {"train.loss": 6.9}}>',
+    ),
+    ProgramLine(
+        program="DLLogger",
+        sample="(<epoch=2>, <step=20>?{, 3}?) [[<name:ce_loss> : <{name}=0>?{ <unit:None>}?||  ]]",
+        words=_NAME | {"unit": r"(?!\S+ : )[^\s:]+"},
+    ),
+    ProgramLine(
+        program="MLPerf",
+        sample=':::ML?{L}??{LOG}? <json:{"time_ms": 1592000000000, "key": "eval_accuracy", "value": 0.75}>',
+        kind=Kind.REDRAWN,
+    ),
+    ProgramLine(
+        program="MLPerf",
+        sample=":::ML<style:Pv0.5.0> <seconds=1541026345.123> ?{(<*:run_loop.py:101>) }?<name:eval_accuracy>"
+        '?{ }?: <json:{"epoch": 1, "value": 0.107}>',
+        kind=Kind.REDRAWN,
+        words=_NAME | _MLPERF,
+    ),
+    ProgramLine(
+        program="MLPerf",
+        sample=":::ML<style:Pv0.5.0> <seconds=1541026345.123> ?{(<*:run_loop.py:101>) }?<name:train_loss>"
+        "?{ }?: <{name}=12>",
+        kind=Kind.REDRAWN,
+        words=_NAME | _MLPERF,
+    ),
+    ProgramLine(
+        program="TD-MPC2",
+        sample="<phase:eval> ?{| }?E: 3 I: <step=50,000>[[ <name:R>: <{name}=242.2>]]?{ T: 0:00:05}?",
+        kind=Kind.STEP,
+        words=_AGENT,
+        names=_AGENT_NAMES,
+    ),
+    ProgramLine(
+        program="DrQ",
+        sample="<phase:train> | ?{F: 6000 | }??{E: 12 | }?S: <step=3000>[[ | <name:R>: <{name}=12>?{ s}?]]"
+        "?{ | T: 0:00:42}?",
+        kind=Kind.STEP,
+        words=_AGENT,
+        names=_AGENT_NAMES,
+    ),
+    ProgramLine(
+        program="COCO",
+        sample="Average <*:Precision> (<kind:AP>) @[ IoU=<iou:0.50:0.95> | area= <area:all> | maxDets= <most:100> ]"
+        " = <{kind} {iou} {area} {most}=0.312>",
+        kind=Kind.LOOSE,
+        phase="val",
+        words={"*": "Precision|Recall", "kind": "AP|AR", "iou": r"[\d.:]+", "area": r"\w+", "most": r"\d+"},
+        names={
+            r"AP 0\.50:0\.95 all .*": "ap",
+            r"AP 0\.(50|75) all .*": r"ap\1",
+            r"AR .* all (.*)": r"ar@\1",
+            r"(A)(P|R) .* (\w+) .*": r"\1\2_\3",
+        },
+    ),
+    ProgramLine(
+        program="Kaldi",
+        sample="Average objective function for '<name:output>' for minibatches 0-<step=99> is"
+        " <objective_{name}=-0> over <*:640000 frames.>",
+        kind=Kind.STEP,
+        phase="train",
+        words=_NAME,
+    ),
+    ProgramLine(
+        program="Sample Factory",
+        sample="Fps is (10 sec: <fps=40960>, <*:60 sec: 39321.6>). Total num frames: <step=1638400>.<*:>",
+        kind=Kind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="MAPPO",
+        sample="<env:Map> <*:3m Algo rmappo> updates 0/3125 episodes, total num timesteps <step=3200>/10000000,"
+        " FPS <fps=312>.",
+        kind=Kind.STEP,
+        phase="train",
+        words={"env": "Map|Env|Scenario"},
+    ),
+    ProgramLine(
+        program="PyMARL",
+        sample="?{my_main }?Recent Stats | t_env: <step=10050> | Episode: 200",
+        kind=Kind.HEADING,
+    ),
+    ProgramLine(program="CORL", sample="Time steps: <step=5000>", kind=Kind.HEADING),
+    ProgramLine(
+        program="CORL, TD3",
+        sample="Evaluation over 10 episodes: <episode_return=1234>?{ ?{, }?D4RL score: <d4rl_score=38>}?",
+        kind=Kind.LOOSE,
+        phase="val",
+    ),
+    ProgramLine(
+        program="Flower",
+        sample="fit progress: (<step=1>, <loss=2.3012>, {?{[['<name:accuracy>': <{name}=0.1123>||, ]]}?}, 12.34)",
+        kind=Kind.STEP,
+        phase="val",
+    ),
+    ProgramLine(
+        program="build-nanogpt",
+        sample="HellaSwag accuracy: 2534/10042=<hellaswag_accuracy=0.2523>",
+        kind=Kind.LOOSE,
+        phase="val",
+    ),
+    ProgramLine(
+        program="makemore",
+        sample="<step=10000>/ <total=200000>: <loss=2.1234>",
+        kind=Kind.STEP,
+        phase="train",
+        words={"loss": r"\d{1,6}\.\d{4,20}"},
+    ),
+    ProgramLine(
+        program="InsightFace",
+        sample="[<set:lfw>][<step=2000>]<name:Accuracy-Flip>: <{set}/{name}=0.98123>?{+-0.00512}?",
+        kind=Kind.STEP,
+        phase="val",
+        words={"set": r"[a-z]\w*", "name": r"(?![\w-]*-Highest)[A-Z][\w-]*"},
+    ),
+    ProgramLine(
+        program="OpenRLHF",
+        sample="(PolicyModelActor pid=4411) Train epoch [1/1]: <*:50%|#####     | 4/8 [00:01, kl=0.001]>",
+        kind=None,
+    ),
+)  # fmt: skip

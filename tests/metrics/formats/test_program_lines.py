@@ -1,0 +1,165 @@
+"""Lines of programs that the grammar reads with a row of the table of programs, or without: their numbers."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.metrics import Fact, Parser, StepRecord
+from batchai_magics.metrics.measurement import TOTAL, Measurement
+from batchai_magics.metrics.programs import PROGRAM_LINES
+from tests.metrics.formats.program_lines import HEADER_LINES, LINES
+
+UNITS = {
+    "images_per_sec_per_device": "images/sec", "step_time": "s", "epoch_time": "s", "top_1": "%",
+    "samples_per_sec": "samples/sec", "steps_per_sec": "steps/sec", "val_error": "%", "test_accuracy": None,
+}  # fmt: skip
+
+
+def read(text, **patterns):
+    parser = Parser(patterns)
+    return parser.feed(text.encode()) + parser.finish()
+
+
+def values(text):
+    return {record.name: record.value for record in read(text) if isinstance(record, Measurement)}
+
+
+def places(text):
+    return {(record.epoch, record.step) for record in read(text) if isinstance(record, Measurement)}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_line_gives_its_numbers_and_where_they_belong(name):
+    line, numbers, place = LINES[name]
+    assert values(line + "\n") == pytest.approx(numbers)
+    assert places(line + "\n") == {place}
+
+
+@pytest.mark.parametrize("line", HEADER_LINES)
+def test_a_line_gives_its_entry_of_the_header(line):
+    assert [(record.key, record.value) for record in read(line + "\n")] == [HEADER_LINES[line]]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_numbers_have_their_units(name):
+    records = [
+        record
+        for record in read(LINES[name][0] + "\n")
+        if isinstance(record, Measurement) and record.name in UNITS
+    ]
+    assert all(record.unit == (UNITS[record.name] or record.unit) for record in records)
+
+
+MARK = re.compile(
+    r"<(?P<name>[\w{}/.@ -]+)!?(?:\[(?P<unit>[^]]*)\])?=(?P<number>[-+\d.,e]+)(?P<per>[ ]?[mu]?s)?>"
+    r"|<(?P<text>\w+|\*):(?P<sample>[^>]*)>"
+)
+NO_METRICS = ("step", "epoch", "rank", "seconds", "total", "year", "month")
+ABOVE = "step 7: loss 0.5\n"
+
+
+def printed(sample):
+    """The line of a sample, all of its optional parts and one of those that repeat."""
+    text = re.sub(r"\[\[(.*?)(?:\|\|.*?)?\]\]", r"\1", sample)
+    return MARK.sub(
+        lambda mark: (mark["number"] or mark["sample"] or "") + (mark["per"] or ""),
+        re.sub(r"\?\{|\}\?", "", text),
+    )
+
+
+def marked(row):
+    """The values of the marks of a row and those that its objects hold."""
+    scales = {"ms": 1e3, "us": 1e6}
+    marks = [mark for mark in MARK.finditer(row.sample) if mark["name"] and mark["name"] not in NO_METRICS]
+    numbers = [
+        float(mark["number"].replace(",", "")) / scales.get((mark["per"] or "").strip(), 1) for mark in marks
+    ]
+    objects = [mark["sample"] for mark in MARK.finditer(row.sample) if mark["text"] == "json"]
+    return {round(number, 9) for number in numbers} | {
+        float(n) for o in objects for n in re.findall(r"(?:value|loss)\": ([\d.]+)", o)
+    }
+
+
+@pytest.mark.parametrize("row", PROGRAM_LINES, ids=lambda row: f"{row.program}: {row.sample[:40]}")
+def test_a_sample_of_the_table_gives_its_marked_numbers(row):
+    text = printed(row.sample)
+    told = [record for record in read(f"{ABOVE}{text}\n") if isinstance(record, Measurement)][1:]
+    wanted = marked(row) if row.kind and row.kind.name not in ("YEAR", "HEADING") else set()
+    assert {round(record.value, 9) for record in told} == wanted
+    for position in ("step", "epoch"):
+        mark = next((mark for mark in MARK.finditer(row.sample) if mark["name"] == position), None)
+        if mark:
+            assert {getattr(record, position) for record in told} <= {int(mark["number"].replace(",", ""))}
+
+
+def test_no_line_of_other_programs_is_one_of_tf_cnn_benchmarks():
+    records = read("".join(f"{line}\n" for line, *_ in LINES.values()))
+    assert not [
+        record
+        for record in records
+        if isinstance(record, StepRecord) or getattr(record, "name", "").startswith("eval_top")
+    ]
+    assert [r.value for r in records if isinstance(r, Fact) and r.key == TOTAL] == ["811.3"]
+
+
+@pytest.mark.parametrize("blanks", range(4))
+def test_a_sample_is_found_wherever_it_stands_in_a_block(blanks):
+    around = "I tensorflow/core/common_runtime/gpu: nothing here of use\n" * 100
+    for name, (sample, *_) in LINES.items():
+        assert len(read(f"{around}{' ' * blanks}{sample}\n{around}")) == len(read(f"{sample}\n")), name
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[1,3]<stdout>:",
+        "[1,3]<stdout>: ",
+        "Sat Nov 21 00:19:42 2026[1,3]<stdout>:",
+        "[3] ",
+        "3: ",
+        "[default3]:",
+        "[2021-05-14 19:43:45,087] {bash.py:173} INFO - [1,3]<stdout>:",
+        "2019-03-02T10:25:35.03856711Z [1,3]<stdout>:",
+    ],
+)
+def test_the_launchers_tag_tells_the_rank(prefix):
+    for name, (sample, numbers, _) in LINES.items():
+        text = "".join(f"{prefix}{line}\n" for line in sample.splitlines())
+        assert values(text) == pytest.approx(numbers), name
+        assert {record.rank for record in read(text)} == {3}, name
+
+
+@pytest.mark.parametrize(
+    "prefix", [">", "#", "2019-03-02T10:25:35Z ", "[pod/trainer-0/main] ", "svc-1  | ", "# ", "   "]
+)
+def test_collectors_prefixes_are_passed(prefix):
+    for name, (sample, numbers, _) in LINES.items():
+        text = "".join(f"{prefix}{line}\r\n" for line in sample.splitlines())
+        assert values(text) == pytest.approx(numbers), name
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_last_line_that_is_cut_gives_all_or_nothing(name):
+    *head, last = LINES[name][0].splitlines()
+    whole = values(LINES[name][0] + "\n")
+    for length in range(len(last)):
+        assert values("\n".join([*head, last[:length]])) in ({}, whole)
+
+
+def test_a_number_that_is_none_is_none():
+    text = LINES["PyTorch mnist"][0].replace("2.310000", "nan")
+    assert math.isnan(values(text + "\n")["loss"])
+
+
+def test_a_json_line_may_have_a_fractional_epoch():
+    records = Parser().feed(b'{"step": 10, "epoch": 0.5, "loss": 1.0}\n{"epoch": 2.0, "loss": 0.5}\n')
+    assert [(record.step, record.epoch) for record in records] == [(10, 0.5), (None, 2)]
+
+
+def test_the_docs_list_the_programs_of_the_table():
+    text = (Path(__file__).parents[3] / "docs/metrics-grammar.md").read_text(encoding="utf-8")
+    listed = text.partition("(`batchai_magics/metrics/programs.py`):\n\n")[2].partition(".\n\n## ")[0]
+    programs = [name for row in PROGRAM_LINES for name in row.program.split(", ")]
+    assert re.split(r",\s", listed) == [*dict.fromkeys(programs)]
