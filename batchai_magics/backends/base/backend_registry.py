@@ -222,6 +222,17 @@ def default_vm_size(settings: Settings) -> str:
     return str(function(settings)) if function else settings.cluster_vm_size
 
 
+def knows_gpus(settings: Settings) -> bool:
+    """Whether the default VM size tells how many GPUs nodes have, also if it says none."""
+    return hasattr(BACKENDS.opening(settings.backend), "default_vm_size")
+
+
+def shares_folders(settings: Settings) -> bool:
+    """Whether nodes have the folders of this machine, as the backend's module may say by this function."""
+    function = getattr(BACKENDS.opening(settings.backend), "shares_folders", None)
+    return bool(function and function(settings))
+
+
 def host_note(settings: Settings, job: JobSpec) -> str:
     """What `Backend.host_note` says of a job, without a backend; nothing is written.
 

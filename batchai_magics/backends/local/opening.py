@@ -41,3 +41,8 @@ def default_vm_size(settings: Settings) -> str:
 def host_note(settings: Settings, job: JobSpec) -> str:
     """What to tell the user of a job whose image nothing here runs; see `Backend.host_note`."""
     return open_backend(settings).host_note(job)
+
+
+def shares_folders(settings: Settings) -> bool:
+    """Nodes are folders of this machine."""
+    return True

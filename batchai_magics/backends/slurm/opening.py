@@ -40,6 +40,11 @@ def host_note(settings: Settings, job: JobSpec) -> str:
     return host_runs.host_note(job, bundle_writer.host_runs(own)) if is_host else ""
 
 
+def shares_folders(settings: Settings) -> bool:
+    """Whether nodes have the folders of this machine: unless it is not one of the cluster's."""
+    return not settings.for_backend(SlurmSettings).ssh
+
+
 def check_choice(settings: Settings) -> str:
     """Has a node read a file in the home, once per partition: see `home_check.check`."""
     from batchai_magics.backends.service import private_files

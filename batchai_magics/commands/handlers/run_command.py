@@ -9,7 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from batchai_magics.backends.base.backend_registry import default_vm_size, load_settings
+from batchai_magics.backends.base.backend_registry import (
+    default_vm_size,
+    knows_gpus,
+    load_settings,
+    shares_folders,
+)
 from batchai_magics.cell import CellRequest, Notebook, ScriptFolder, parse, parse_script
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.cell_script import script_metadata
@@ -352,7 +357,7 @@ def _counts(options: Sequence[str], settings: Settings) -> JobCounts:
     if not gpus:
         is_default = not any(word.startswith("--cluster=") for word in options)
         gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_default else 0
-        gpus = gpus if gpus or (is_default and settings.backend == "local") else None
+        gpus = gpus if gpus or (is_default and knows_gpus(settings)) else None
     return JobCounts(_number(options, "--nodes"), _number(options, "--processes"), gpus)
 
 
@@ -393,7 +398,7 @@ def _interpreter(
         "in the image"
         if "--image" in given
         else ""
-        if _is_here(settings)
+        if shares_folders(settings)
         else f"on the nodes of {settings.backend}"
     )
     if line.python:
@@ -408,9 +413,3 @@ def _interpreter(
             "uv run and --with are both given", hint="Leave uv run out, or add the package: uv add"
         )
     return [f"--python={project_python(script.folder)}"]
-
-
-def _is_here(settings: Settings) -> bool:
-    """Whether the nodes have the folders of this machine."""
-    section = settings.sections.get(settings.backend)
-    return settings.backend in ("local", "slurm") and not getattr(section, "ssh", "")
