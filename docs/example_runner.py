@@ -47,7 +47,6 @@ from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
     ClusterRequest,
-    ClusterStatus,
     EngineFacts,
     EngineState,
     Launch,
@@ -148,12 +147,11 @@ class ProcessRunner:
             if is_leaving and change.option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
                 self.stop([run])
 
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         own = _names(cluster.scale.maximum)
         states = {name: NodeState.RUNNING if name in busy else NodeState.IDLE for name in own}
         states |= {name: NodeState.LEAVING for name in busy if name not in own}
-        nodes = [NodeStatus(name, state, address="127.0.0.1") for name, state in sorted(states.items())]
-        return ClusterStatus(nodes)
+        return [NodeStatus(name, state, address="127.0.0.1") for name, state in sorted(states.items())]
 
     def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
         raise NotImplementedError("the facts say so")

@@ -24,7 +24,6 @@ from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
     ClusterRequest,
-    ClusterStatus,
     EngineState,
     Launch,
     NodeCommand,
@@ -108,13 +107,11 @@ class LocalRunner:
             node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
             self._stopped |= {*node_allocation.resize(db, cluster, change.option)}
 
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster."""
         with self._store.read() as db:
             rows = node_table.of_guid(db, cluster.guid)
-        return ClusterStatus(
-            [NodeStatus(row.id, row.state, row.error, SETUP_FAILED, LOOPBACK) for row in rows]
-        )
+        return [NodeStatus(row.id, row.state, row.error, SETUP_FAILED, LOOPBACK) for row in rows]
 
     # -- runs
 

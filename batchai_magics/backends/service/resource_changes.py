@@ -209,7 +209,7 @@ def _admitted(
         **run_labels.initial(records),
         **_group(record, records),
     }
-    notes = [warning.message for warning in context.runner.nodes(cluster_of(cluster), {}).warnings]
+    notes = [warning.message for warning in context.facts.warnings(cluster_of(cluster))]
     if spec.container_settings and not engine:
         notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]
@@ -314,21 +314,22 @@ def _run_folder(
 
 
 def _submitted(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
-    """Records jobs and submits them; cleans up what fails, or what another process was faster with."""
+    """Records jobs and submits them; cleans up what fails."""
     made: list[Record] = []
+    folders = {each.record.guid: each.folder for each in planned}
     cluster = cluster_of(planned[0].cluster)
-    try:
+
+    def submit(new: Sequence[Record]) -> None:
         with context.folders.batch():
-            launches = {}
-            for each in planned:
-                launches[each.record.guid] = context.folders.make_run(each.folder)
-                context.repository.add_open_job(each.record)
+            runs = []
+            for record in new:
+                runs.append(
+                    PlannedRun(run_of(record), cluster, context.folders.make_run(folders[record.guid]))
+                )
+                context.repository.add_open_job(record)
+            context.runner.submit(runs)
 
-        def submit(new: Sequence[Record]) -> None:
-            context.runner.submit(
-                [PlannedRun(run_of(record), cluster, launches[record.guid]) for record in new]
-            )
-
+    try:
         made = _recorded(context, [each.record for each in planned], submit)
         return made
     finally:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.backends.service.runner import ClusterStatus, NodeStatus, RunStatus
+from batchai_magics.backends.service.runner import ClusterWarning, NodeStatus, RunStatus
 from batchai_magics.backends.service.stored_descriptions import moment, with_image
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
@@ -52,9 +52,8 @@ def file_server(record: Record, address: str = "") -> FileServer:
     return FileServer(record.resource_id, spec, _provisioning(record), mount)
 
 
-def cluster(record: Record, status: ClusterStatus) -> Cluster:
+def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[ClusterWarning] = ()) -> Cluster:
     """A cluster with the status of its nodes."""
-    nodes, warnings = status
     states = [node.state for node in nodes]
     is_moving = NodeState.PREPARING in states or NodeState.LEAVING in states
     return Cluster(

@@ -215,13 +215,6 @@ class ClusterWarning(NamedTuple):
     message: str
 
 
-class ClusterStatus(NamedTuple):
-    """The nodes of a cluster, and what its users should know: shown with it, and in the logs of its jobs."""
-
-    nodes: Sequence[NodeStatus]
-    warnings: Sequence[ClusterWarning] = ()
-
-
 class NodeCommand(NamedTuple):
     """A shell command for a node. `runs` are the open ones of its cluster.
 
@@ -283,6 +276,10 @@ class EngineFacts:
         """Whether jobs find `uv`, with which environments are made."""
         return True
 
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        """What the users of a cluster should know: shown with it, and in the logs of its jobs."""
+        return ()
+
     def notes_of_cluster(self, spec: ClusterSpec) -> tuple[str, ...]:
         """What the user of a new cluster should know of its nodes."""
         return ()
@@ -337,7 +334,7 @@ class Runner(Protocol):
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
         """Makes a cluster what its record says, after it was created or resized; None: it is deleted."""
 
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; `busy` has the guid of the run on each busy node, evaluated lazily."""
 
     def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:

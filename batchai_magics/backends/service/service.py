@@ -208,7 +208,7 @@ class Service(LazyFacets):
             return resource_views.nodes_of_job(record.resource_id, self.context.status(record))
         with self.context.snapshot(clusters=[record]):
             runs = self.context.open_runs(record.guid)
-            statuses = self.context.runner.nodes(cluster_of(record), busy_nodes(runs)).nodes
+            statuses = self.context.runner.nodes(cluster_of(record), busy_nodes(runs))
         running = {
             node.id: node
             for job, _, status in runs
@@ -273,8 +273,8 @@ class Service(LazyFacets):
             return resource_views.of_record(record, self.context.facts.file_server_address)
         cluster = cluster_of(record)
         with self.context.snapshot(clusters=[record]):
-            status = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
-        return resource_views.cluster(record, status)
+            nodes = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
+        return resource_views.cluster(record, nodes, self.context.facts.warnings(cluster))
 
 
 @contextlib.contextmanager

@@ -10,6 +10,7 @@ from batchai_magics.backends.service.runner import (
     CORE_COUNT,
     ClusterRef,
     ClusterRequest,
+    ClusterWarning,
     EngineState,
     NodeStatus,
     RunRequest,
@@ -30,6 +31,8 @@ from batchai_magics.backends.slurm.settings import (
 )
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.states import NodeState
+
+SILENT = "SlurmUnavailable"  # the code of a warning
 
 
 class SlurmClusters:
@@ -64,6 +67,14 @@ class SlurmClusters:
         """The partition that the settings map a VM size to (possibly empty), and the setting that decides."""
         by_size = slurm_values(self._settings.options_of_size(vm_size)).get("partition", "")
         return (by_size, "slurm.sizes") if by_size else (self._settings.partition, "slurm.partition")
+
+    def warnings(self, cluster: ClusterRef) -> list[ClusterWarning]:
+        """Warnings if the settings now name another partition, and if Slurm does not answer."""
+        found = {
+            "PartitionDiffers": self.partition_warning(cluster),
+            SILENT: self._queries.silence("nodes"),
+        }
+        return [ClusterWarning(code, message) for code, message in found.items() if message]
 
     def partition_warning(self, cluster: ClusterRef) -> str:
         """A warning if the settings now name another partition than the cluster's; normally empty."""

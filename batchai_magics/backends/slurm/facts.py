@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from batchai_magics.backends.base import Capabilities, Pace
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
-from batchai_magics.backends.service.runner import EngineFacts, Site
+from batchai_magics.backends.service.runner import ClusterRef, ClusterWarning, EngineFacts, Site
 from batchai_magics.backends.slurm import bundle_writer, client, programs
+from batchai_magics.backends.slurm.clusters import SlurmClusters
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
 
 
@@ -31,8 +34,11 @@ class SlurmFacts(EngineFacts):
     )
     has_node_commands = True
 
-    def __init__(self, layout: Layout, machine: Machine, settings: SlurmSettings) -> None:
+    def __init__(
+        self, layout: Layout, machine: Machine, settings: SlurmSettings, clusters: SlurmClusters
+    ) -> None:
         self._layout, self._machine, self._settings = layout, machine, settings
+        self._clusters = clusters
         self.host_runs = bundle_writer.host_runs(settings)
 
     @property
@@ -59,6 +65,10 @@ class SlurmFacts(EngineFacts):
         return bundle_writer.container_engine(
             command, has_credentials=has_credentials, has=self._machine.has_program
         )
+
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        """Warnings if the settings now name another partition, and if Slurm does not answer."""
+        return self._clusters.warnings(cluster)
 
     def has_uv(self) -> bool:
         """Whether jobs would find `uv`, or the module of their Python, where they are submitted."""

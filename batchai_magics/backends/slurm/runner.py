@@ -22,10 +22,9 @@ from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
     ClusterRequest,
-    ClusterStatus,
-    ClusterWarning,
     EngineState,
     NodeCommand,
+    NodeStatus,
     PlannedRun,
     Run,
     RunRequest,
@@ -33,7 +32,7 @@ from batchai_magics.backends.service.runner import (
 )
 from batchai_magics.backends.slurm import bundle_writer, cli_args, client, programs
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.clusters import SlurmClusters
+from batchai_magics.backends.slurm.clusters import SILENT, SlurmClusters
 from batchai_magics.backends.slurm.facts import SlurmFacts
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.queries import QueryCache
@@ -75,7 +74,6 @@ class Undelivered:
                 notification_sending.deliver_left(RunFiles(self._layout.job(folder.name).root))
 
 
-SILENT = "SlurmUnavailable"  # the code of a warning
 # What all tasks of an array have in common.
 _OF_ARRAY = (
     *("partition", "options", "minutes", "niceness", "is_restarted", "notice_s", "node_count", "python"),
@@ -102,7 +100,7 @@ class SlurmRunner:
         self._clusters = SlurmClusters(layout, self._queries, settings)
         self._undelivered = Undelivered(layout)
         self._latest_arrays: dict[str, str] = {}  # the number of the last array by the name of its group
-        self.facts = SlurmFacts(layout, machine, settings)
+        self.facts = SlurmFacts(layout, machine, settings, self._clusters)
 
     def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
         """What the submission of a run needs; the partition of a cluster and its nodes if they are fixed."""
@@ -162,20 +160,10 @@ class SlurmRunner:
             elif option is DeallocationOption.TERMINATE:
                 self.runs.ask_to_stop(run)
 
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
-        """The nodes of a cluster; those whose setup task failed are unusable.
-
-        There are warnings if the settings now name another partition, and if Slurm does not answer.
-        """
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
+        """The nodes of a cluster; those whose setup task failed are unusable."""
         problems = bundle_writer.setup_problems(self._layout, cluster.guid)
-        nodes = bundle_writer.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
-        found = {
-            "PartitionDiffers": self._clusters.partition_warning(cluster),
-            SILENT: self._queries.silence("nodes"),
-        }
-        return ClusterStatus(
-            nodes, [ClusterWarning(code, message) for code, message in found.items() if message]
-        )
+        return bundle_writer.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
 
     # -- runs
 

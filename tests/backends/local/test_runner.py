@@ -106,7 +106,7 @@ def test_runs_that_are_started_together_have_a_process_for_the_secrets_of_each(
 
 def test_the_nodes_of_a_new_cluster_are_set_up_with_its_secrets(still: Still, started: Started) -> None:
     cluster = created_cluster(still, nodeSetup={"setupTask": {**LOGS, "secrets": SECRETS}})
-    nodes, _ = still.backend.runner.nodes(cluster_of(still.backend.context.repository.get(cluster)), {})
+    nodes = still.backend.runner.nodes(cluster_of(still.backend.context.repository.get(cluster)), {})
     assert [node.address for node in nodes] == ["127.0.0.1"] * 2
     assert started == []
     still.backend.runner.reconcile()

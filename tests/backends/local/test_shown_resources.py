@@ -270,12 +270,12 @@ def test_descriptions_are_read_once(still: Still) -> None:
 class DeletedMeanwhile(LocalRunner):
     """The engine of a home where another process deletes each job that is asked for."""
 
-    def poll(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         with contextlib.closing(Store(self._layout.database)) as others:
             repository = SqliteRepository(others)
             for run in runs:
                 repository.delete(ResourceId.parse(f"{WORKSPACE}/experiments/e/jobs/{run.name}"))
-        return super().poll(runs)
+        return super().status(runs)
 
 
 def test_a_job_deleted_while_it_is_read_is_shown_as_it_was(still: Still) -> None:

@@ -22,7 +22,6 @@ from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
     ClusterRequest,
-    ClusterStatus,
     ClusterWarning,
     EngineFacts,
     EngineState,
@@ -60,6 +59,12 @@ class Facts(EngineFacts):
     def site(self) -> Site:
         return Site(sys.executable, RUN_SCRIPT, {}, core_count=1, disk_grace_s=60.0)
 
+    def __init__(self) -> None:
+        self.warned: list[ClusterWarning] = []
+
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        return self.warned
+
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         return ("podman", "--signed-in") if has_credentials else ("podman",)
 
@@ -77,7 +82,7 @@ class Resize:
 class Engine:
     """A `Runner`: runs wait until a test starts them, and run until it ends them."""
 
-    facts: EngineFacts = field(default_factory=Facts)
+    facts: Facts = field(default_factory=Facts)
     statuses: dict[str, RunStatus] = field(default_factory=dict)
     launches: dict[str, Launch] = field(default_factory=dict)
     asked: list[RunRequest] = field(default_factory=list)
@@ -88,7 +93,6 @@ class Engine:
     setup_secrets: dict[str, Mapping[str, str]] = field(default_factory=dict)
     unusable: dict[str, str] = field(default_factory=dict)  # reasons, by node name
     moving: dict[str, NodeState] = field(default_factory=dict)  # states, by node name
-    warned: list[ClusterWarning] = field(default_factory=list)
     refusal: Exception | None = None  # of the next `submit`
     ends_when_stopped: bool = True
     ends_without_cluster: bool = True
@@ -121,9 +125,9 @@ class Engine:
         else:
             self.resizes.append(Resize(cluster, change.runs, change.option))
 
-    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> ClusterStatus:
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         names = [f"node{number}" for number in range(1, cluster.state["size"] + 1)]
-        return ClusterStatus([self._node(name, busy) for name in names], self.warned)
+        return [self._node(name, busy) for name in names]
 
     def _node(self, name: str, busy: Mapping[str, str]) -> NodeStatus:
         if reason := self.unusable.get(name, ""):
@@ -160,7 +164,7 @@ class Engine:
 
     def execute(self, cluster: ClusterRef, command: NodeCommand) -> Iterator[Any]:
         if command.node not in command.busy and command.node not in (
-            node.name for node in self.nodes(cluster, {}).nodes
+            node.name for node in self.nodes(cluster, {})
         ):
             raise api_errors.node_not_found(command.node)
         return self._said(cluster, command)

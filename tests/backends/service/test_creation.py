@@ -186,7 +186,7 @@ def test_a_job_with_an_image_gets_what_runs_containers(
 def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(home: EngineHome) -> None:
     from batchai_magics.backends.service.runner import ClusterWarning
 
-    home.engine.warned = [ClusterWarning("Slow", "The disks are slow.")]
+    home.engine.facts.warned = [ClusterWarning("Slow", "The disks are slow.")]
     home.job()
     assert "The disks are slow." in home.engine.launches[home.guid(JOB)].plan.notes
     errors = home.service.show(CLUSTER).errors
@@ -237,17 +237,17 @@ def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> N
 def test_of_two_who_create_the_same_job_at_once_one_submits_it(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another process creates the job while this one makes its folder."""
-    folders_of_home, others = home.service.context.folders, []
-    make_run = folders_of_home.make_run
+    """Another process creates the job just before this one records it."""
+    repository, others = home.service.context.repository, []
+    insert = repository.insert
 
-    def make_run_twice(run) -> object:
+    def insert_after_another(id, record) -> object:
         if not others:
-            others.append(run.guid)
+            others.append(record.guid)
             home.job()
-        return make_run(run)
+        return insert(id, record)
 
-    monkeypatch.setattr(folders_of_home, "make_run", make_run_twice)
+    monkeypatch.setattr(repository, "insert", insert_after_another)
     assert isinstance(home.job(), JobResource)
     guid = home.guid(JOB)
     assert guid not in others
