@@ -11,6 +11,7 @@ import time
 import pytest
 
 from batchai_magics.backends.local.watch import process, reconciler
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still, dead
 
@@ -190,7 +191,7 @@ def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
         for name, value in change.items():
             still.change(f"UPDATE job SET {name} = ?", process.own_identity() if value is None else value)
 
-    monkeypatch.setattr(process, "kill", meanwhile)
+    monkeypatch.setattr(termination, "kill", meanwhile)
     reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], codes(still, job)) == (state, [])
 
@@ -198,7 +199,7 @@ def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
 def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monkeypatch) -> None:
     job = lost(still, supervisor="", spawner=dead())
     monkeypatch.setattr(
-        process, "kill", lambda find: still.change("UPDATE job SET spawner = ?", process.own_identity())
+        termination, "kill", lambda find: still.change("UPDATE job SET spawner = ?", process.own_identity())
     )
     reconciler.recover_jobs(still.store, still.layout)
     assert still.state(job)["state"] == "running"
