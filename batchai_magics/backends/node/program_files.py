@@ -26,6 +26,7 @@ _FILES = (
     "errors.py",
     "log_lines.py",
     "metrics/measurement.py",
+    "metrics/programs.py",
     "metrics/runs/metric_summary.py",
     "metrics/runs/metric_traits.py",
     "metrics/runs/other_programs.py",
