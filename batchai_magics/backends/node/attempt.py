@@ -29,7 +29,7 @@ from batchai_magics.backends.node.launcher import (
 from batchai_magics.backends.node.outcome import of_preparation, unwritable
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
-from batchai_magics.backends.node.ranks.signed_records import seal_record
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, seal_record
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
 from batchai_magics.backends.node.watch_process import WatchProcess, watch_options, watching
 from batchai_magics.launch.outcome import Outcome
@@ -50,6 +50,7 @@ class AttemptRunner:
         self._log = ExecutionLog(plan.processes.execution_logs)
         self._warning = EndWarning(plan.processes)
         self._next_poll_s = 0.0
+        self._record: SignedRecord | None = None  # of the seals, from the start of the first process
 
     @property
     def _plan(self) -> Plan:
@@ -58,24 +59,34 @@ class AttemptRunner:
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and ends everything that was started."""
         self._mark()
-        with contextlib.closing(seal_record(self._files.seals)) as record:
-            try:
-                outcome = (
-                    self._interruption(set())
-                    or self._use_tools()
-                    or self._set_up()
-                    or requirements.directories(self._launcher.reachable(self._plan))
-                    or self._check_nodes()
-                    or self._prepare()
-                    or self._run_processes()
-                )
-            finally:
-                self._launcher.close()
-                record.write(self._launcher.seals())
+        try:
+            outcome = (
+                self._interruption(set())
+                or self._use_tools()
+                or self._set_up()
+                or requirements.directories(self._launcher.reachable(self._plan))
+                or self._check_nodes()
+                or self._prepare()
+                or self._run_processes()
+            )
+        finally:
+            self._launcher.close()
+            self._seal(self._launcher.seals())
         outcome = restarts.continued(outcome, self._plan, self._attempt.number, self._warning)
         outcome = outcome.warned("FilesLeftBehind", *self._launcher.left_behind)
         self._log.write(outcome.sentence)
         return outcome
+
+    def _open_record(self) -> SignedRecord:
+        """The record of the seals, blank until the end: logs of a killed attempt count as incomplete."""
+        self._record = self._record or seal_record(self._files.seals)
+        return self._record
+
+    def _seal(self, seals: Mapping[str, LogSeal]) -> None:
+        """Records the seals; none of an attempt that has ended before its first process."""
+        if self._record or seals:
+            with contextlib.closing(self._open_record()) as record:
+                record.write(seals)
 
     def _mark(self) -> None:
         """Marks in the logs where a second or later attempt begins."""
@@ -207,6 +218,7 @@ class AttemptRunner:
         """The running processes of a plan; all have ended when the context exits."""
         env = self._launcher.env if env is None else env
         processes = self._launcher.processes(plan, env, are_independent=are_independent)
+        self._open_record()
         with contextlib.closing(processes):
             processes.start()
             yield processes
