@@ -188,9 +188,10 @@ MAX_LINE_LENGTH = 300
 
 
 def recent_lines(lines: tuple[str, ...], count: int) -> tuple[str, ...]:
-    """The last lines, with those of log() as one."""
+    """The last lines, with those of log() as one, without what is empty behind the last line's end."""
     folded: list[str] = []
-    for is_record, group in groupby(lines, lambda line: LOG_RECORD.match(line) is not None):
+    whole = lines[:-1] if lines and not lines[-1] else lines
+    for is_record, group in groupby(whole, lambda line: LOG_RECORD.match(line) is not None):
         same = list(group)
         folded += [f"… {len(same)} log() record{'s' * (len(same) > 1)}"] if is_record else same
     return tuple(folded[-count:])
