@@ -18,7 +18,7 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from tests.patience import PATIENCE_S
-from tests.world import until
+from tests.world import FOLLOWED, until
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 MOUNTED = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
@@ -48,6 +48,9 @@ class Place:
     share: str
     reopen: Callable[[], AbstractContextManager[Backend]]
     settings: Settings = field(default_factory=Settings)
+
+    def __post_init__(self) -> None:
+        FOLLOWED.add(self.backend)
 
     def job(self, name: str = "job") -> ResourceId:
         """The id of a job."""

@@ -189,7 +189,6 @@ def place_on(
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
-    FOLLOWED.add(backend)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
@@ -224,7 +223,6 @@ def _processes(folder: Path, options: PlaceOptions) -> Iterator[Place]:
             sections={"processes": own(folder / "home", core_quota=options.core_quota or 1000)},
         )
         backend = open_backend(settings)
-        FOLLOWED.add(backend)
         ensure_defaults(backend, settings)
         workspace = workspace_id(settings)
 

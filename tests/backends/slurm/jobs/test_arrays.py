@@ -81,7 +81,7 @@ def test_a_task_whose_submitter_died_is_found_by_the_comment_of_its_array_and_it
     noted = files.submission(1).slurm_job
     (files.root / "submission-1.json").unlink()
     with closing(SlurmBackend(replace(place.backend.settings, lost_s=0.0))) as backend:
-        until(lambda: backend.show(jobs[1].id) and files.submission(1))
+        until(lambda: backend.show(jobs[1].id) and (backend.reconcile() or files.submission(1)))
     assert files.submission(1).slurm_job == noted
     (tmp_path / "go").touch()
     assert [place.wait(job.id).execution.exit_code for job in jobs] == [0, 0, 0]
