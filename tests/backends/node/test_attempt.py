@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,6 +16,7 @@ from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import AttemptPlan, Deadline, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import stopped
+from batchai_magics.backends.node.ranks import leftovers
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.launch.outcome import Outcome
@@ -30,7 +32,14 @@ def plan_of(folder: Path, command: str, limits: Limits = UNLIMITED, exits: str =
     log = LogFile(str(folder / "stdout.txt"))
     node = Node("n0", str(folder), str(folder), {})
     plan = Plan(
-        *("guid", (node,), (Process(0, 0, command),), Output(log, log), str(folder / exits), sys.executable),
+        *(
+            str(folder),
+            (node,),
+            (Process(0, 0, command),),
+            Output(log, log),
+            str(folder / exits),
+            sys.executable,
+        ),
         limits=limits,
         execution_logs=(str(folder / "execution.log"),),
     )
@@ -46,10 +55,11 @@ class Here(Launcher):
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
-        return ChildProcesses(plan, self.signal_pipe, env)
+        """Its own processes alone, by their mark: those of other tests are below this one, too."""
+        return ChildProcesses(plan, self.signal_pipe, env, find=lambda _: leftovers.marked(plan.guid))
 
     def close(self) -> None:
-        """Kills nothing: the processes of other tests are below this one."""
+        """Kills nothing, for the same reason."""
 
 
 class Scripted(Report):
@@ -124,3 +134,15 @@ def test_a_deadline_that_is_shortened_tells_what_shortened_it() -> None:
 def test_a_deadline_waits_no_longer_than_until_the_warning() -> None:
     assert Deadline(Limits(wall_s=10.0, warn_s=9.9)).patience_s <= 0.1
     assert Deadline(Limits(wall_s=10.0)).patience_s <= 1.0
+
+
+@pytest.mark.slow
+def test_processes_of_other_tests_are_left_alone(tmp_path: Path, signal_pipe: SignalPipe) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as other:
+        try:
+            plan = plan_of(tmp_path, SAVES)
+            report = Scripted(plan, tmp_path / "started", stopped("terminate"))
+            AttemptRunner(AttemptPlan(1, plan), Here(tmp_path, signal_pipe), report).run()
+            assert other.poll() is None
+        finally:
+            other.kill()
