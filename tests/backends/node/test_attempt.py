@@ -16,7 +16,8 @@ from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import AttemptPlan, Deadline, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import stopped
-from batchai_magics.backends.node.ranks import leftovers
+from batchai_magics.backends.node.ranks import leftovers, termination
+from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.launch.outcome import Outcome
@@ -56,7 +57,12 @@ class Here(Launcher):
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
         """Its own processes alone, by their mark: those of other tests are below this one, too."""
-        return ChildProcesses(plan, self.signal_pipe, env, find=lambda _: leftovers.marked(plan.guid))
+
+        def find(ranks: Ranks) -> list[leftovers.LiveProcess]:
+            ours = leftovers.marked(plan.guid)
+            return [process for process in termination.processes_of(ranks) if process in ours]
+
+        return ChildProcesses(plan, self.signal_pipe, env, find=find)
 
     def close(self) -> None:
         """Kills nothing, for the same reason."""
