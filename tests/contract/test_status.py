@@ -31,6 +31,16 @@ def test_a_look_is_what_show_gives_one_by_one(place: Place) -> None:
     assert default_status(place.backend, [*ids, place.job("nope")]) == look
 
 
+@pytest.mark.needs("current_status")
+def test_reconciling_with_nothing_left_to_do_changes_nothing(place: Place) -> None:
+    ended = place.run("echo once")
+    shown = place.backend.show(ended.id)
+    for _ in range(3):
+        place.backend.reconcile()
+    assert place.backend.show(ended.id) == shown
+    assert place.log(ended.id) == b"once\n"
+
+
 def test_a_look_leaves_out_what_is_not_there(place: Place) -> None:
     missing = place.workspace.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "job")
     look = place.backend.status([place.job("nope"), place.cluster, missing])

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from batchai_magics import user_ports
 from batchai_magics.backends.azure import bounded_transport
 from batchai_magics.backends.azureml.connection import EXPIRED
 from batchai_magics.errors import NotFoundError, ServiceError, StorageError, UnreachableError
@@ -90,7 +91,8 @@ FAILURES = [
 def test_a_sign_in_that_fails_says_why(
     connection, azure, monkeypatch, name, value, reason, advice, is_interactive
 ) -> None:
-    connection._credential._is_interactive = lambda: is_interactive  # nobody is asked for a code
+    prompt = print if is_interactive else None
+    monkeypatch.setattr(user_ports.PROMPT, "get", lambda: prompt)  # nobody is asked for a code
     monkeypatch.setenv(name, value)
     with pytest.raises(ServiceError, match=reason) as caught:
         _ = connection.workspace
@@ -110,7 +112,7 @@ def test_a_request_that_fails_says_why(connection, azure, monkeypatch, name, val
 def test_a_person_signs_in_with_a_device_code(connection, azure, monkeypatch, capsys) -> None:
     without_credentials(monkeypatch)
     azure.sign_in.is_code_approved = True
-    connection._credential._is_interactive = lambda: True
+    monkeypatch.setattr(user_ports.PROMPT, "get", lambda: print)
     assert connection.workspace.location == "eastus"
     assert capsys.readouterr().out == (
         "To sign in to Azure, open https://microsoft.com/devicelogin and enter the code ABCD1234.\n"

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import batchai_magics
 from batchai_magics.backends.node import job_environment, job_module
 from batchai_magics.backends.node.job_module import log
-from batchai_magics.jobs.job_overview import LOG_RECORD
+from batchai_magics.jobs.log_tail import LOG_RECORD
 from batchai_magics.metrics import Parser
 
 NAMES = st.text("abcdefghij_/", min_size=1).filter(lambda name: name not in {"_"})

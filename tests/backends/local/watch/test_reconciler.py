@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.local.watch import reconciler
 from batchai_magics.errors import StorageError
-from tests.world import World, until, world
+from tests.world import FOLLOWED, World, until, world
 
 __all__ = ["world"]
 THREADS = 10
@@ -33,6 +33,7 @@ def test_threads_that_settle_at_once_are_served_by_one_of_them(
     world: World, clock: itertools.count, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end, runs = threading.Event(), []
+    FOLLOWED.discard(world.backend)  # only these threads reconcile
 
     def kept_up(*values: object, **named: object) -> list[object]:
         runs.append(values)
