@@ -209,7 +209,8 @@ class LocalRunner:
             return {}
         with self._store.read() as db:
             known = {row["guid"] for row in query_in_batches(db, _RECORDED, [*self._new])}
-        return {guid: self._new.pop(guid) for guid in list(self._new) if guid in known}
+        taken = {guid: self._new.pop(guid, None) for guid in known}  # None: another thread starts it
+        return {guid: secrets for guid, secrets in taken.items() if secrets is not None}
 
     def _start(self, new: Mapping[str, Secrets]) -> None:
         """Starts what can start of runs and clusters that were created here."""

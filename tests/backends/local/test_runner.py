@@ -181,3 +181,21 @@ def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> Non
         "NotSupported",
         "Docker and podman can pull private images.",
     )
+
+
+class TakenMeanwhile(dict[str, Any]):
+    """What was created here, of which another thread takes everything before this one can."""
+
+    def pop(self, key: str, *default: Any) -> Any:
+        super().pop(key, None)
+        return super().pop(key, *default)
+
+
+def test_what_another_thread_starts_at_the_same_moment_is_left_to_it(still: Still, started: Started) -> None:
+    still.cluster()
+    still.prepare()
+    created_job(still, secrets=SECRETS)
+    runner = still.backend.runner
+    runner._new = TakenMeanwhile(runner._new)
+    runner.reconcile()
+    assert (started, still.assigned()) == ([], [])
