@@ -136,7 +136,12 @@ class LiveOutput(CellOutput):
         display.show(self._snapshot(), self.second_id)
 
     def replace(self, old: LiveOutput) -> None:
-        """Shows the view where `old`, an output of the same id, is shown; that one's view ends."""
+        """Shows the view where `old`, an output of the same id, is shown; that one's view ends.
+
+        A page that shows the old view is given time to say hello to this one.
+        """
+        if old.view.has_page:
+            self._hello_deadline = self._clock() + display.HELLO_S
         with old._freezing:
             old.is_frozen = True
         self._show_view(display.update)

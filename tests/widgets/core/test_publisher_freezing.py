@@ -7,6 +7,7 @@ from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import SNAPSHOT_INTERVAL_S
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.core.publisher import MAX_FROZEN
+from batchai_magics.widgets.job.job_output import LiveJobOutput
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.scripted_job import FAILURE, ExecutionState, step_line
 
@@ -125,6 +126,23 @@ def test_a_page_that_asked_gets_time_to_say_hello(publisher, backend, page, cloc
     assert not output.is_frozen
     turns(publisher, clock, 3)
     assert output.is_frozen
+
+
+def test_a_page_gets_time_to_say_hello_to_the_view_of_the_next_run(publisher, backend, page, clock):
+    old = live(publisher, backend, page, clock)
+    say(old, kind="ready", have={})
+    backend.finish()
+    turns(publisher, clock, 4)
+    following = LiveJobOutput(old.job, old.feed, work=lambda task: task(), clock=clock, id=old.id)
+    page.listen(following.view)
+    following.replace(old)
+    publisher.add(following)
+    turns(publisher, clock, HELLO_S - 1)
+    assert not following.is_frozen
+    say(following, kind="ready", have={})
+    turns(publisher, clock, 4)
+    assert following.is_frozen
+    assert page.messages[-1][0] == {"kind": "keep"}
 
 
 def test_a_page_that_keeps_the_view_of_an_ended_job_is_still_answered(publisher, backend, page, clock):
