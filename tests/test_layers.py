@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
-    "errors lazy_exports log_lines untrusted_files user_ports version | models config options"
+    "errors lazy_exports log_lines untrusted_files user_ports version | models config | options"
     " | launch cell metrics records | backends.base | backends.service backends.node"
     " | backends.folders backends.azure | backends.machines"
     " | backends.* | follow | jobs | cards commands | widgets server | magics agents agent_skill | cli"

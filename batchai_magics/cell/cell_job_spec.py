@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.cell.cell_options import RUN_CELL, CellOptions
-from batchai_magics.cell.job_options import with_properties
 from batchai_magics.cell.run_cell import FOLDER as RESULT
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import UsageError, did_you_mean
@@ -21,6 +20,7 @@ from batchai_magics.models.mount_volumes import AccountKey
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.stop_conditions import with_conditions
 from batchai_magics.models.toolkit_settings import Toolkit
+from batchai_magics.options.job_options import with_properties
 
 _PLAIN_NAME = re.compile(r"[\w./-]+", re.ASCII)  # needs no quotes in a command line
 _DIGEST_LENGTH = 12

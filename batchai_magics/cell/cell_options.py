@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.cell.job_options import JOB_OPTIONS, JobOption, pairs, read_values
 from batchai_magics.cell.sweep_options import PRUNERS, SEARCHES, SweepOptions, sweep_options_of
 from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
 from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
+from batchai_magics.options.job_options import JOB_OPTIONS, JobOption, pairs, read_values
 from batchai_magics.options.option import (
     Expected,
     NameKind,

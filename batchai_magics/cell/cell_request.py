@@ -28,7 +28,6 @@ from batchai_magics.cell.cell_options import CellOptions, read_options
 from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
-from batchai_magics.cell.job_options import with_grace
 from batchai_magics.cell.notebook_variables import NamesRead, names_of_notebook, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.cell.script_folder import ScriptFolder
@@ -51,6 +50,7 @@ from batchai_magics.models.runs.notifications import channels
 from batchai_magics.models.runs.scalar_export import export_targets
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.models.secret_masking import SecretMask
+from batchai_magics.options.job_options import with_grace
 from batchai_magics.options.option_parsing import expand, split_line
 
 _MAX_LISTED = 20  # uploaded files that a dry run lists

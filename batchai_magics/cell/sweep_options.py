@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from batchai_magics.cell.job_options import count
 from batchai_magics.cell.search_space import FORM
 from batchai_magics.errors import UsageError
 from batchai_magics.models.stop_conditions import metric_name
+from batchai_magics.options.job_options import count
 
 GRID, RANDOM, TPE, ROWS = "grid", "random", "tpe", "rows"
 SEARCHES = (GRID, RANDOM, TPE)  # of --search; rows come from a variable

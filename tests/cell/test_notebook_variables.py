@@ -7,12 +7,12 @@ import pytest
 
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.cell.cell_options import RUN_CELL
-from batchai_magics.cell.job_options import names
 from batchai_magics.cell.notebook_variables import free_names, variables_file
 from batchai_magics.cell.run_cell import MOST_BYTES
 from batchai_magics.cell.run_cell import VARIABLES as FILE
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
+from batchai_magics.options.job_options import names
 
 SETTINGS = Settings(subscription="s", resource_group="g")
 

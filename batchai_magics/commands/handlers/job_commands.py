@@ -113,9 +113,9 @@ def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -
 
 def wait(context: Context, arguments: Namespace) -> Stream:
     """Reports the progress of the job until it has ended, or until what the line waits for has happened."""
-    from batchai_magics.cell.job_options import short_duration
     from batchai_magics.commands.handlers.job_wait import ENDED, WaitGoal, wait_for, watch_job
     from batchai_magics.models.wire_times import duration
+    from batchai_magics.options.job_options import short_duration
 
     goal, limit = WaitGoal(arguments.until or ENDED), None
     if arguments.timeout is not None:

@@ -15,7 +15,6 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import backend_options, current_settings
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_request import CellSource, exports_below
-from batchai_magics.cell.job_options import JOB_OPTIONS, read_values, with_grace, with_properties
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import machine_options, resource_commands
 from batchai_magics.commands.output.command_progress import Operation
@@ -33,6 +32,7 @@ from batchai_magics.models.mount_volumes import AccountKey
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in
 from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.stop_conditions import with_conditions
+from batchai_magics.options.job_options import JOB_OPTIONS, read_values, with_grace, with_properties
 
 
 def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CellRequest:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef, Span, fault_text
 from batchai_magics.backends.base.failure_logs import PREPARATION_LOG
-from batchai_magics.cell.job_options import short_duration
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import output_file_commands, resource_commands
 from batchai_magics.commands.handlers.job_commands import resume_command
@@ -42,6 +41,7 @@ from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.wire_times import duration
+from batchai_magics.options.job_options import short_duration
 from batchai_magics.options.option_parsing import relative_path
 
 _STOPPED = "Stopped printing; the job is not affected."

@@ -136,7 +136,7 @@ def _logs(arguments: Namespace, preferences: MetricPreferences) -> Iterator[tupl
 def _patterns(texts: list[str] | None) -> dict[str, str]:
     if not texts:
         return {}
-    from batchai_magics.cell.job_options import patterns
+    from batchai_magics.options.job_options import patterns
 
     return patterns("--metric", texts)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from batchai_magics.backends.base import RECORDS, Records
 from batchai_magics.backends.node.notification_delivery import DeliveryError, deliver
-from batchai_magics.cell.job_options import channel_addresses, tags
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
@@ -29,6 +28,7 @@ from batchai_magics.models.runs.notifications import (
     NotificationKind,
     channels,
 )
+from batchai_magics.options.job_options import channel_addresses, tags
 from batchai_magics.records.provenance import NAMES, Provenance
 from batchai_magics.records.rank_stacks import RankStacks
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from batchai_magics.cell.job_options import in_commands
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
+from batchai_magics.options.job_options import in_commands
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {

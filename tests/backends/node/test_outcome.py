@@ -16,10 +16,10 @@ from batchai_magics.backends.node.outcome import (
     unwritable,
 )
 from batchai_magics.backends.node.ranks.pmi import Abort
-from batchai_magics.cell.job_options import short_duration
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit, Role
+from batchai_magics.options.job_options import short_duration
 
 
 def plan(*roles: str, notes: tuple[str, ...] = ()) -> Plan:
