@@ -7,6 +7,7 @@ queue and the allocation of nodes, and resolves the references of a Plan once it
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -240,7 +241,7 @@ class PlannedRun(NamedTuple):
     launch: Launch
 
 
-class EngineFacts:
+class EngineFacts(ABC):
     """What is known of an engine: it is asked for instead of the engine's name.
 
     An engine overrides what differs. Methods and properties may start programs, and are called when needed.
@@ -260,9 +261,9 @@ class EngineFacts:
     file_server_address: str = ""
 
     @property
+    @abstractmethod
     def site(self) -> Site:
         """What a Plan depends on, now."""
-        raise NotImplementedError
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs a job's containers on nodes; empty if jobs run without their image.
