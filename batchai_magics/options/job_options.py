@@ -244,9 +244,14 @@ JOB_OPTIONS: tuple[Option, ...] = (
               value_kind=ValueKind.NOTHING, field="is_dry_run"),
 )  # fmt: skip
 
+OF_JOB_CREATE = (
+    *("--stop-if", "--notify", "--export", "--tag", "--no-provenance", "--requeue", "--signal-before"),
+    *("--grace", "--check", "--exclude-bad", "--dry-run"),
+)
+"""The flags that a job from a file has too. Others mean something else there, such as `--output json`."""
 
-def in_commands(*flags: str) -> tuple[Option, ...]:
-    """The options with these flags as commands show them: their help is a sentence."""
-    by_flag = {option.flags[0]: option for option in JOB_OPTIONS}
-    chosen = (by_flag[flag] for flag in flags)
+
+def job_create_options() -> tuple[Option, ...]:
+    """The options of a job from a file, as commands show them: their help is a sentence."""
+    chosen = (option for option in JOB_OPTIONS if option.flags[0] in OF_JOB_CREATE)
     return tuple(replace(option, help=f"{option.help[0].upper()}{option.help[1:]}.") for option in chosen)

@@ -213,9 +213,11 @@ class FileRepository:
 
     def clusters(self) -> list[Record]:
         """The clusters of all workspaces."""
-        workspaces = {file.parent for file in self._root.glob(f"*/*/*/{_CONTAINER_FILE}")}
-        files = self._root.glob(f"*/*/*/{Kind.CLUSTER.value}/*.json")
-        return self._read_all(file for file in files if file.parents[1] in workspaces)
+        files = [*self._root.glob(f"*/*/*/{Kind.CLUSTER.value}/*.json")]
+        workspaces = {file.parents[1] / _CONTAINER_FILE for file in files}
+        with self._machine.prefetched([], [*workspaces, *files]):
+            left = {workspace.parent for workspace in workspaces if workspace.exists()}
+            return self._read_all(file for file in files if file.parents[1] in left)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a record and those inside it, innermost first."""

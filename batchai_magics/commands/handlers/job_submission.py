@@ -32,7 +32,7 @@ from batchai_magics.models.mount_volumes import AccountKey
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in
 from batchai_magics.models.resources import JobResource, Resource
 from batchai_magics.models.stop_conditions import with_conditions
-from batchai_magics.options.job_options import JOB_OPTIONS, read_values, with_grace, with_properties
+from batchai_magics.options.job_options import job_create_options, read_values, with_grace, with_properties
 
 
 def read_new_job(context: Context, arguments: Namespace, id: ResourceId, file: Path) -> CellRequest:
@@ -53,7 +53,7 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     description = load_file(JobSpec, file.expanduser(), account=account)
     declared = backend_options(context.settings)
     body = with_backend_options(description.body, given_options(vars(arguments), declared))
-    values = read_values(arguments, JOB_OPTIONS)
+    values = read_values(arguments, job_create_options())
     body = with_conditions(body, values.get("stop_if", ()))
     body = _body(context, arguments, id, with_properties(body, values["properties"]), account=account)
     spec = description.checked(JobSpec, body)

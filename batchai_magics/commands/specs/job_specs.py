@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
-from batchai_magics.options.job_options import in_commands
+from batchai_magics.options.job_options import job_create_options
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 GROUPS = {
@@ -60,10 +60,6 @@ DIFF_OPTIONS = (
         completes=NameKind.JOB,
     ),
 )
-OF_JOB_CREATE = (  # the options of a cell that a described job has too
-    *("--stop-if", "--notify", "--export", "--tag", "--no-provenance", "--requeue", "--signal-before"),
-    *("--grace", "--check", "--exclude-bad", "--dry-run"),
-)
 _CREATE = (
     *_SOME,
     Option(
@@ -79,7 +75,7 @@ _CREATE = (
     ),
     o.CLUSTER,
     *o.MOUNTS,
-    *in_commands(*OF_JOB_CREATE),
+    *job_create_options(),
 )
 _UNTIL = Option(
     ("--until",), 'Wait for this instead of the end: "loss < 0.3", "loss < 0.3 or ended".', "CONDITION"

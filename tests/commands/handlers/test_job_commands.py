@@ -42,6 +42,12 @@ def test_a_job_file_becomes_a_job(do, job_file):
     assert do("job list").table.rows == shown.table.rows
 
 
+@pytest.mark.parametrize("form", ["json", "none", "table"])
+def test_the_output_format_of_job_create_is_no_output_folder(do, job_file, form):
+    created = do(f"job create -n hello -o {form} -f {job_file('true')}").value
+    assert not created.show().spec.output_directories
+
+
 def test_the_json_of_a_job_is_that_of_az(do, job_file):
     finished(do, f"job create -n hello -f {job_file('true')}")
     data = do("job show -n hello").data

@@ -61,8 +61,11 @@ def test_a_shell_completes_a_command_and_the_name_of_a_job(name, tmp_path, monke
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     env = {**os.environ, "PATH": path, "BATCHAI_HOME": str(home), "HOME": str(tmp_path), "TERM": "xterm"}
     file = write_job(tmp_path, "true")
-    pexpect.run("batchai cluster create -n default -s Standard_D2 -t 0 -o none", env=env, timeout=PATIENCE_S)
-    pexpect.run(f"batchai job create -n remarkable -f {file} -o none", env=env, timeout=PATIENCE_S)
+    for line in ("cluster create -n default -s Standard_D2 -t 0", f"job create -n remarkable -f {file}"):
+        said, status = pexpect.run(
+            f"batchai {line} -o none", env=env, timeout=PATIENCE_S, withexitstatus=True
+        )
+        assert status == 0, said
     shell = pexpect.spawn(
         program, arguments, env=env, timeout=PATIENCE_S, encoding="utf-8", dimensions=(24, 200)
     )
