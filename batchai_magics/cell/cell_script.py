@@ -34,14 +34,13 @@ def check_script(body: str) -> bytes:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the run will print them
-            tree = ast.parse(body)
-            compile(tree, "<cell>", "exec", dont_inherit=True)
+            compile(body, "<cell>", "exec", dont_inherit=True)
         data = body.encode()
     except SyntaxError as error:
         raise _syntax_error(error, body) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise ScriptError(f"the script cannot be read as Python: {error}", line=_FIRST_LINE) from None
-    if not tree.body:
+    if all(not line or line.startswith("#") for line in map(str.strip, body.splitlines())):
         raise UsageError("the cell holds nothing but comments", hint=_WRITE)
     return data
 
@@ -102,6 +101,8 @@ _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 def sets_result(body: str) -> bool:
     """Whether the script assigns its global `result`; False for invalid Python."""
+    if RESULT_NAME not in body:
+        return False
     try:
         tree = ast.parse(body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # reported by check_script
@@ -134,18 +135,20 @@ def _targets(node: ast.AST) -> list[ast.expr]:
 
 def script_file(job: str, body: str) -> str:
     """The file name of a cell's script: the job's, unless a module that the script needs has that name."""
-    return f"{job}{OF_CELL if job in _modules(body) else ''}.py"
+    return f"{job}{OF_CELL if job in sys.stdlib_module_names or _imports(body, job) else ''}.py"
 
 
-def _modules(body: str) -> set[str]:
-    """The names of the modules that hide behind a file of that name: the imported ones and Python's own."""
+def _imports(body: str, module: str) -> bool:
+    """Whether a script imports a module or one below it."""
+    if module not in body:
+        return False
     try:
         nodes = list(ast.walk(ast.parse(body)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # reported by check_script
-        return set()
+        return False
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
-    return {name.partition(".")[0] for name in names} | sys.stdlib_module_names
+    return module in {name.partition(".")[0] for name in names}
 
 
 PROGRAM = "python_env.py"  # runs on the nodes

@@ -148,8 +148,8 @@ class _Parts:
             text = f"run: the source of {name} is not known{self._user()}"
             raise UsageError(text, hint="Define it in a file or a notebook cell, and run that again.")
         self._in_work.append(name)
-        for used in global_names(found.text):
-            if used in self._names and not _is_of_ipython(used, self._names[used]):
+        for used in global_names(found.text, self._names):
+            if not _is_of_ipython(used, self._names[used]):
                 self.add(used, self._names[used])
         self._in_work.pop()
         line = f"#line {found.line} {json.dumps(found.file, ensure_ascii=False)}\n" if found.file else ""

@@ -5,7 +5,6 @@ A remedy is recorded with the run under the text that Python's error has: `name 
 
 from __future__ import annotations
 
-import ast
 import builtins
 import pickle
 import pickletools
@@ -21,6 +20,7 @@ from batchai_magics.cell.run_cell import MOST_BYTES, VARIABLES
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
+_WORD = re.compile(r"[^\W\d]\w*")
 _BUILTINS = {*dir(builtins)} - {"display", "get_ipython"}  # which IPython adds
 
 
@@ -45,44 +45,44 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
 
 def notes(body: str, names: Sequence[str]) -> Iterator[str]:
     """Messages about shipped variables that the script does not read."""
-    needed = free_names(body) if names else []
+    needed = free_names(body, names)
     for name in names:
         if name not in needed:
             yield f"--use {name}: the cell does not read it"
 
 
-def free_names(body: str) -> list[str]:
-    """The free names of a script: those that it reads but never binds, and that are not Python's."""
-    return [name for name in global_names(body) if name not in _BUILTINS]
+def free_names(body: str, among: Collection[str]) -> list[str]:
+    """Those of the names that a script reads but never binds, and that are not Python's."""
+    return [name for name in global_names(body, among) if name not in _BUILTINS]
 
 
-def global_names(body: str) -> list[str]:
-    """The names that a script reads from its global scope but never binds there; Python's own among them."""
-    table = symtable.symtable(body, "<script>", "exec")
-    free = set(_read_globals(table)) - set(_bound_globals(table))
-    loaded = [node for node in ast.walk(ast.parse(body)) if isinstance(node, ast.Name)]
-    names = [node.id for node in sorted(loaded, key=lambda node: (node.lineno, node.col_offset))]
-    return [name for name in dict.fromkeys(names) if name in free]
+def global_names(body: str, among: Collection[str]) -> list[str]:
+    """Those of the names that a script reads from its global scope but never binds there."""
+    names = [name for name in dict.fromkeys(_WORD.findall(body)) if name in among]
+    tables = [*_tables(symtable.symtable(body, "<script>", "exec"))] if names else []
+    return [
+        name
+        for name in names
+        if _is_read_only({table: table.lookup(name) for table in tables if name in table.get_identifiers()})
+    ]
 
 
-def _read_globals(table: symtable.SymbolTable) -> Iterator[str]:
-    is_global = table.get_type() == "module"
-    yield from (
-        each.get_name()
-        for each in table.get_symbols()
-        if each.is_referenced() and (is_global or each.is_global())
-    )
+def _tables(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
+    yield table
     for inner in table.get_children():
-        yield from _read_globals(inner)
+        yield from _tables(inner)
 
 
-def _bound_globals(table: symtable.SymbolTable) -> Iterator[str]:
-    is_global = table.get_type() == "module"
-    for each in table.get_symbols():
-        if (each.is_assigned() or each.is_imported()) and (is_global or each.is_declared_global()):
-            yield each.get_name()
-    for inner in table.get_children():
-        yield from _bound_globals(inner)
+def _is_read_only(symbols: Mapping[symtable.SymbolTable, symtable.Symbol]) -> bool:
+    """Whether a name is read from the global scope and never bound there, given its symbol in each scope."""
+    is_read = is_bound = False
+    for table, symbol in symbols.items():
+        is_module = table.get_type() == "module"
+        is_read |= symbol.is_referenced() and (is_module or symbol.is_global())
+        is_bound |= (symbol.is_assigned() or symbol.is_imported()) and (
+            is_module or symbol.is_declared_global()
+        )
+    return is_read and not is_bound
 
 
 def _check(name: str, variables: Mapping[str, object]) -> None:
@@ -180,7 +180,7 @@ def missing_in(line: str) -> str:
 
 def names_of_notebook(script: str, names: Mapping[str, object], used: Collection[str]) -> dict[str, str]:
     """The remedies for names that a cell's script reads and never binds, and that are not sent with it."""
-    missing = [name for name in free_names(script) if name not in used]
+    missing = [name for name in free_names(script, {*names, *_OF_NOTEBOOKS}) if name not in used]
     own = {name: text for name, text in _OF_NOTEBOOKS.items() if name in missing}
     found = {name: _of_value(name, names[name]) for name in missing if name in names}
     return {f"{NAME} {name}": text for name, text in {**found, **own}.items()}

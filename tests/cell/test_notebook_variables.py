@@ -105,22 +105,19 @@ def test_too_much_is_refused_with_the_numbers():
 
 def test_the_names_that_a_script_needs_are_those_it_never_binds():
     script = "import os.path as p\nfrom a import b\ndef f(x):\n    y = x + z\n    return y\nprint(p, b, f, q)"
-    assert free_names(script) == ["z", "q"]
+    assert free_names(script, ["x", "y", "z", "p", "b", "f", "q"]) == ["z", "q"]
+    assert free_names(script, ["q", "os"]) == ["q"]
 
 
 def test_a_name_is_free_where_it_is_read_even_if_another_function_binds_it():
-    assert free_names(
-        "def f(n): return n\ndef g(): return n\nclass C:\n    m = 1\n    def h(self): return m"
-    ) == [
-        "n",
-        "m",
-    ]
-    assert free_names("def f():\n    global n\n    n = 1\nf()\nprint(n, [k for k in n])") == []
+    script = "def f(n): return n\ndef g(): return n\nclass C:\n    m = 1\n    def h(self): return m"
+    assert free_names(script, {"n", "m", "self"}) == ["n", "m"]
+    assert free_names("def f():\n    global n\n    n = 1\nf()\nprint(n, [k for k in n])", {"n", "k"}) == []
 
 
 def test_what_ipython_adds_is_not_in_python(monkeypatch):
     monkeypatch.setattr(builtins, "display", print, raising=False)
-    assert free_names("display(print)") == ["display"]
+    assert free_names("display(print)", {"display", "print"}) == ["display"]
 
 
 def test_what_does_not_fit_is_told():
