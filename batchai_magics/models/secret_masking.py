@@ -41,27 +41,31 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 # --- formats: of keys and tokens that tell what they are
 
-FORMATS: Mapping[str, str] = {
-    "Artifactory": r"\bAKC[a-zA-Z0-9]{10,}|\bAP[0-9A-F][a-zA-Z0-9]{30,}\b",
-    "AWS access key": r"\b(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}\b",
+WORD_FORMATS: Mapping[str, str] = {  # at the beginning of a word
+    "Artifactory": r"AKC[a-zA-Z0-9]{10,}|AP[0-9A-F][a-zA-Z0-9]{30,}\b",
+    "AWS access key": r"(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}\b",
+    "Databricks": r"dapi[a-f0-9]{32}(?:-\d)?\b",
+    "Discord": r"[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27,}",
+    "GitHub": r"(?:ghp|gho|ghu|ghs|ghr)_\w{16,}|github_pat_\w{16,}",
+    "GitLab": r"(?:glpat|gldt|glft|glsoat|glrt|glcbt|glptt|glimt|GR1348941)[_-][\w-]{16,}",
+    "Google": r"AIza[0-9A-Za-z_-]{35}|ya29\.[0-9A-Za-z_-]{16,}",
+    "Hugging Face": r"hf_\w{16,}",
+    "JSON web token": r"eyJ[\w-]{5,}(?:\.[\w-]+){0,2}",
+    "Mailchimp": r"[0-9a-z]{32}-us[0-9]{1,2}\b",
+    "npm": r"npm_[A-Za-z0-9]{36}",
+    "OpenAI and Anthropic": r"sk_\w{16,}|sk-(?:\w{16,}|(?:proj|ant|svcacct|admin)-[\w-]{16,})",
+    "PyPI": r"pypi-[\w-]{16,}",
+    "SendGrid": r"SG\.[\w-]{22}\.[\w-]{43}",
+    "Slack": r"xox[abposre]-[\w-]{10,}|xox[abp]_\w{16,}",
+    "Square": r"sq0(?:csp|atp)-[\w-]{22,}",
+    "Stripe": r"[rs]k_(?:live|test)_[0-9a-zA-Z]{16,}",
+    "Telegram": r"\d{8,10}:[0-9A-Za-z_-]{35}\b",
+    "Twilio": r"(?:AC|SK)[a-f0-9]{32}\b",
+}
+OTHER_FORMATS: Mapping[str, str] = {
     "Azure storage key": r"(?<![\w+/-])[a-zA-Z0-9+/]{86}==",
-    "Databricks": r"\bdapi[a-f0-9]{32}(?:-\d)?\b",
-    "Discord": r"\b[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27,}",
-    "GitHub": r"\b(?:ghp|gho|ghu|ghs|ghr)_\w{16,}|\bgithub_pat_\w{16,}",
-    "GitLab": r"\b(?:glpat|gldt|glft|glsoat|glrt|glcbt|glptt|glimt|GR1348941)[_-][\w-]{16,}",
-    "Google": r"\bAIza[0-9A-Za-z_-]{35}|\bya29\.[0-9A-Za-z_-]{16,}",
-    "Hugging Face": r"\bhf_\w{16,}",
-    "JSON web token": r"\beyJ[\w-]{5,}(?:\.[\w-]+){0,2}",
-    "Mailchimp": r"\b[0-9a-z]{32}-us[0-9]{1,2}\b",
-    "npm": r"\bnpm_[A-Za-z0-9]{36}|(?<=:_authToken=)\S+",
-    "OpenAI and Anthropic": r"\bsk_\w{16,}|\bsk-(?:\w{16,}|(?:proj|ant|svcacct|admin)-[\w-]{16,})",
-    "PyPI": r"\bpypi-[\w-]{16,}",
-    "SendGrid": r"\bSG\.[\w-]{22}\.[\w-]{43}",
-    "Slack": r"\bxox[abposre]-[\w-]{10,}|\bxox[abp]_\w{16,}|hooks\.slack\.com/services/\S+",
-    "Square": r"\bsq0(?:csp|atp)-[\w-]{22,}",
-    "Stripe": r"\b[rs]k_(?:live|test)_[0-9a-zA-Z]{16,}",
-    "Telegram": r"\b\d{8,10}:[0-9A-Za-z_-]{35}\b",
-    "Twilio": r"\b(?:AC|SK)[a-f0-9]{32}\b",
+    "npm": r"(?<=:_authToken=)\S+",
+    "Slack": r"hooks\.slack\.com/services/\S+",
     "private key": r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
 }
 
@@ -314,4 +318,4 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 @cache
 def _formats() -> re.Pattern[str]:
-    return re.compile("|".join(FORMATS.values()))
+    return re.compile("|".join((*OTHER_FORMATS.values(), rf"\b(?:{'|'.join(WORD_FORMATS.values())})")))
