@@ -2,6 +2,7 @@
 
 `@pytest.mark.needs("auto_scale")` and `lacks` name a capability, a facet, or an entry of `PlaceKind.lacks`;
 `@pytest.mark.place_options(idle_s=0.5)` changes settings. With the fixture `engine`, it runs containers.
+Where a place has only samples of a module, these are the tests with `@pytest.mark.sample`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ __all__ = ["docker", "engine", "mpi_image", "podman", "short_folder"]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(capability): what the backend of a contract test can do")
     config.addinivalue_line("markers", "lacks(capability): what the backend of a contract test cannot do")
+    config.addinivalue_line("markers", "sample: also runs where the place has only samples of its module")
     config.addinivalue_line("markers", "place_options(**settings): the backend's settings in a contract test")
 
 
@@ -45,11 +47,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
         wanted = {"needs": True, "lacks": False}
         marks = [mark for mark in metafunc.definition.iter_markers() if mark.name in wanted]
+        module = metafunc.module.__name__.rpartition(".")[2]
+        is_sample = metafunc.definition.get_closest_marker("sample") is not None
         fit = [
             name
             for name, offer in PLACES.items()
             if all(offer.has(mark.args[0]) is wanted[mark.name] for mark in marks)
-            and (not offer.only or metafunc.module.__name__.rpartition(".")[2] in offer.only)
+            and (not offer.only or module in offer.only)
+            and (is_sample or module not in offer.samples)
         ]
         metafunc.parametrize("place", fit, indirect=True)
 

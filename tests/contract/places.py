@@ -47,6 +47,13 @@ NOT_SLURMS = frozenset(
 )  # Slurm owns nodes and queue; nodes are set up by the first job that gets them, and starts ranks itself;
 # it begins a run again only when its credentials have expired
 
+# What nodes and ranks do, whichever way a job has come there: behind a server, samples of it are enough.
+_OF_NODES = frozenset(
+    {"test_attempts", "test_clusters", "test_containers", "test_directories", "test_grace"}
+    | {"test_inherited_environment", "test_metrics", "test_preflight", "test_processes", "test_running"}
+    | {"test_scheduling", "test_stacks", "test_temporary_files", "test_toolkits", "test_workdir"}
+)
+
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
 NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
 # The service owns workspaces, accounts, nodes, images, quotas, queue and storage; experiments are names.
@@ -91,6 +98,7 @@ class PlaceKind:
     lacks: frozenset[str] = frozenset()  # missing facets and other features that `needs` may name
     skip_reason: Callable[[], str] = str  # why it cannot be opened here; empty if it can
     only: frozenset[str] = frozenset()  # the contract modules to run; empty: all
+    samples: frozenset[str] = frozenset()  # the modules of which only the tests marked `sample` run
 
     def has(self, name: str) -> bool:
         """Whether its backend has a capability or facet."""
@@ -275,7 +283,9 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
 
 PLACES = {
     "local": PlaceKind(_local, LOCAL),
-    "arm": PlaceKind(_arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"})),
+    "arm": PlaceKind(
+        _arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"}), samples=_OF_NODES
+    ),
     # Its storage is a folder, like the local backend's; over ssh it is one of another machine.
     "slurm": PlaceKind(_slurm, SLURM, NOT_SLURMS | {"own_storage"}, real_slurm.skip_reason),
     "slurm over ssh": PlaceKind(
@@ -288,7 +298,13 @@ PLACES = {
     "slurm with scratch": PlaceKind(
         _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.skip_reason, only=frozenset({"test_workdir"})
     ),
-    "processes": PlaceKind(_processes, PROCESSES, NOT_OF_PROCESSES, only=_OF_RUNNERS),
+    "processes": PlaceKind(
+        _processes,
+        PROCESSES,
+        NOT_OF_PROCESSES,
+        only=_OF_RUNNERS,
+        samples=frozenset({"test_processes", "test_toolkits"}),
+    ),
     "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES),
     "slurm on any nodes": PlaceKind(
         _slurm_any,

@@ -34,6 +34,7 @@ def test_a_run_that_stops_early_because_it_is_warned_continues(place: Place) -> 
     assert (job.state, len(job.attempts)) == (ExecutionState.SUCCEEDED, 2)
 
 
+@pytest.mark.sample
 @pytest.mark.needs("early_restart")
 def test_a_run_has_so_many_restarts_as_it_asks_for(place: Place) -> None:
     limit = {"constraints": {"maxWallClockTime": "PT1S"}, "batchaiMaxRestarts": 1}

@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 hasty = pytest.mark.place_options(core_quota=20, idle_s=0.5)
 
 
+@pytest.mark.sample
 def test_a_cluster_grows_and_shrinks(place: Place) -> None:
     for count in (1, 3):
         place.scale(place.cluster, manual(count))
@@ -29,6 +30,7 @@ def test_a_node_that_is_made_has_an_id_of_its_own(place: Place) -> None:
     assert not ids & {node.id for node in place.backend.nodes(place.cluster)}
 
 
+@pytest.mark.sample
 @pytest.mark.needs("new_nodes")
 def test_a_new_cluster_is_resizing_and_then_steady(place: Place) -> None:
     made = place.make_cluster(scale=manual(2))
@@ -42,6 +44,7 @@ def test_a_new_cluster_without_nodes_is_steady(place: Place) -> None:
     assert place.make_cluster(scale=manual(0)).allocation_state.value == "steady"
 
 
+@pytest.mark.sample
 @pytest.mark.needs("node_images")
 def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place) -> None:
     asked = {"publisher": "microsoft-ads", "offer": "linux", "sku": "x"}
@@ -56,6 +59,7 @@ def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place
         assert place.make_cluster(name, scale=manual(0), **fields)  # the same again is the same
 
 
+@pytest.mark.sample
 @pytest.mark.needs("setup_tasks")
 def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
     task = {"setupTask": {"commandLine": "true", "stdOutErrPathPrefix": "/var/log"}}
@@ -120,6 +124,7 @@ def test_a_job_larger_than_the_maximum_is_refused(place: Place) -> None:
         place.start(nodeCount=3, **place.on(cluster))
 
 
+@pytest.mark.sample
 @hasty
 @pytest.mark.needs("auto_scale")
 def test_a_cluster_changes_between_manual_and_auto_scale(place: Place) -> None:
@@ -134,6 +139,7 @@ def test_a_cluster_changes_between_manual_and_auto_scale(place: Place) -> None:
 # jobs of nodes that leave
 
 
+@pytest.mark.sample
 @pytest.mark.needs("requeue")
 def test_the_job_of_a_leaving_node_is_queued_again(place: Place) -> None:
     place.is_up(place.start(HOLD, nodeCount=2))
@@ -179,6 +185,7 @@ def test_a_leaving_node_can_wait_for_its_job(place: Place) -> None:
     until(lambda: place.backend.show(place.cluster).allocation_state.value == "steady")
 
 
+@pytest.mark.sample
 @pytest.mark.needs("preemption")
 def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> None:
     cluster = place.make_cluster(vmPriority="lowpriority")
@@ -194,6 +201,7 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
             place.backend.preemption.preempt(cluster.id, id)
 
 
+@pytest.mark.sample
 @pytest.mark.needs("preemption")
 def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
@@ -204,6 +212,7 @@ def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
 # commands on nodes
 
 
+@pytest.mark.sample
 @pytest.mark.needs("node_commands")
 def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> None:
     _, node = place.backend.nodes(place.cluster)
@@ -217,6 +226,7 @@ def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> N
     assert node.id in b"".join(part.data for part in parts).decode()
 
 
+@pytest.mark.sample
 @pytest.mark.needs("node_commands")
 def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
     node, _ = place.backend.nodes(place.cluster)
@@ -238,6 +248,7 @@ def test_a_command_ended_by_a_signal_has_the_exit_code_of_a_shell(place: Place) 
     ]
 
 
+@pytest.mark.sample
 @pytest.mark.needs("node_commands")
 def test_a_command_runs_beside_a_job(place: Place) -> None:
     job = place.start(HOLD)
@@ -248,6 +259,7 @@ def test_a_command_runs_beside_a_job(place: Place) -> None:
     assert list(output) == [CommandBytes(b"hi\n"), CommandEnd(0)]
 
 
+@pytest.mark.sample
 @pytest.mark.needs("node_commands")
 def test_no_command_runs_on_a_node_that_is_not_there(place: Place) -> None:
     with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
@@ -257,6 +269,7 @@ def test_no_command_runs_on_a_node_that_is_not_there(place: Place) -> None:
 # quotas
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_quota")
 @hasty
 def test_the_core_quota_is_kept(place: Place) -> None:
@@ -277,6 +290,7 @@ def test_a_quota_may_be_used_up_to_its_last_core(place: Place) -> None:
         place.scale(cluster.id, manual(5))
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_quota")
 @hasty
 def test_usages_count_clusters_and_cores(place: Place) -> None:

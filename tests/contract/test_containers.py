@@ -29,6 +29,7 @@ def submit(place: Place, command: str, **fields: object) -> Job:
     return Job(place.backend, place.start(command, **{**box, **fields}))
 
 
+@pytest.mark.sample
 def test_a_job_sees_its_image_and_its_mounts_and_variables(place: Place) -> None:
     command = (
         "cat /in-the-image; echo $COLOUR > $AZ_BATCHAI_MOUNT_ROOT/autoafs/colour; echo $BASH_VERSION >&2"

@@ -43,6 +43,7 @@ def test_an_output_directory_that_is_not_to_be_made_is_the_one_that_is_there(pla
     assert [file.name for file in place.backend.files(job.id, "MODEL")] == ["after", "before"]
 
 
+@pytest.mark.sample
 @pytest.mark.needs("execution_log")
 def test_one_that_has_to_be_there_and_is_not_fails_the_job_by_name(place: Place) -> None:
     job = run(place, "echo ran", outputDirectories=[output(createNew=False)])

@@ -47,6 +47,7 @@ def is_up(job: Job, count: int = 1) -> None:
     until(lambda: lines_of(job).count("up") == count)
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_termination")
 def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path) -> None:
     job = place.submit(f"j --grace 10m {RANKS}", SAVER.format(path=str(tmp_path / "go")))
@@ -83,6 +84,7 @@ def test_a_job_that_does_not_end_is_killed_when_its_grace_is_over(place: Place) 
     assert place.wait(job.id).is_cancelled
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_termination")
 def test_a_second_explicit_request_kills_it_at_once(place: Place) -> None:
     job = place.submit("j --grace 1h", STUBBORN)

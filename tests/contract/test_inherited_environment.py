@@ -110,6 +110,7 @@ def test_what_a_training_run_needs_reaches_it_and_its_preparation(
     assert [file for file in left.stdout.splitlines() if not file.endswith(logs)] == []
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_environment")
 @pytest.mark.needs("hidden_secrets")
 def test_the_password_of_a_proxy_is_masked_wherever_it_is_printed(

@@ -46,6 +46,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.sample
 def test_what_a_running_job_logs_to_files_joins_what_it_prints(place: Place) -> None:
     job = place.submit("r", LOGS_TO_FILES)
     until(lambda: len(job.metrics(tidy=True)) > 2)
@@ -76,6 +77,7 @@ def test_a_number_that_no_process_prints_is_told_of_at_the_end(place: Place) -> 
     assert (error.code, error.message) == ("StopConditionNotChecked", text)
 
 
+@pytest.mark.sample
 @pytest.mark.needs("stop_conditions")
 def test_a_stop_condition_that_can_no_longer_be_evaluated_is_reported(place: Place, tmp_path: Path) -> None:
     writer = EventFileWriter(tmp_path, ExportedRun("run", "guid", "e", 1000.0))

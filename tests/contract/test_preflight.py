@@ -26,6 +26,7 @@ def guid_of(place: Place, id: ResourceId) -> str:
     return place.backend.show(id).output_path_segment.rpartition("/")[2]
 
 
+@pytest.mark.sample
 @pytest.mark.needs("preflight")
 def test_nodes_are_measured_alone_and_in_pairs_before_the_first_rank(place: Place) -> None:
     records = "ls $BATCHAI_ARTIFACT_DIR/../records/preflight.json > /dev/null && echo checked"
@@ -64,6 +65,7 @@ def test_a_job_runs_without_a_node_that_is_slow(place: Place) -> None:
     assert lines == sorted(f"{name} of {' '.join(good)}" for name in good)
 
 
+@pytest.mark.sample
 @pytest.mark.lacks("preflight")
 def test_where_nodes_cannot_be_checked_a_job_that_asks_for_it_is_refused(place: Place) -> None:
     with pytest.raises(CapabilityError, match="batchaiPreflight"):

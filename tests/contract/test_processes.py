@@ -49,6 +49,7 @@ def test_lines_of_ranks_never_glue_and_are_known_by_their_rank(place: Place) -> 
         assert all(line.startswith(b"%d:" % span.rank) for line in lines_of_rank)
 
 
+@pytest.mark.sample
 @pytest.mark.needs("mpi")
 def test_spans_fit_the_piece_that_is_read(place: Place) -> None:
     job = place.run_cell("j --processes 2", RANK + "print(str(rank) * 9, flush=True)")
@@ -56,6 +57,7 @@ def test_spans_fit_the_piece_that_is_read(place: Place) -> None:
     assert [(s.start, s.end) for s in chunk.spans] == [(5, 10), (10, 15)]
 
 
+@pytest.mark.sample
 @pytest.mark.needs("write_times")
 def test_a_lone_processs_numbers_have_the_time_at_which_it_printed_them(place: Place) -> None:
     begun = time.time()
@@ -101,6 +103,7 @@ def test_the_first_failing_rank_is_named_with_its_code(place: Place) -> None:
     assert details == {"failedRank": "2", "failedNode": first.node, "exitCode": "7"}
 
 
+@pytest.mark.sample
 @pytest.mark.needs("separate_stderr")
 @pytest.mark.needs("mpi")
 def test_an_uncaught_error_in_one_rank_ends_the_job(place: Place) -> None:
@@ -179,6 +182,7 @@ def test_output_lies_where_the_service_put_it(place: Place) -> None:
     assert place.backend.storage.download(place.share, f"{segment}/stdouterr/stdout.txt") == b"hello\n"
 
 
+@pytest.mark.sample
 def test_a_job_over_its_time_is_ended(place: Place) -> None:
     job = place.run_cell("j --max-time 1s", "import time; time.sleep(1000)")
     assert job.show().execution.errors[0].code == "JobMaxWallClockTimeReached"
@@ -198,6 +202,7 @@ def test_no_command_line_shows_a_secret(place: Place, monkeypatch: pytest.Monkey
     job.cancel()
 
 
+@pytest.mark.sample
 def test_secrets_of_a_waiting_job_reach_it_and_no_file(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +251,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.sample
 def test_terminate_ends_stubborn_processes_and_what_they_daemonized(place: Place, tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     pids.mkdir()

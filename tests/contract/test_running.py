@@ -13,6 +13,7 @@ from tests.world import until
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.sample
 @pytest.mark.needs("telemetry")
 def test_samples_of_each_rank_are_told_once_and_in_order(place: Place) -> None:
     id = place.start_ranks(HOLD, count=4)
@@ -35,6 +36,7 @@ def ranks_in(record) -> set[int]:
     return {use.rank for sample in record.samples for use in sample.ranks}
 
 
+@pytest.mark.sample
 @pytest.mark.needs("telemetry")
 def test_a_job_that_is_not_there_has_no_samples_to_tell(place: Place) -> None:
     with pytest.raises(NotFoundError):
@@ -91,6 +93,7 @@ def test_jobs_are_stopped_for_idleness_and_a_standstill_despite_a_heartbeat(plac
     assert texts[1:] == ['stop-if "no progress for 2s": it made no progress']
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_prices")
 @pytest.mark.needs("stop_conditions")
 def test_a_job_is_stopped_for_its_cost_and_shows_it(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,6 +60,7 @@ def test_two_jobs_share_a_cluster(place: Place) -> None:
     assert place.backend.nodes(jobs[1]) == [nodes[1]]
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_nodes")  # else the others start at once
 def test_a_queued_job_knows_who_is_before_it(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
@@ -69,6 +70,7 @@ def test_a_queued_job_knows_who_is_before_it(place: Place) -> None:
     assert list(place.backend.jobs_ahead_of(place.backend.show(low))) == [second]
 
 
+@pytest.mark.sample
 def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     waiting = Job(place.backend, place.start(name="waiting", nodeCount=2))
@@ -79,6 +81,7 @@ def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
     assert "nodes" in listed.waiting
 
 
+@pytest.mark.sample
 @pytest.mark.needs("own_nodes")  # else it starts at once
 def test_a_queued_job_can_be_terminated(place: Place) -> None:
     place.start(HOLD, "first", nodeCount=2)
@@ -97,6 +100,7 @@ def test_jobs_of_a_deleted_cluster_end_with_the_reason(place: Place) -> None:
         assert "was deleted" in place.wait(job).execution.errors[0].message
 
 
+@pytest.mark.sample
 @pytest.mark.needs("empty_clusters")
 def test_an_empty_cluster_keeps_jobs_until_it_grows(place: Place) -> None:
     place.scale(place.cluster, manual(0))

@@ -32,6 +32,7 @@ read_a_batch() if os.environ["AZ_BATCHAI_TASK_INDEX"] == "2" else wait_for_the_o
 """
 
 
+@pytest.mark.sample
 @pytest.mark.needs("node_commands")
 def test_the_rank_that_hangs_elsewhere_is_named_and_the_job_goes_on(place: Place) -> None:
     job = place.submit("hang --nodes 2 --processes 3 --toolkit custom", HANG)

@@ -51,6 +51,7 @@ def test_the_folder_for_temporary_files_is_the_one_that_the_job_names(place: Pla
     assert job.log() == f"{tmp_path}\n"
 
 
+@pytest.mark.sample
 @pytest.mark.needs("hidden_secrets")
 def test_a_secret_may_name_the_folder_for_temporary_files(place: Place, tmp_path: Path) -> None:
     secrets = [{"name": "TMPDIR", "value": str(tmp_path)}]

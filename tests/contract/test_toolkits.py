@@ -36,6 +36,7 @@ while not os.path.exists(is_up):
 """
 
 
+@pytest.mark.sample
 @pytest.mark.needs("shared_job_folder")
 def test_parameter_servers_have_files_and_are_ended_when_the_workers_are_done(place: Place) -> None:
     job = run(place, SERVER_AND_WORKERS, tensorFlowSettings={"pythonScriptFilePath": PATH})

@@ -29,6 +29,7 @@ def workdir_file(place: Place, job: ResourceId, name: str = "model.pt") -> bytes
     return place.backend.read(FileRef(job, f"{node}/{name}", WORKDIR)).data
 
 
+@pytest.mark.sample
 def test_what_a_script_writes_to_its_working_directory_is_listed_and_read(place: Place) -> None:
     job = place.run(f"{SAVE}; mkdir a; echo inner > a/b")
     (node,) = place.backend.files(job.id, WORKDIR)
@@ -119,11 +120,13 @@ def test_the_working_directory_goes_with_its_job(place: Place) -> None:
     assert names(place, place.run("true").id, job.ranks[0].node) == []
 
 
+@pytest.mark.sample
 def test_a_job_that_has_not_begun_has_no_files_there(place: Place) -> None:
     place.is_up(place.start(HOLD, nodeCount=2))
     assert names(place, place.start(SAVE, "waiting", nodeCount=2)) == []
 
 
+@pytest.mark.sample
 def test_links_and_pipes_in_a_working_directory_are_listed_as_such_and_lead_nowhere(place: Place) -> None:
     job = place.run("mkfifo pipe; ln -s /etc etc; ln -s /etc/passwd passwd; echo a > a; ln -s a to-a")
     (node,) = names(place, job.id)
@@ -143,6 +146,7 @@ def test_an_output_directory_that_a_job_calls_workdir_is_its_own(place: Place) -
     assert names(place, job.id) == ["own"]
 
 
+@pytest.mark.sample
 def test_all_files_of_a_job_are_listed_with_their_directories(place: Place) -> None:
     model = "$AZ_BATCHAI_OUTPUT_MODEL"
     links = f"ln -s . {model}/again; ln -s best {model}/same"
@@ -178,6 +182,7 @@ def test_each_of_all_files_can_be_downloaded(place: Place, tmp_path_factory: pyt
     }
 
 
+@pytest.mark.sample
 def test_so_many_files_are_listed_as_are_wanted(place: Place) -> None:
     job = place.run("mkdir many; cd many; touch $(seq -w 2100)")
     folder = f"{job.ranks[0].node}/many"
