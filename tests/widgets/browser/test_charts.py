@@ -24,18 +24,22 @@ HEIGHTS = "() => [...document.querySelectorAll('.ba-chart')].map((one) => one.of
 SHOW = "widgets.show(Job(made, made.job.id), ui='widget')"
 
 
-@pytest.fixture
-def charts(lab, tmp_path):
-    """The charts of a job that has trained for ten steps and was validated twice."""
+def test_charts_of_a_job_share_steps_and_a_cursor_and_are_saved(lab, tmp_path):
     lab.open("charts", SETUP.format(folder=tmp_path) + TRAIN, SHOW)
     for index in range(2):
         lab.run(index)
-    lab.page.get_by_role("img", name=re.compile("^loss at step 1000, train 0.200, val 0.300$")).wait_for()
-    yield lab.page
+    charts = lab.page
+    charts.get_by_role("img", name=re.compile("^loss at step 1000, train 0.200, val 0.300$")).wait_for()
+    have_one_cursor(charts)
+    chart = charts.get_by_role("group", name="loss", exact=True)
+    is_saved(charts, chart, tmp_path)
+    fills_the_screen(charts, chart)
+    have_one_axis(charts)
     assert lab.errors == []
 
 
-def test_training_and_validation_are_one_chart_over_steps_or_epochs(charts):
+def have_one_axis(charts):
+    """Training and validation are one chart, over steps or epochs."""
     expect(charts.get_by_role("group", name="val_loss")).to_have_count(0)
     legend = charts.get_by_role("group", name="loss", exact=True).locator(".ba-readout")
     dashed = legend.get_by_role("button", name="val").locator(".ba-dashed")
@@ -45,7 +49,8 @@ def test_training_and_validation_are_one_chart_over_steps_or_epochs(charts):
     charts.get_by_role("img", name="lr at step 1000, epoch 5").wait_for()
 
 
-def test_the_cursor_stops_at_points_and_is_at_the_same_step_in_all_charts(charts):
+def have_one_cursor(charts):
+    """The cursor stops at points, and is at the same step in all charts."""
     losses, rates = charts.get_by_role("img", name="loss at"), charts.get_by_role("img", name="lr at")
     box = losses.bounding_box()
     losses.hover(position={"x": box["width"] / 2, "y": 60})
@@ -61,32 +66,34 @@ def test_the_cursor_stops_at_points_and_is_at_the_same_step_in_all_charts(charts
     )
     charts.keyboard.press("Shift+ArrowRight")
     expect(losses).to_have_attribute("aria-label", re.compile("^loss at step 200, "))
+    charts.locator(":focus").blur()
+    charts.get_by_role("img", name="loss at step 1000, ").wait_for()
 
 
-def test_a_chart_is_saved_as_a_table_or_a_picture_and_fills_the_screen(charts, tmp_path):
-    chart = charts.get_by_role("group", name="loss", exact=True)
-    heights = charts.evaluate(HEIGHTS)
+def is_saved(charts, chart, folder):
+    """A chart is saved as a table or a picture."""
     for item, suffix in (("Values (CSV)", "csv"), ("Picture (PNG)", "png")):
         chart.get_by_label("Save this chart").click()
         with charts.expect_download() as download:
             chart.get_by_role("button", name=item).click()
         assert download.value.suggested_filename == f"two-loss.{suffix}"
-        download.value.save_as(tmp_path / suffix)
-    rows = list(csv.DictReader((tmp_path / "csv").read_text().splitlines()))
+        download.value.save_as(folder / suffix)
+    rows = list(csv.DictReader((folder / "csv").read_text().splitlines()))
     assert rows[4]["step"] == "500"
     assert (float(rows[4]["loss"]), float(rows[4]["val_loss"])) == (0.4, 0.6)
     assert rows[0]["val_loss"] == ""
-    assert (tmp_path / "png").read_bytes().startswith(b"\x89PNG")
+    assert (folder / "png").read_bytes().startswith(b"\x89PNG")
+
+
+def fills_the_screen(charts, chart):
+    """A chart fills the screen, and then the page is as before."""
+    heights = charts.evaluate(HEIGHTS)
     chart.get_by_label("Full screen").click()
     canvas = chart.locator("canvas")
     until(lambda: canvas.bounding_box()["height"] > charts.viewport_size["height"] / 2)
     chart.get_by_label("Full screen").click()
     charts.wait_for_function("() => document.fullscreenElement === null")
-    until(
-        lambda: (
-            charts.locator(".ba-chart").evaluate_all("all => all.map((one) => one.offsetHeight)") == heights
-        )
-    )
+    until(lambda: charts.evaluate(HEIGHTS) == heights)
 
 
 RANKS = """

@@ -73,6 +73,7 @@ def test_a_page_loaded_again_has_every_line(lab, eight_ranks):
     lab.reload_views()
     is_running(lab.page)
     has_every_line(lab.page, eight_ranks)
+    lab.page.get_by_role("img", name="images/sec at step").wait_for()
     assert lab.errors == []
 
 

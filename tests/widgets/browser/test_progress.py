@@ -46,18 +46,11 @@ for epoch in range(1, 5):
         time.sleep(1000 if (epoch, step) == (3, 24) else 0.001)
     print()
 """
-QUIET = """%%batchai_job quiet --prep "echo fetching the data; sleep 1000"
-print("never")
-"""
-WHOLE = """%%batchai_job {name} --nodes 2
-import time
-{body}time.sleep(1000)
-"""
 SHORT = """%%batchai_job short
 print("step 120/500")
 raise SystemExit(3)
 """
-NAMES = ("short", "bar", "both", "epochs", "quiet", "first", "second", "third")
+NAMES = ("short", "bar", "both", "epochs")
 
 
 def picture(view, name):
@@ -81,16 +74,19 @@ def end_jobs(real_world):
             Job(real_world.backend, real_world.job_id(name)).delete()
 
 
-def test_a_running_bar_on_stderr_is_seen_and_counted(lab):
-    run(lab, BAR)
+def test_a_running_bar_on_stderr_is_seen_and_counted_also_in_a_list_from_before(lab):
+    run(lab, "%batchai job list", BAR)
     page = lab.page
-    page.get_by_role("tab", name="output", selected=True).wait_for()
-    page.locator(".ba-row.ba-of-stderr", has_text=re.compile(r"train: +\d+%\|.* \d+/100000 \[")).wait_for()
-    bar = page.get_by_role("progressbar", name="progress")
+    view = page.locator(".jp-CodeCell").nth(2).locator(".ba-view")
+    view.get_by_role("tab", name="output", selected=True).wait_for()
+    view.locator(".ba-row.ba-of-stderr", has_text=re.compile(r"train: +\d+%\|.* \d+/100000 \[")).wait_for()
+    bar = view.get_by_role("progressbar", name="progress")
     expect(bar).to_have_attribute("aria-valuetext", re.compile(r"^train \d+/100000, 0 % · .* left"))
     first = bar.get_attribute("aria-valuetext")
     expect(bar).not_to_have_attribute("aria-valuetext", first)
-    picture(page.locator(".ba-view"), "bar")
+    listed = page.locator(".ba-dashboard tr", has_text="bar")
+    listed.locator(".ba-progress-left", has_text=re.compile("^0 % · .* left")).wait_for()
+    picture(view, "bar")
 
 
 def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
@@ -118,30 +114,6 @@ def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
     listed = page.locator(".ba-dashboard tr", has_text="epochs")
     listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
     picture(page.locator(".ba-dashboard"), "list")
-
-
-def test_a_list_that_was_there_before_a_job_shows_how_far_it_is(lab):
-    run(lab, "%batchai job list", BAR)
-    listed = lab.page.locator(".ba-dashboard tr", has_text="bar")
-    listed.locator(".ba-progress-left", has_text=re.compile("^0 % · .* left")).wait_for()
-
-
-def test_a_preparation_says_its_last_line_while_nothing_is_printed(lab):
-    run(lab, QUIET)
-    lab.page.locator(".ba-empty", has_text="Preparing the nodes: fetching the data").wait_for()
-
-
-def test_a_queued_job_says_who_has_the_nodes(lab):
-    run(
-        lab,
-        WHOLE.format(name="first", body=""),
-        WHOLE.format(name="second", body=""),
-        WHOLE.format(name="third", body=""),
-    )
-    third = lab.page.locator(".ba-view").nth(2)
-    text = "Waiting for 2 nodes of default: first is using its nodes; second is ahead in the queue."
-    third.locator(".ba-empty", has_text=text).wait_for()
-    lab.page.locator(".ba-empty", has_text="Started; no output yet").wait_for()
 
 
 def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_list(lab):

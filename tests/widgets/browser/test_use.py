@@ -41,22 +41,20 @@ def end_jobs(real_world):
         Job(real_world.backend, real_world.job_id("uneven")).delete()
 
 
-def pictures(page, theme):
+def pictures(page):
     """Leaves pictures of the view, wide and narrow."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     for width in (1400, 500):
         page.set_viewport_size({"width": width, "height": 1000})
-        page.locator(".ba-view").screenshot(path=PICTURES / f"{theme}-{width}.png")
+        page.locator(".ba-view").screenshot(path=PICTURES / f"{width}.png")
     page.set_viewport_size({"width": 1400, "height": 1000})
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_each_rank_has_its_curves_and_the_whole_its_words(lab, theme):
+def test_each_rank_has_its_curves_and_the_whole_its_words(lab):
     lab.open("use", START, UNEVEN)
     for index in range(2):
         lab.run(index)
     page = lab.page
-    lab.theme(f"JupyterLab {theme.title()}")
     use = page.locator(".ba-use")
     use.locator("summary").click()
     use.locator(".ba-use-line", has_text=re.compile("rank 3.*CPU.*%.*memory.*MB", re.DOTALL)).wait_for()
@@ -66,7 +64,7 @@ def test_each_rank_has_its_curves_and_the_whole_its_words(lab, theme):
     use.locator(
         ".ba-use-slow", has_text=re.compile("slower than the others: it (needs|waits)")
     ).first.wait_for()
-    pictures(page, theme)
+    pictures(page)
     words = re.compile(r"^\s*resource use\s+CPU\s+\d+ %\s+memory\s+[\d.]+ [MG]B")
     expect(use.locator("summary")).to_have_text(words, use_inner_text=True)
 

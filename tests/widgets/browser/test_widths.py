@@ -11,7 +11,7 @@ from tests.world import until
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 WIDTHS = (1400, 1240, 1120, 1000, 900, 760, 660, 560, 504)
-FONTS = ("inherit", "monospace")  # the page's, and one as wide as any
+FONT = "monospace"  # as wide as any
 SET_FONT = """(font) =>
   window.jupyterapp.shell.currentWidget.node.style.setProperty('--jp-ui-font-family', font)"""
 FOLDED = "() => window.jupyterapp.shell.collapseLeft?.()"
@@ -42,11 +42,11 @@ compare([Job(world, scripted_cluster.EXPERIMENT.child(scripted_cluster.Kind.JOB,
 """
 
 
-def cut_off_at_some_width(lab, folder, cell, seen, font="inherit"):
+def cut_off_at_some_width(lab, folder, cell, seen):
     """What is cut off at the first width where something is: of a cell's view, once `seen` is there."""
     lab.open("widths", SETUP.format(folder=folder) + MORE, cell)
     lab.page.evaluate(FOLDED)
-    lab.page.evaluate(SET_FONT, font)
+    lab.page.evaluate(SET_FONT, FONT)
     for index in range(2):
         lab.run(index)
     lab.page.locator(seen).first.wait_for()
@@ -63,9 +63,8 @@ def cut_off(page, width):
     return page.evaluate(CUT_OFF)
 
 
-@pytest.mark.parametrize("font", FONTS)
-def test_a_list_of_jobs_that_run_fits_at_each_width(lab, tmp_path, font):
-    assert cut_off_at_some_width(lab, tmp_path, DASHBOARD, ".ba-progress:not([hidden])", font) == {}
+def test_a_list_of_jobs_that_run_fits_at_each_width(lab, tmp_path):
+    assert cut_off_at_some_width(lab, tmp_path, DASHBOARD, ".ba-progress:not([hidden])") == {}
 
 
 def test_a_list_keeps_its_metrics_and_has_no_empty_column(lab, tmp_path):
@@ -79,9 +78,8 @@ def test_a_list_keeps_its_metrics_and_has_no_empty_column(lab, tmp_path):
     until(lambda: lab.page.evaluate(EMPTY_COLUMNS) == [])
 
 
-@pytest.mark.parametrize("font", FONTS)
-def test_the_legends_of_a_running_job_fit_at_each_width(lab, tmp_path, font):
-    assert cut_off_at_some_width(lab, tmp_path, RUNNING, ".ba-plot canvas", font) == {}
+def test_the_legends_of_a_running_job_fit_at_each_width(lab, tmp_path):
+    assert cut_off_at_some_width(lab, tmp_path, RUNNING, ".ba-plot canvas") == {}
 
 
 def test_what_the_band_of_many_ranks_is_fits_at_each_width(lab, tmp_path):

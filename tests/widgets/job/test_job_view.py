@@ -22,10 +22,6 @@ for step in range(1, 41):
 RESTART = """
 (backend.folder / "stdout.txt").write_text("7\\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\\t3.000\\n")
 """
-SPEEDS = """
-for batch in range(3):
-    backend.write(f"Epoch[0] Batch [{batch}]\\tSpeed: {1200 + batch} samples/sec\\taccuracy=0.{batch + 1}\\n")
-"""
 PRINTS = """
 for step in range(1, 31):
     numbers = f"loss = {1 / step:.3f}, accuracy = {step / 40:.2f}, lr = 1e-3, grad_norm = 2.5"
@@ -164,7 +160,7 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     assert lab.errors == []
 
 
-def test_every_number_that_is_printed_has_a_chart_of_its_own(lab, job_cell):
+def test_every_number_that_is_printed_has_a_chart_whose_line_can_be_smoothed(lab, job_cell):
     lab.open("prints", job_cell, SHOW, PRINTS)
     run_all(lab, 3)
     page = lab.page
@@ -176,6 +172,8 @@ def test_every_number_that_is_printed_has_a_chart_of_its_own(lab, job_cell):
     page.get_by_role("img", name="grad_norm at step 30, 2.500").wait_for()
     choices.get_by_role("button", name="lr").click()
     page.get_by_role("img", name=re.compile("^lr at")).wait_for(state="detached")
+    page.get_by_label("Smoothing").fill("4")
+    page.get_by_role("img", name=re.compile(r"^loss at step 30, 0\.033, smooth ")).wait_for()
     assert lab.errors == []
 
 
@@ -205,27 +203,6 @@ def test_numbers_that_were_not_read_are_told_with_the_option_that_reads_them(lab
         r"--metric 'psnr=after (?P<step>\d+) rounds psnr is ([-+.\deE]+)'", exact=True
     ).wait_for()
     expect(lab.page.locator(".ba-plot")).to_have_count(0)
-    assert lab.errors == []
-
-
-def test_a_line_is_made_smoother_and_stays_readable(lab, job_cell):
-    lab.open("smooth", job_cell, SHOW, PRINTS)
-    run_all(lab, 3)
-    page = lab.page
-    page.get_by_role("img", name=re.compile("^loss at step 30")).wait_for()
-    page.get_by_label("Smoothing").fill("4")
-    page.get_by_role("img", name=re.compile(r"^loss at step 30, 0\.033, smooth ")).wait_for()
-    assert lab.errors == []
-
-
-def test_another_programs_rate_has_the_place_of_images_per_sec(lab, job_cell):
-    lab.open("speeds", job_cell, SHOW, SPEEDS, RESTART)
-    run_all(lab, 3)
-    page = lab.page
-    page.get_by_role("img", name=re.compile("^samples.sec at step 2, 1,?202")).wait_for()
-    page.get_by_role("img", name=re.compile("^accuracy at step 2")).wait_for()
-    lab.run(3)
-    page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
     assert lab.errors == []
 
 

@@ -62,19 +62,6 @@ def job_cell(tmp_path):
     return SETUP.format(folder=tmp_path / "job")
 
 
-def test_a_view_shows_log_charts_and_nodes(lab, job_cell):
-    lab.open("shows", job_cell, SHOW, TRAIN)
-    for index in range(3):
-        lab.run(index)
-    page = lab.page
-    page.get_by_role("img", name="Nodes: 2 running").wait_for()
-    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
-    page.get_by_role("img", name=LAST_POINT).wait_for()
-    expect(page.locator(".ba-plot canvas")).to_have_count(2)
-    expect(page.locator(".ba-badge")).to_have_text("running")
-    assert lab.errors == []
-
-
 def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.open("busy", job_cell, SHOW + TRAIN + "while not backend.job.state.is_final: time.sleep(0.05)")
     lab.run(0)
@@ -82,20 +69,6 @@ def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
     confirm(lab.page, "Cancel job", "Yes, cancel it")
     lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'cancelled'")
-
-
-def test_a_view_whose_kernel_is_gone_says_so_and_its_buttons_are_off(lab, job_cell):
-    lab.open("gone", job_cell, SHOW, TRAIN)
-    for index in range(3):
-        lab.run(index)
-    page = lab.page
-    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
-    lab.restart_kernel()
-    page.get_by_text("The connection to the kernel is gone. Run the cell to see the job again.").wait_for()
-    for name in ("Cancel job", "Stop watching (job keeps running)"):
-        expect(page.get_by_role("button", name=name)).to_be_disabled()
-    expect(page.locator(".ba-row", has_text=LAST_LINE)).to_be_visible()  # what is here can still be read
-    assert lab.errors == []
 
 
 def test_a_notification_of_the_browser_tells_the_end_to_who_asked(lab, job_cell):
@@ -123,18 +96,6 @@ def test_a_view_says_what_its_finished_log_lacks(lab, job_cell):
         "stdout.txt is not complete: its last 1,200 bytes are missing: the disk did not take them"
     ).wait_for()
     expect(page.locator(".ba-badge")).to_have_text("succeeded")
-
-
-def test_a_page_that_is_opened_again_gets_everything_again(lab, job_cell):
-    lab.open("reload", job_cell, SHOW, TRAIN)
-    for index in range(3):
-        lab.run(index)
-    lab.page.get_by_role("img", name=LAST_POINT).wait_for()
-    lab.save()
-    lab.reload_views()
-    lab.page.get_by_role("img", name=LAST_POINT).wait_for()
-    lab.page.locator(".ba-row", has_text=LAST_LINE).wait_for()
-    assert lab.errors == []
 
 
 def test_the_log_stays_where_the_reader_is(lab, job_cell):
