@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 
 from batchai_magics.metrics.formats.format_table import formats_of, read_embedded
 from batchai_magics.metrics.formats.line_format import read_line
@@ -74,14 +75,13 @@ class LineReader:
 
     def _read_uniform(self, block: Block) -> None:
         """Read lines whose epochs are all their own, or all that of the lines above, in any order."""
-        last = dict[int | None, tuple[int, PlanLines, int]]()
+        last = list[tuple[int, int | None, int | None, float | None]]()
         for group in block.groups:
+            steps, epochs = group.columns.steps, group.columns.epochs
             for rank, place in self._read_simple(block.lines, group, slice(0, len(group.rows))).items():
-                known = last.get(rank)
-                if known is None or known[0] < group.rows[place]:
-                    last[rank] = group.rows[place], group, place
-        for rank, (_, group, place) in last.items():
-            self._states.of(rank).context.note(group.columns.steps[place], group.columns.epochs[place])
+                last.append((group.rows[place], rank, steps[place], epochs[place]))
+        for _, rank, step, epoch in sorted(last, key=itemgetter(0)):
+            self._states.of(rank).context.note(step, epoch)
 
     def _read_in_turn(self, block: Block, readings: Readings) -> None:
         """Read lines in their order; those of one plan that follow each other are read at once."""

@@ -164,11 +164,14 @@ blocks = st.lists(st.one_of(even_blocks, even_blocks, broken_lines, st.just(HEAD
 
 
 EPOCH, BAR, LOSS = "Epoch 1/12", LINES["Keras 2 bar"][0], LINES["convolutional.py loss"][0]
+PLACED, RATE = "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.310000", "Iter #3: 101.2 img/sec per GPU"
+BELOW = "I0608 01:25:32.246443   551 solver.cpp:397]     Test net output #0: accuracy = 0.9913"
 GLUED = f"{KNOWN_LINES[-1]}INFO:root:Epoch[0] Batch [20]\tSpeed: 13681.57 samples/sec"
 
 
 @given(blocks)
 @example([tagged(f"{EPOCH}\n{BAR}", 0), f"{EPOCH}\n{LOSS}\n"])  # a message with and without a tag
+@example([f"{PLACED}\n{RATE}\n", f"x{BELOW}\n"])  # the epoch is not that of the last line
 @example([tagged(GLUED, 1), f"{BAR}\n", f"{GLUED}\nValidation error: 1.0%\n"])
 def test_even_and_broken_blocks_give_what_their_lines_give(chunks):
     lines = [line for chunk in chunks for line in chunk.splitlines(keepends=True)]
