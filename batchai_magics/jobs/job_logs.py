@@ -149,7 +149,7 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
     for file in METRICS_FILES if streams.has_trainer_files else (OUT, ERR):
         own: list[Record] = []
         for chunk in chunks(backend, FileRef(job, file)):
-            start.add(chunk.redacted.data)
+            start.add(chunk.redacted.data, file)
             own += streams.records(file, chunk.redacted)
         parts.append(own)
     records = in_time_order([*parts, streams.finish()])

@@ -39,7 +39,7 @@ from batchai_magics.metrics.progress.progress_reader import (
     Progress,
     ProgressReader,
 )
-from batchai_magics.metrics.reading.metric_suggestions import MetricSuggester, Suggestion
+from batchai_magics.metrics.reading.metric_suggestions import LogStart, Suggestion
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
@@ -97,7 +97,7 @@ class JobModel:
         self._warm_up_due, self._renumber_due = 8, 0  # numbers of points and of records
         self.error: JobError | None = None  # why it failed
         self.standstill = ""  # that the job prints nothing, and where its ranks are
-        self._unread = MetricSuggester()
+        self._start = LogStart()  # of its output
         self.is_whole = True  # its logs have been read from their beginnings: best values are known
 
     def take(self, event: Event) -> None:
@@ -147,12 +147,14 @@ class JobModel:
         """All events of a poll have been applied: stdout and stderr can be merged."""
         self._renumber()
         self._find_warm_up()
+        self._find_unread()
         self._merge(self.merged.advance())
 
     def end(self) -> None:
         """Marks the model as complete."""
         self._renumber(is_last=True)
         self._find_warm_up(is_last=True)
+        self._find_unread()
         self._merge(self.merged.finish())
         self.is_over = True
         self.version += 1
@@ -196,8 +198,10 @@ class JobModel:
 
     @property
     def unread(self) -> Suggestion | None:
-        """An option that would read the log's numbers, if none have been read."""
-        return None if len(self.points) or self.points.others else self._unread.suggestion
+        """An option that would read numbers of the log that were not read."""
+        if self._start.is_due:
+            self._start.search(tuple(self.metrics))
+        return self._start.suggestion
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -244,10 +248,9 @@ class JobModel:
             self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)
         if event.restarted and event.file.path == MAIN_LOG:
             self._reset_numbers()
-        if event.file.path in OUTPUT_FILES and self._unread.suggestion is None:
+        if event.file.path in OUTPUT_FILES:
             data = event.chunk.data
-            self._unread.scan(data if self.is_whole else data.partition(b"\n")[2])
-            self.version += self._unread.suggestion is not None
+            self._start.add(data if self.is_whole else data.partition(b"\n")[2], event.file.path)
 
     def _read_progress(self, event: LogBytes) -> None:
         if event.restarted:
@@ -258,6 +261,7 @@ class JobModel:
         """Drops all numbers: their log was truncated."""
         self.points.restart()
         self.records.clear()
+        self._start = LogStart()
         self.metric_notices.clear()
         self.warm_up, self._warm_up_due, self._renumber_due = None, 8, 0
         self.version += 1
@@ -268,6 +272,11 @@ class JobModel:
             self._renumber_due = int(len(self.records) * RENUMBER_GROWTH)
             self.points.renumber(self.records)
             self.version += 1
+
+    def _find_unread(self) -> None:
+        """Searches the start of the output for numbers that were not read, less often as it grows."""
+        known = self._start.suggestion
+        self.version += self.unread != known
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Detects the end of warm-up, less often as the number of points grows."""

@@ -51,6 +51,14 @@ def test_numbers_that_no_format_reads_are_told_with_an_option(backend):
     assert "--metric 'wobble=" in notice
 
 
+def test_numbers_that_are_not_read_beside_metrics_are_told_too(backend):
+    backend.write("".join(f"step {i} loss=0.{i}\na psnr of {i}.5 was seen\n" for i in range(5)))
+    model = read_model(backend, resource())
+    (notice,) = model.notices
+    assert "--metric 'psnr=" in notice
+    assert list(model.metrics) == ["loss"]
+
+
 def test_a_match_that_is_no_number_is_told_beside_the_metrics(backend):
     backend.write("step 1 loss=0.5\npsnr high\n")
     model = read_model(backend, resource(), {"psnr": "psnr (\\w+)"})

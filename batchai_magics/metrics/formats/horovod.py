@@ -17,7 +17,6 @@ from collections.abc import Iterator
 
 from batchai_magics.metrics.formats.line_format import (
     COUNT,
-    NUMBER,
     Field,
     Line,
     LineFormat,
@@ -25,10 +24,11 @@ from batchai_magics.metrics.formats.line_format import (
     read_fields,
     read_parameters,
 )
+from batchai_magics.metrics.grammar.number_grammar import PLAIN_NUMBER
 from batchai_magics.metrics.measurement import TOTAL, Fact, Record
 
 _RATE = rb"\d+\.\d"
-_TEST = rb"Test set: Average loss: (?P<test_loss>" + NUMBER + rb"), Accuracy: "
+_TEST = rb"Test set: Average loss: (?P<test_loss>" + PLAIN_NUMBER + rb"), Accuracy: "
 
 
 def _read_total(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:

@@ -33,9 +33,6 @@ from batchai_magics.metrics.reading.timestamps import (
     wall_time,
 )
 
-NUMBER = rb"[-+]?(?:(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?|nan|inf)"
-"""A number as Python and C print it. All repetitions are bounded, so matching time is too."""
-
 COUNT = rb"\d{1,18}"
 """A step, an epoch or a number of examples."""
 

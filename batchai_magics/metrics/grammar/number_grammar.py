@@ -10,6 +10,9 @@ NUMBER = (
 )
 """A number with thousands commas, an exponent, or none at all."""
 
+PLAIN_NUMBER = rb"[-+]?(?:(?:\d{1,40}(?:\.\d{0,40})?|\.\d{1,40})(?:[eE][-+]?\d{1,4})?|nan|inf)"
+"""A number as Python and C print it. All repetitions are bounded, so matching time is too."""
+
 _PER = (
     rb"(?:s|sec|second|ms|step|it|image|img|frame|iter|iteration|batch|epoch|sample|token|gpu|GPU|device|day"
     rb"|chip|h|hour|min)"

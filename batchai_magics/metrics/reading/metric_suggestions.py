@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
-from batchai_magics.metrics.measurement import Fact, Record
-from batchai_magics.metrics.reading.user_patterns import PatternMismatch
+from batchai_magics.metrics.measurement import Fact, Measurement, Record
+from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
 
 MIN_LINES = 3  # lines of one shape with different numbers
+_MIN_TRAINING_LINES = 2  # if a word of training is beside them
 MAX_SCAN_BYTES = 1 << 20  # of a log
 _MAX_SHAPES = 64
+_MAX_SKELETONS, _MAX_ALIKE = 1024, 16  # bounds how many lines are searched
 _MAX_LINE_BYTES = 300  # bytes
-_NAME = re.compile(r"[A-Za-z_][\w-]*")
+_NAME = re.compile(r"[^\W\d][\w-]*")
 _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", "in", "for", "by"))
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
 _UNQUOTABLE = re.compile(r"['{}]")
-_VALUE = r"([-+.\deE]+)"
+_ANY_NUMBER = r"[-+.\deE]+"
+_VALUE = f"({_ANY_NUMBER})"
+_SPENT = re.compile(r"(?i)\btime cost|\bbest\b|copypaste")  # beside what looks like a measure and is none
 
 
 class Suggestion(NamedTuple):
@@ -56,24 +61,32 @@ class _LineShape:
 
 
 class MetricSuggester:
-    """Scans the start of a log for lines that repeat with different numbers."""
+    """Scans lines for those that repeat with different numbers.
 
-    def __init__(self) -> None:
+    `known` are the metrics that were read, if any were: only qualities of another name are then suggested.
+    """
+
+    def __init__(self, known: Collection[str] = ()) -> None:
         self.suggestion: Suggestion | None = None
+        self._known = known
         self._shapes: dict[bytes, _LineShape] = {}
-        self._bytes_left = MAX_SCAN_BYTES
 
-    def scan(self, data: bytes) -> None:
-        """Scan complete lines."""
-        if self.suggestion or self._bytes_left <= 0:
-            return
-        self._bytes_left -= len(data)
-        for line in data.splitlines():
-            if len(line) <= _MAX_LINE_BYTES and (found := self._suggestion_for(_strip_prefixes(line))):
-                self.suggestion = found
-                return
+    def scan(self, lines: Iterable[bytes]) -> None:
+        """Scan complete lines until the numbers of some certainly are a series."""
+        counts = Counter[bytes]()
+        for line in lines:
+            skeleton = line[:_MAX_LINE_BYTES].translate(None, b"0123456789")
+            if counts[skeleton] == _MAX_ALIKE or (len(counts) == _MAX_SKELETONS and skeleton not in counts):
+                continue
+            counts[skeleton] += 1
+            if len(line) <= _MAX_LINE_BYTES and (found := self._suggestion_for(line)):
+                self.suggestion, count = found
+                if count >= MIN_LINES:
+                    return
 
-    def _suggestion_for(self, line: bytes) -> Suggestion | None:
+    def _suggestion_for(self, line: bytes) -> tuple[Suggestion, int] | None:
+        """The suggestion for a line, and how many lines were like it."""
+        line = _strip_prefixes(line)
         numbers = _number().findall(line)
         if not numbers:
             return None
@@ -83,15 +96,21 @@ class MetricSuggester:
                 self._shapes[key] = _LineShape(numbers)
             return None
         shape.add(numbers)
-        return _suggestion(line.decode("utf-8", "replace"), shape) if shape.count >= MIN_LINES else None
+        found = _suggestion(line.decode("utf-8", "replace"), shape, self._known)
+        return found and (found, shape.count)
 
 
 @cache
 def _number() -> re.Pattern[bytes]:
     """A number on its own; what reads logs is imported with the first line that is scanned."""
-    from batchai_magics.metrics.formats.line_format import NUMBER
+    from batchai_magics.metrics.grammar.number_grammar import PLAIN_NUMBER
 
-    return re.compile(rb"(?<![\w.:/@-])" + NUMBER + rb"(?![\w:/@-])")
+    return re.compile(rb"(?<![\w.:/@-])" + PLAIN_NUMBER + rb"(?![\w:/@-])")
+
+
+@cache
+def _number_in_text() -> re.Pattern[str]:
+    return re.compile(_number().pattern.decode(), re.ASCII)
 
 
 def _strip_prefixes(line: bytes) -> bytes:
@@ -102,17 +121,49 @@ def _strip_prefixes(line: bytes) -> bytes:
     return line[prefixes.begin : prefixes.end]
 
 
-def _suggestion(line: str, shape: _LineShape) -> Suggestion | None:
-    """The option for the first fractional number that changed and is preceded by a name."""
-    places = [match.span() for match in _number().finditer(line.encode())]
+def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggestion | None:
+    """The option for the first number that changed and is preceded by a name."""
+    places = [match.span() for match in _number_in_text().finditer(line)]
+    if len(places) != len(shape.numbers) or "\ufffd" in line:
+        return None
     for number in sorted(shape.changed):
-        if b"." not in shape.numbers[number]:
+        name = _name_before(line, places, number)
+        if name is None or not _is_told(name[0], line, shape, number, known):
             continue
-        is_step = number - 1 in shape.changed - shape.falling and not _is_thousands(line, places[number - 1])
-        option = _option(line, places, number, is_step=is_step)
-        if option:
-            return Suggestion(line.strip(), option)
+        return Suggestion(
+            line.strip(), _option(line, places, number, name, _step_of(line, places, number, shape))
+        )
     return None
+
+
+def _name_before(line: str, places: Sequence[tuple[int, int]], number: int) -> re.Match[str] | None:
+    """The last word between a number and the one before it."""
+    left = places[number - 1][1] if number else 0
+    names = (
+        name for name in _NAME.finditer(line, left, places[number][0]) if name[0].lower() not in _NO_NAMES
+    )
+    return next(iter([*names][-1:]), None)
+
+
+def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collection[str]) -> bool:
+    """Whether a number is a measure that was not read."""
+    from batchai_magics.metrics.grammar.metric_names import is_excluded, is_quality, is_timer, may_be_integer
+
+    is_of_training = is_quality(name) and not (is_excluded(name) or is_timer(name))
+    if known:
+        is_read = any(metric.lower().endswith(name.lower()) for metric in known)
+        if is_read or not is_of_training or _SPENT.search(line):
+            return False
+    if not (b"." in shape.numbers[number] or (is_of_training and may_be_integer(name))):
+        return False
+    return shape.count >= (_MIN_TRAINING_LINES if is_of_training else MIN_LINES)
+
+
+def _step_of(line: str, places: Sequence[tuple[int, int]], number: int, shape: _LineShape) -> int | None:
+    """The nearest count before a number that rises from line to line."""
+    rising = (place for place in reversed(range(number)) if place in shape.changed - shape.falling)
+    counts = (place for place in rising if shape.numbers[place].isdigit())
+    return next((place for place in counts if not _is_thousands(line, places[place])), None)
 
 
 def _is_thousands(line: str, place: tuple[int, int]) -> bool:
@@ -120,18 +171,26 @@ def _is_thousands(line: str, place: tuple[int, int]) -> bool:
     return line[: place[0]].endswith(",")
 
 
-def _option(line: str, places: Sequence[tuple[int, int]], number: int, *, is_step: bool) -> str:
-    """The option that parses a number; empty if no name precedes it or the line cannot be quoted."""
-    left = places[number - 1][1] if number else 0
-    between = line[left : places[number][0]]
-    names = [name for name in _NAME.finditer(between) if name[0].lower() not in _NO_NAMES]
-    if not names or not line.isascii():
-        return ""
-    own = between[names[-1].start() :]
-    is_clear = line.count(own) == 1
-    before = own if is_clear else between.lstrip()
-    pattern = _step_pattern(line, places, number) + _escape(between) if is_step else _escape(before)
-    return f"--metric '{names[-1][0].lower().replace('-', '_')}={pattern}{_VALUE}'"
+def _option(
+    line: str, places: Sequence[tuple[int, int]], number: int, name: re.Match[str], step: int | None
+) -> str:
+    """The option that parses a number, with its step if there is one."""
+    own = line[name.start() : places[number][0]]
+    if step is None:
+        left = places[number - 1][1] if number else 0
+        between = line[left : places[number][0]].lstrip()
+        pattern = _escape(own if line.count(own) == 1 else between)
+    else:
+        ends = [end for _, end in places[step:number]]
+        starts = [start for start, _ in places[step + 1 : number + 1]]
+        texts = (_escape(line[end:start]) for end, start in zip(ends, starts, strict=True))
+        pattern = _step_pattern(line, places, step + 1) + _ANY_NUMBER.join(texts)
+    return f"--metric '{_metric(name[0])}={pattern}{_VALUE}'"
+
+
+def _metric(name: str) -> str:
+    """A metric's name in letters that an option may have."""
+    return name.lower().replace("-", "_") if name.isascii() else "metric"
 
 
 def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> str:
@@ -153,34 +212,64 @@ class MetricsWarning(UserWarning):
 
 
 class LogStart:
-    """The first bytes of a log, kept until it is known whether it has metrics."""
+    """The first bytes of a log, and which of their numbers were not read."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._bytes_left = MAX_SCAN_BYTES
+        self.suggestion: Suggestion | None = None
+        self._pieces = dict[str, bytearray]()
+        self._size_bytes = self._due_bytes = 0
 
-    def add(self, data: bytes) -> None:
-        """Add the next bytes of the log."""
-        if self._bytes_left > 0:
-            self._pieces.append(data[: self._bytes_left])
-            self._bytes_left -= len(data)
+    def add(self, data: bytes, file: str = "") -> None:
+        """Add the next bytes of one of its files."""
+        if (left := MAX_SCAN_BYTES - self._size_bytes) > 0:
+            self._pieces.setdefault(file, bytearray()).extend(data[:left])
+            self._size_bytes += len(data[:left])
 
     @property
-    def data(self) -> bytes:
-        """The bytes."""
-        return b"".join(self._pieces)
+    def is_due(self) -> bool:
+        """Whether it has twice as many bytes as when they were last searched."""
+        return self._size_bytes > self._due_bytes
+
+    def search(self, names: Collection[str] = ()) -> None:
+        """Search for numbers that were not read; `names` are metrics that were, from here or later."""
+        from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
+
+        self._due_bytes = 2 * self._size_bytes
+        data = b"\n".join(self._pieces.values())
+        known, ends = _read_in(data)
+        known.update(names)
+        lines, at = list[bytes](), 0
+        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
+            at += len(line)
+            if ends.isdisjoint((at, at - 1)):
+                lines.append(line.rstrip(b"\r\n"))
+        suggester = MetricSuggester(known)
+        suggester.scan(filter(may_matter, lines) if known else lines)
+        self.suggestion = suggester.suggestion
+
+
+def _read_in(data: bytes) -> tuple[set[str], set[int]]:
+    """The metrics that are read in the start of a log, and where the lines with their numbers end."""
+    from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
+
+    names, ends = set[str](), set[int]()
+    for readings in LogFile(None, UserPatterns({})).read(data):
+        for record in (each for _, line in readings.single for each in line if not isinstance(each, Fact)):
+            names.update([record.name] if isinstance(record, Measurement) else record._fields)
+            ends.add(record.offset)
+        for group in readings.groups:
+            names.update(metric.name for metric in group.metrics)
+            ends.update(group.ends)
+    return names, ends
 
 
 def notices_of(
-    found: Iterable[PatternMismatch], records: Sequence[Record], start: LogStart
+    found: Iterable[PatternMismatch], records: Iterable[Record], start: LogStart
 ) -> tuple[str, ...]:
     """The notices about a log, given its records and the matches that are no numbers; one line each."""
+    start.search({record.name for record in records if isinstance(record, Measurement)})
     mismatches = tuple(map(str, found))
-    if any(not isinstance(record, Fact) for record in records):
-        return mismatches
-    suggester = MetricSuggester()
-    suggester.scan(start.data)
-    return (*mismatches, str(suggester.suggestion)) if suggester.suggestion else mismatches
+    return (*mismatches, str(start.suggestion)) if start.suggestion else mismatches
 
 
 def warn_of(notices: Iterable[str]) -> None:

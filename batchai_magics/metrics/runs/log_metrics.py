@@ -229,13 +229,15 @@ def read_log(
         head = _read_head(stream)
         if head.startswith(_UTF_16_MARKS):  # PowerShell's `>` writes it
             head, stream = (head + stream.read()).decode("utf-16", "replace").encode(), io.BytesIO()
+        start = LogStart()
+        start.add(head)
         is_large = not patterns and len(head) >= _LARGE_BYTES and hasattr(stream, "readinto")
         if is_large:
             from batchai_magics.metrics.reading.log_reader import read_stream
 
-            return LogMetrics(columns=read_stream(head, stream), notices=problems, preferences=preferences)
-        parser, start = Parser(patterns), LogStart()
-        start.add(head)
+            notices = [*problems, *notices_of((), (), start)]
+            return LogMetrics(columns=read_stream(head, stream), notices=notices, preferences=preferences)
+        parser = Parser(patterns)
         records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
         notices = [*problems, *notices_of(parser.mismatches, records, start)]
         return LogMetrics(records, notices=notices, preferences=preferences)

@@ -24,6 +24,7 @@ def facts_of(feed: JobModel) -> PageData:
     job = feed.job
     if job is None:
         return {}
+    charts = charts_fields(feed)  # without any, the option that would read something stands in their place
     return {
         **execution_of(job),
         "name": job.id.name,
@@ -45,11 +46,11 @@ def facts_of(feed: JobModel) -> PageData:
         "copies": paths_of(job).copies,
         "way_back": f"%batchai job show -n {job.id.name}",
         "warm_up": feed.warm_up,
-        "charts": charts_fields(feed),
+        "charts": charts,
         "axis": feed.points.axis,
         "attempt_steps": [list(each) for each in feed.points.attempts.items()],
-        "unread": feed.unread and feed.unread._asdict(),
-        "metric_notices": list(feed.metric_notices),
+        "unread": feed.unread._asdict() if feed.unread and not charts else None,
+        "metric_notices": list(feed.notices if charts else feed.metric_notices),
         "standstill": feed.standstill,
         "saving": saving_text(job),
         "has_ranks": feed.has_ranks,

@@ -7,7 +7,9 @@ import shlex
 import pytest
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.metric_suggestions import MAX_SCAN_BYTES, MetricSuggester
+from batchai_magics.metrics.reading.metric_suggestions import MAX_SCAN_BYTES, LogStart, Suggestion
+from batchai_magics.metrics.runs.log_metrics import read_log
+from tests.metrics.program_samples import DECOYS, NAMES, PROGRAMS
 
 LINES = {
     "after {i} rounds: {v:.2f} dB": ("rounds", True),
@@ -47,12 +49,23 @@ def lines(form: str) -> bytes:
     ).encode()
 
 
+def suggestion_for(*chunks: bytes) -> Suggestion | None:
+    start = LogStart()
+    for chunk in chunks:
+        start.add(chunk)
+    start.search()
+    return start.suggestion
+
+
+def is_noticed(*chunks: bytes) -> bool:
+    return suggestion_for(*chunks) is not None
+
+
 @pytest.mark.parametrize("form", LINES)
 def test_the_option_that_is_told_reads_the_numbers(form):
-    unread = MetricSuggester()
-    unread.scan(lines(form))
-    assert unread.suggestion
-    _, option = shlex.split(unread.suggestion.option)
+    found = suggestion_for(lines(form))
+    assert found
+    _, option = shlex.split(found.option)
     name, _, regex = option.partition("=")
     records = Parser({name: regex}).feed(lines(form))
     wanted, has_step = LINES[form]
@@ -64,28 +77,71 @@ def test_the_option_that_is_told_reads_the_numbers(form):
 
 
 def test_the_option_has_all_of_the_text_up_to_the_number():
-    unread = MetricSuggester()
-    unread.scan(lines("after {i} rounds: {v:.2f} dB"))
-    assert unread.suggestion.option == r"--metric 'rounds=after (?P<step>\d+) rounds: ([-+.\deE]+)'"
+    found = suggestion_for(lines("after {i} rounds: {v:.2f} dB"))
+    assert found
+    assert found.option == r"--metric 'rounds=after (?P<step>\d+) rounds: ([-+.\deE]+)'"
 
 
 @pytest.mark.parametrize("form", NOTHING)
 def test_what_is_no_measure_is_not_suggested(form):
-    unread = MetricSuggester()
-    unread.scan(lines(form))
-    assert unread.suggestion is None
+    assert not is_noticed(lines(form))
 
 
-def is_noticed(*chunks: bytes) -> bool:
-    unread = MetricSuggester()
-    for chunk in chunks:
-        unread.scan(chunk)
-    return unread.suggestion is not None
+@pytest.mark.parametrize(("name", "wanted"), [("drag", [False, False, True]), ("psnr", [False, True, True])])
+def test_three_lines_are_a_series_and_two_of_a_word_of_training(name, wanted):
+    lines = [f"{name}: 27.{number}\n".encode() for number in (1, 2, 3)]
+    assert [is_noticed(b"".join(lines[:count])) for count in (1, 2, 3)] == wanted
 
 
-def test_three_lines_are_a_series():
-    two, three = b"psnr: 27.1\npsnr: 27.2\n", b"psnr: 27.1\npsnr: 27.2\npsnr: 27.3\n"
-    assert [is_noticed(b"psnr: 27.1\n"), is_noticed(two), is_noticed(three)] == [False, False, True]
+PARTLY_READ = {
+    "Epoch {i}: loss: {v:.3f}\nwithout noise a psnr of {v:.2f} was seen\n": ("psnr", None),
+    "Epoch {i}: loss: {v:.3f}\nfold {i} of 5 has come to dice {v:.2f} in all\n": ("dice", "rising"),
+    "Epoch {i}: loss: {v:.3f}\nПроход {i} дал reward {i}{i} за всё\n": ("reward", "rising"),
+}
+
+
+@pytest.mark.parametrize("size", [0, MAX_SCAN_BYTES], ids=["small", "large"])
+@pytest.mark.parametrize("form", PARTLY_READ)
+def test_numbers_that_were_not_read_beside_others_are_told(form, size):
+    log = "".join(form.format(i=i, v=1 / i) for i in range(1, 6)).encode() + b"." * size + b"\n"
+    (notice,) = read_log(log, {}).notices
+    _, option = shlex.split(notice[notice.index("--metric") :])
+    name, _, regex = option.partition("=")
+    wanted, has_step = PARTLY_READ[form]
+    read = read_log(log, {name: regex})
+    found = [record for record in read.records if record.name == wanted]
+    assert len(found) == 5
+    assert not has_step or [record.step for record in found] == [1, 2, 3, 4, 5]
+    assert read.notices == ()
+
+
+def test_the_files_of_a_log_are_searched_apart():
+    start = LogStart()
+    for line in lines("a psnr of {v:.3f} was seen").splitlines(keepends=True):
+        start.add(b"\r1/2 [===>  ]", "stderr.txt")
+        start.add(line, "stdout.txt")
+    start.search()
+    assert start.suggestion
+    assert start.suggestion.line.startswith("a psnr of 2")
+
+
+def test_a_log_that_grows_is_searched_again_when_it_has_doubled():
+    start = LogStart()
+    start.add(b"a psnr\n")
+    start.search()
+    start.add(b"of 1\n")
+    assert not start.is_due
+    start.add(lines("a psnr of {v:.3f} was seen"))
+    assert start.is_due
+    start.search()
+    assert start.suggestion
+
+
+@pytest.mark.parametrize(
+    "path", [*(PROGRAMS / f"{name}.log" for name in NAMES), DECOYS], ids=lambda path: path.stem
+)
+def test_a_log_that_is_read_has_no_notice(path):
+    assert read_log(path.read_bytes(), {}).notices == ()
 
 
 def test_broken_text_is_no_measure():
@@ -104,16 +160,14 @@ def test_64_shapes_of_lines_are_remembered(others, is_read):
 
 
 def test_lines_may_come_one_by_one():
-    unread = MetricSuggester()
-    for line in lines("psnr: {v:.3f}").splitlines(keepends=True):
-        unread.scan(line)
-    assert unread.suggestion
-    assert unread.suggestion.line.startswith("psnr: 2")
+    found = suggestion_for(*lines("psnr: {v:.3f}").splitlines(keepends=True))
+    assert found
+    assert found.line.startswith("psnr: 2")
 
 
-@pytest.mark.parametrize(("left", "is_read"), [(1, True), (0, False)])
+@pytest.mark.parametrize(("left", "is_read"), [(40, True), (20, False)])  # of lines with 13 bytes
 def test_only_the_first_mebibyte_of_a_log_is_looked_through(left, is_read):
-    assert is_noticed(b"\n" * (MAX_SCAN_BYTES - left), lines("psnr: {v:.3f}")) is is_read
+    assert is_noticed(b"." * (MAX_SCAN_BYTES - left - 1) + b"\n", lines("psnr: {v:.3f}")) is is_read
 
 
 PREFIXES = [
@@ -130,10 +184,10 @@ PREFIXES = [
 
 @pytest.mark.parametrize("form", ["after {i} rounds: {v:.2f} dB", "psnr: {v:.3f}", "at {i}, psnr is {v:.2f}"])
 def test_the_option_reads_lines_behind_any_prefix(form):
-    unread = MetricSuggester()
-    unread.scan(b"".join(b"[pod/worker-0/pytorch] " + line for line in lines(form).splitlines(keepends=True)))
-    assert unread.suggestion
-    name, _, regex = shlex.split(unread.suggestion.option)[1].partition("=")
+    log = b"".join(b"[pod/worker-0/pytorch] " + line for line in lines(form).splitlines(keepends=True))
+    found = suggestion_for(log)
+    assert found
+    name, _, regex = shlex.split(found.option)[1].partition("=")
     for prefix in PREFIXES:
         log = b"".join(prefix.encode() + line for line in lines(form).splitlines(keepends=True))
         assert len(Parser({name: regex}).feed(log)) == 5, prefix

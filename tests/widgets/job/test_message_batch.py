@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from batchai_magics.backends.base import Chunk, FileRef, Span
 from batchai_magics.follow import (
@@ -296,6 +297,19 @@ def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
     assert cursor.next_batch(feed, BIG).content["status"] == status
     restart(feed, "anew\n", "stderr.txt")
     assert cursor.next_batch(feed, BIG).content["status"]["progress"] is None
+
+
+@pytest.mark.parametrize("steps", [(), (1, 2)])
+def test_numbers_that_are_not_read_are_told_of_in_place_of_charts_or_in_the_head(steps):
+    feed = JobModel()
+    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
+    points(feed, *steps)
+    log(feed, "a psnr of 1.5 was seen\na psnr of 2.5 was seen\n")
+    version = feed.version
+    feed.poll_ended()
+    assert feed.version > version
+    facts = facts_of(feed)
+    assert [bool(facts["unread"]), bool(facts["metric_notices"])] == [not steps, bool(steps)]
 
 
 def test_a_metric_that_is_no_number_is_told_of_in_the_head_until_the_log_begins_anew():
