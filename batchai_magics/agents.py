@@ -34,7 +34,7 @@ from batchai_magics.jobs.run_diff import diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
 from batchai_magics.jobs.sweeps.sweep_handle import Sweep, state_of
-from batchai_magics.jobs.sweeps.trial import Trial, TrialResult
+from batchai_magics.jobs.sweeps.trial import Trial, TrialResult, seed_groups_of
 from batchai_magics.metrics import compare
 from batchai_magics.metrics.measurement import json_value
 from batchai_magics.models.job_execution import ERR, OUT, OutputFile
@@ -277,8 +277,9 @@ class AgentTools:
         return {"metric": metric, "count": len(points), "every": every, "points": kept}
 
     def compare_jobs(self, jobs: list[str]) -> Data:
-        """Compare the metrics of several jobs: one row for each."""
-        return {"rows": ComparisonResult(compare([self._find(name) for name in jobs])).to_data()}
+        """Compare the metrics of several jobs: one row for each, and one for each group of seeds."""
+        compared = compare([self._find(name) for name in jobs])
+        return {"rows": ComparisonResult(compared).to_data(), "seeds": compared.seed_groups().rows()}
 
     def diff_jobs(self, job: str, other: str) -> Data:
         """Show what differs between two jobs: code, arguments, parameters, packages, hardware, metrics."""
@@ -294,9 +295,15 @@ class AgentTools:
         """Show the trials of a sweep: job, state, parameters and metric of each. Starts none of them."""
         found = Sweep.find(self._context.backend, sweep, self._context.settings)
         definition, trials = found.definition, found.stored_trials()
-        rows = [_trial(trial, found.result(trial)) for trial in trials]
+        results = [(trial, found.result(trial)) for trial in trials]
+        groups = seed_groups_of(results, definition.goal)
         shown: Data = _visible(
-            {"state": state_of(definition, trials), "note": definition.note, "trials": rows}
+            {
+                "state": state_of(definition, trials),
+                "note": definition.note,
+                "trials": [_trial(*each) for each in results],
+                "seeds": groups.rows(),
+            }
         )
         return shown
 

@@ -147,7 +147,7 @@ class TableCard:
     """Rows under a heading: the first cell of a row is its name, the second its state, a coloured badge.
 
     A cell may have a second line, shown muted. `title` is next to the name, `counts` below it; `omitted` is a
-    note on rows that are not listed.
+    note on rows that are not listed, `sentences` are about several rows.
     """
 
     name: str
@@ -159,6 +159,7 @@ class TableCard:
     counts: str = ""
     problems: Sequence[str] = ()
     omitted: str = ""
+    sentences: Sequence[str] = ()
     reopen_command: str = ""
 
 
@@ -171,6 +172,7 @@ def table_card_html(sheet: TableCard) -> str:
         *map(problem, sheet.problems),
         html_table(sheet.titles, [_html_row(row, sheet.colours) for row in sheet.rows]) if sheet.rows else "",
         muted(sheet.omitted),
+        *(f"<div>{escaped(sentence)}</div>" for sentence in sheet.sentences),
         reopen_hint(sheet.reopen_command) if sheet.reopen_command else "",
     )
 
@@ -186,6 +188,7 @@ def table_card_text(sheet: TableCard) -> str:
         lines.append(text_table(sheet.titles, sheet.rows))
     if sheet.omitted:
         lines.append(f"  {sheet.omitted}")
+    lines += [f"  {sentence}" for sentence in sheet.sentences]
     if sheet.reopen_command:
         lines.append(f"{AGAIN}: {sheet.reopen_command}")
     return "\n".join(lines)

@@ -43,6 +43,7 @@ _OF_CELL: tuple[Option, ...] = (
     JobOption(("--wait",), "wait for the end of the job", value_kind=ValueKind.NOTHING, field="is_waiting"),
     Option(("--sweep",), "run a job for each of these values: \"lr=1e-4,1e-3 batch=32,64\","
               " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS"),
+    Option(("--seeds",), "run each trial, or the job, N times, with $BATCHAI_SEED from 0 to N-1", "N"),
     Option(("--trials",), "how many trials a random search or Optuna makes", "N"),
     Option(("--seed",), "seed of the search (0): the same seed gives the same trials", "N"),
     Option(("--search",), "how the trials are chosen (grid, or random where there are ranges)", "METHOD",

@@ -17,7 +17,7 @@ GRID, RANDOM, TPE, ROWS = "grid", "random", "tpe", "rows"
 SEARCHES = (GRID, RANDOM, TPE)  # of --search; rows come from a variable
 PRUNERS = ("median",)
 _OF_SWEEP = ("trials", "seed", "search", "parallel", "best", "retry_failed", "prune")
-SWEEP_FLAGS = ("--sweep", *(f"--{name.replace('_', '-')}" for name in _OF_SWEEP))
+SWEEP_FLAGS = ("--sweep", "--seeds", *(f"--{name.replace('_', '-')}" for name in _OF_SWEEP))
 _GOAL = re.compile(r"(?:(?P<word>min|max)\s+)?(?P<metric>[A-Za-z_][\w./%-]*)")
 
 
@@ -44,7 +44,8 @@ HEADLINE = Goal()
 class SweepOptions:
     """The options of a sweep. None: not given."""
 
-    space: str  # the parameters, or the name of a variable with rows
+    space: str  # the parameters, or the name of a variable with rows; empty: seeds alone
+    seeds: int = 0  # how often each trial runs, with a seed of its own; 0: once, without one
     trials: int | None = None
     seed: int = 0
     search: str = ""
@@ -55,16 +56,17 @@ class SweepOptions:
 
 
 def sweep_options_of(given: Namespace) -> SweepOptions | None:
-    """The options of `--sweep`; None without it.
+    """The options of `--sweep` and `--seeds`; None without both.
 
     Raises:
         UsageError: A value is invalid, or belongs to a sweep and there is none; the message names the option.
     """
-    if given.sweep is None:
+    if given.sweep is None and given.seeds is None:
         _check_alone(vars(given))
         return None
     return SweepOptions(
-        space=given.sweep,
+        space=given.sweep or "",
+        seeds=_count("--seeds", given.seeds),
         trials=_count("--trials", given.trials) or None,
         seed=seed_of(given.seed),
         search=given.search or "",
@@ -107,4 +109,4 @@ def _check_alone(given: Mapping[str, Any]) -> None:
     lonely = next((name for name in _OF_SWEEP if given[name] is not None), None)
     if lonely:
         flag = f"--{lonely.replace('_', '-')}"
-        raise UsageError(f"{flag} is given without --sweep, which it belongs to", hint=FORM)
+        raise UsageError(f"{flag} is given without --sweep or --seeds, which it belongs to", hint=FORM)

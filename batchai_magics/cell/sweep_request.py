@@ -28,6 +28,8 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.options.option_parsing import expand
 
+SEED = "seed"  # the parameter of --seeds
+SEED_VARIABLE = "BATCHAI_SEED"
 _MARKER = "__param_{}__"  # stands for a value in the template: a Python name, so that the script stays valid
 _MARKERS = re.compile(r"__param_(\w+?)__")
 
@@ -67,7 +69,8 @@ class SweepRequest:
 
 def is_sweep(line: str) -> bool:
     """Whether a magic line describes a sweep."""
-    return any(word.partition("=")[0] == "--sweep" for word in _words(line))
+    words = _words(line)
+    return _is_given("--sweep", words) or _is_given("--seeds", words)
 
 
 def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook) -> SweepRequest:
@@ -85,16 +88,24 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     """
     words = _words(line)
     text = expand(_value_of("--sweep", words), notebook.names)
-    space, trials = _space_or_rows(text, notebook)
+    has_space = _is_given("--sweep", words)
+    space, trials = _space_or_rows(text, notebook) if has_space else (SearchSpace({}), [])
     names = tuple(space.domains) if space else parameter_names(trials)
-    words = [*_with_value("--sweep", text, words), *_variables(names)]
-    words = with_arguments(words, names, body)
+    seed: dict[str, Parameter] = {SEED: 0} if _is_given("--seeds", words) else {}
+    if seed and SEED in names:
+        raise UsageError(f"--seeds: the sweep has a parameter {SEED} already", hint="Give one of both.")
+    names = (*names, *seed)
+    words = with_arguments([*_with_value("--sweep", text, words), *_variables(names)], names, body)
+    words += [f"--env={SEED_VARIABLE}={{{SEED}}}"] if seed else []
     cell = _Cell(shlex.join(words), body, settings, notebook, line)
-    first = cell.request(space.lowest if space else trials[0])
+    first = cell.request({**(space.lowest if space else trials[0]), **seed})
     options = first.sweep
-    assert options is not None  # the line has --sweep
+    assert options is not None  # the line has --sweep or --seeds
     _check_uses(first, names)
     search, trials, count = _search(options, space, trials)
+    if seed:
+        trials = _seeded(trials, options.seeds)
+        count = len(trials)
     template = cell.template(names)
     if template is None and search == TPE:
         hint = "They can be in --args, --env and the script."
@@ -220,6 +231,10 @@ def _words(line: str) -> list[str]:
         return []
 
 
+def _is_given(flag: str, words: Sequence[str]) -> bool:
+    return any(word.partition("=")[0] == flag for word in words)
+
+
 def _value_of(flag: str, words: Sequence[str]) -> str:
     """The value of an option that takes one; empty if it is missing, which `parse` reports."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
@@ -286,8 +301,9 @@ def _check_uses(request: CellRequest, names: Sequence[str]) -> None:
 
 def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> tuple[str, Trials, int]:
     """How the sweep searches, the parameters of its trials as far as they are known, and their number."""
+    if space is None or not space.domains:
+        _refuse_for_rows(options, "rows, which say" if space is None else "--seeds alone, which says")
     if space is None:
-        _refuse_for_rows(options)
         return ROWS, rows, len(rows)
     search = options.search or (GRID if space.is_finite and not options.trials else RANDOM)
     count = options.trials or 0
@@ -310,7 +326,19 @@ def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> t
     )
 
 
-def _refuse_for_rows(options: SweepOptions) -> None:
+def _refuse_for_rows(options: SweepOptions, what: str) -> None:
     for flag, value in (("--trials", options.trials), ("--search", options.search)):
         if value:
-            raise UsageError(f"{flag} does not go with rows, which say what is tried", hint="Leave it out.")
+            raise UsageError(f"{flag} does not go with {what} what is tried", hint="Leave it out.")
+
+
+def _seeded(trials: Trials, seeds: int) -> Trials:
+    """Each of the trials with each of the seeds."""
+    if not trials:
+        raise UsageError(
+            f"--seeds does not go with --search {TPE}, which learns from single trials",
+            hint="Search first; then run the best values with --seeds.",
+        )
+    if len(trials) * seeds > MAX_TRIALS:
+        raise UsageError(f"--seeds: these are more than {MAX_TRIALS:,} trials")
+    return [{**trial, SEED: seed} for trial in trials for seed in range(seeds)]

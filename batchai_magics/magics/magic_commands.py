@@ -282,7 +282,7 @@ class BatchAIMagics(Magics):
         if isinstance(result, PendingCommand):
             print_notes(result.notes)
             result = result.result(run_operation(result.operation, is_shown=True))
-        else:
+        elif not _displays_itself(result, invocation.arguments.output):  # which tells what notes do
             print_notes(result.notes)
         self._remember_selection(result)
         return _display_value(with_live_source(invocation, result, self.context), invocation.arguments.output)
@@ -316,14 +316,21 @@ class BatchAIMagics(Magics):
         wait_for_job(job, self.show, prints_log=is_text(self.context.settings.ui))
 
 
+def _displays_itself(result: Result, output: str | None) -> bool:
+    """Whether what is displayed is no table or data, but a view of the value."""
+    from batchai_magics.commands.output.command_result import NotebookDisplay
+
+    return not output and not result.query and isinstance(result.value, NotebookDisplay)
+
+
 def _display_value(result: Result, output: str | None) -> Any:
     """The value of the line: text for `-o`, data for `--query`, else an object that displays itself."""
-    from batchai_magics.commands.output.command_result import NotebookDisplay, ResourceHandle
+    from batchai_magics.commands.output.command_result import ResourceHandle
 
     if output:
         return result.to_text(output) or None
     if result.value is None or result.query:
         return result.data
-    if isinstance(result.value, NotebookDisplay):
+    if _displays_itself(result, output):
         return result.value.in_notebook
     return result.value if isinstance(result.value, ResourceHandle) else result

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from batchai_magics.untrusted_files import parse_json
 
-TAG = "sweep:"  # before the sweep's name: the tag of its trials
 PRUNED = "pruned"  # the tag of a trial that was ended for doing worse than the others
 _TRIAL = re.compile(r"-t([1-9]\d*)(?:-([1-9]\d*))?")
 

@@ -206,3 +206,49 @@ def test_the_path_of_a_script_takes_no_value_that_a_shell_expands():
     assert sweep("s --spec --template --sweep rows", body, rows=[{"x": "a b"}]).trial_count == 1
     with pytest.raises(UsageError, match="cannot be part of a path"):
         sweep("s --spec --template --sweep rows", body, rows=[{"x": "$(touch X)"}])
+
+
+def variables(request, number):
+    return {item["name"]: item["value"] for item in wire(request, number)["environmentVariables"]}
+
+
+def test_seeds_alone_are_a_sweep_over_the_variable():
+    assert is_sweep("s --seeds 3")
+    request = sweep("s --seeds 3")
+    assert request.trials == [{"seed": 0}, {"seed": 1}, {"seed": 2}]
+    assert variables(request, 2) == {"BATCHAI_SEED": "2", "PARAM_SEED": "2"}
+
+
+def test_each_trial_runs_with_each_seed():
+    request = sweep('s --sweep "lr=0.1,0.2" --seeds 2')
+    assert request.trials == [{"lr": lr, "seed": seed} for lr in (0.1, 0.2) for seed in (0, 1)]
+    assert variables(request, 3) == {"BATCHAI_SEED": "1", "PARAM_LR": "0.2", "PARAM_SEED": "1"}
+    drawn = sweep('s --sweep "lr=log(1e-5,1e-1)" --trials 3 --seeds 2').trials
+    assert [trial["seed"] for trial in drawn] == [0, 1] * 3
+    assert len({trial["lr"] for trial in drawn}) == 3
+
+
+def test_a_script_with_an_option_for_the_seed_gets_it_as_an_argument():
+    request = sweep("s --seeds 2", 'parser.add_argument("--seed")')
+    assert wire(request, 1)["horovodSettings"]["commandLineArgs"] == "--seed 1"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('s --sweep "seed=1,2" --seeds 2', "--seeds: the sweep has a parameter seed already"),
+        (
+            's --sweep "lr=log(1e-5,1)" --trials 2 --search tpe --seeds 2',
+            "--seeds does not go with --search tpe",
+        ),
+        ("s --seeds 2 --trials 3", "--trials does not go with --seeds alone"),
+        ("s --seeds 0", "--seeds 0: expected a whole number of at least 1"),
+        ("s --seeds 100001", "--seeds: these are more than 100,000 trials"),
+        ('s --sweep "lr=1,2" --seeds 50001', "--seeds: these are more than 100,000 trials"),
+        ('s --sweep "" --seeds 2', "--sweep: no parameter is given"),
+    ],
+)
+def test_seeds_that_make_no_sweep_are_refused(line, message):
+    with pytest.raises(UsageError) as caught:
+        sweep(line)
+    assert message in str(caught.value)

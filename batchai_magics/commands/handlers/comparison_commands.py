@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.commands.command_context import Context
+from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import NotFoundError
 from batchai_magics.metrics.charts.figure import figure_path
@@ -49,8 +50,8 @@ class ComparisonResult:
         return [", ".join(run.labels.tags) for run in runs]
 
 
-def compare(context: Context, arguments: Namespace) -> ComparisonResult:
-    """Compares runs; with `--plot`, also saves their chart."""
+def compare(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """Compares runs; with `--plot`, also saves their chart. Notes tell of groups that differ in seeds."""
     target = figure_path(arguments.plot) if arguments.plot else None
     from batchai_magics.jobs.metric_settings import metric_preferences  # imports the registry of backends
 
@@ -58,7 +59,7 @@ def compare(context: Context, arguments: Namespace) -> ComparisonResult:
     runs = comparison.compare(_sources(context, arguments), preferences=preferences)
     if target:
         runs.save(target, over=arguments.over)
-    return ComparisonResult(runs)
+    return ValueWithNotes(ComparisonResult(runs), tuple(runs.seed_groups().sentences()))
 
 
 def scaling(context: Context, arguments: Namespace) -> ComparisonResult:

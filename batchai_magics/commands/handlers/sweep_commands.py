@@ -78,7 +78,7 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
 def show(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The trials of a sweep; in a notebook, its handle."""
     sweep = _found(context, arguments)
-    return ValueWithNotes(SweepTable(sweep), (sweep.summary,))
+    return ValueWithNotes(SweepTable(sweep), (sweep.summary, *sweep.seed_groups().sentences()))
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:

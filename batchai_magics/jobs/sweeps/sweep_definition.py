@@ -70,7 +70,7 @@ class SweepDefinition:
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters, in order."""
         space = self.search_space
-        return tuple(space.domains) if space else parameter_names(self.trials)
+        return parameter_names(self.trials) if self.trials or not space else tuple(space.domains)
 
     def to_json(self) -> str:
         """The text of the file."""

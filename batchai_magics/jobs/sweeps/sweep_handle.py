@@ -24,14 +24,16 @@ from batchai_magics.jobs.sweeps.trial import (
     best_of,
     preferences_of,
     result_of,
+    seed_groups_of,
 )
 from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.seed_groups import SeedGroups
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.runs.labels import SWEEP, Labels
 from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.states import CANCELLED as CANCELLED_JOB
-from batchai_magics.records.trial_record import PRUNED, TAG, trial_of
+from batchai_magics.records.trial_record import PRUNED, trial_of
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -108,7 +110,7 @@ class Sweep:
     @property
     def tag(self) -> str:
         """The tag of its trials: `job list --tag` finds them."""
-        return f"{TAG}{self.name}"
+        return f"{SWEEP}{self.name}"
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -157,6 +159,23 @@ class Sweep:
         import pandas as pd
 
         return pd.DataFrame(self.rows()).set_index("trial")
+
+    def groups(self) -> DataFrame:
+        """One row per combination of parameters, over its seeds; empty for a sweep without seeds.
+
+        Returns:
+            A column for each other parameter, then `seeds` (how many have a value), the `mean` and the
+            `spread` (sample standard deviation) of the metric's best values, and a `verdict`: `best`, or
+            whether the mean is within the spread of seeds of the best.
+        """
+        import pandas as pd
+
+        return pd.DataFrame(self.seed_groups().rows())
+
+    def seed_groups(self) -> SeedGroups:
+        """The trials that differ in their seed alone; takes the sweep's next step."""
+        definition, trials = self._read(takes_step=True)
+        return seed_groups_of(self._results_of(trials, definition), definition.goal)
 
     def rows(self) -> list[dict[str, object]]:
         """The rows of `results`, each with the number of its trial under `trial`."""

@@ -24,11 +24,11 @@ from batchai_magics.jobs.sweeps.sweep_definition import STOPPED, SweepDefinition
 from batchai_magics.jobs.sweeps.trial import Trial, is_max
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster
-from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.models.runs.labels import SWEEP, LabelChange, Labels
 from batchai_magics.models.runs.parameters import Parameter, bounded
 from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.records.record_files import LABELS, TRIAL
-from batchai_magics.records.trial_record import PRUNED, TAG, TrialRecord, trial_name
+from batchai_magics.records.trial_record import PRUNED, TrialRecord, trial_name
 from batchai_magics.untrusted_files import parse_json
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def new_job_of(
     request, name = with_parameters(template, parameters), trial_name(definition.name, number, run)
     own = Labels.from_json(parse_json(template.records.get(LABELS, "{}")))
     values = without_secrets(bounded({**parameters, **with_values(own.parameters, parameters)}))
-    labels = Labels((*own.tags, f"{TAG}{definition.name}"), parameters=values, patterns=own.patterns)
+    labels = Labels((*own.tags, f"{SWEEP}{definition.name}"), parameters=values, patterns=own.patterns)
     record = record_of(definition, number, sweep.files.share)
     records = {**request.records, LABELS: labels.to_text(), TRIAL: record.to_text()}
     return new_job(replace(request, records=records), name, sweep.owner), request.uploads

@@ -16,9 +16,10 @@ from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import Metric, RunMetrics, run_metrics
+from batchai_magics.metrics.runs.seed_groups import SeededRun, SeedGroups, seed_groups
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.parameters import Parameter
-from batchai_magics.models.states import CANCELLED
+from batchai_magics.models.states import CANCELLED, ExecutionState
 from batchai_magics.records.trial_record import PRUNED, trial_name
 
 WAITING = "waiting"  # the state of a trial whose job does not exist yet
@@ -74,6 +75,11 @@ class Trial:
     def has_failed(self) -> bool:
         """Whether its job failed, and nobody stopped it."""
         return bool(self.runs) and self.runs[-1].has_failed
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether its job has succeeded."""
+        return bool(self.runs) and self.runs[-1].state is ExecutionState.SUCCEEDED
 
     @property
     def is_repeatable(self) -> bool:
@@ -165,8 +171,23 @@ def is_max(results: Iterable[TrialResult], goal: Goal) -> bool | None:
     return None if known is None else known is Direction.RISES
 
 
+def seed_groups_of(results: Sequence[tuple[Trial, TrialResult]], goal: Goal) -> SeedGroups:
+    """The trials that differ in their seed alone, with the best value of each that has succeeded."""
+    metric = next((result.metric for _, result in results if result.metric), "")
+    runs = [
+        SeededRun(trial.parameters, result.best if trial.has_succeeded else None) for trial, result in results
+    ]
+    return seed_groups(runs, metric, rises=is_max((result for _, result in results), goal))
+
+
 def best_of(results: Sequence[tuple[Trial, TrialResult]], goal: Goal) -> Trial | None:
-    """The trial with the best value; of equal ones, the first. None without a value or a direction."""
+    """The trial with the best value; of equal ones, the first. None without a value or a direction.
+
+    With seeds, it is the best one of the parameters whose mean over seeds is the best.
+    """
+    groups = seed_groups_of(results, goal)
+    if groups.reference is not None:
+        results = [results[index] for index in groups.groups[groups.reference].values]
     known = {
         trial.number: (result.best, trial)
         for trial, result in results

@@ -22,7 +22,8 @@ from batchai_magics.metrics.runs.metric_traits import (
     ordered,
 )
 from batchai_magics.metrics.runs.run_metrics import RATE
-from batchai_magics.models.runs.labels import varying_parameters
+from batchai_magics.metrics.runs.seed_groups import SeededRun, SeedGroups, seed_groups
+from batchai_magics.models.runs.labels import SWEEP, varying_parameters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -148,15 +149,37 @@ class Comparison:
             return None
         return (min if direction is Direction.FALLS else max)(values, key=values.__getitem__)
 
+    def seed_groups(self) -> SeedGroups:
+        """The runs that differ in their seed alone, by the headline metric; empty without seeds.
+
+        Runs of different sweeps are different groups. They are compared with the group of the run with the
+        tag `baseline`, else with the best one.
+        """
+        metric = self.headline
+        if metric is None:
+            return SeedGroups()
+        runs = [
+            SeededRun(
+                run.labels.parameters,
+                None if run.is_running else _comparable_value(run, metric),
+                " ".join(tag.removeprefix(SWEEP) for tag in run.labels.tags if tag.startswith(SWEEP)),
+            )
+            for run in self.runs
+        ]
+        direction = self.preferences.direction(metric)
+        rises = None if direction is Direction.UNKNOWN else direction is Direction.RISES
+        baseline = next((index for index, run in enumerate(self.runs) if run.is_baseline), None)
+        return seed_groups(runs, metric.label, rises=rises, baseline=baseline)
+
     def __repr__(self) -> str:
         import pandas as pd
 
         caption, titles, rows = self._display_table()
         text = pd.DataFrame(rows, columns=titles).to_string(index=False, line_width=_LINE_WIDTH)
-        return f"{caption}\n{text}" if caption else text
+        return "\n".join(filter(None, (caption, text, *self.seed_groups().sentences())))
 
     def _repr_html_(self) -> str:
-        return comparison_html(*self._display_table())
+        return comparison_html(*self._display_table(), self.seed_groups().sentences())
 
     def _display_table(self) -> ComparisonTable:
         """The caption, titles and cells for display: one row per run."""

@@ -72,10 +72,13 @@ def _columns_of(fields: Iterable[tuple[str, Callable[[_Row], str]]], rows: Seque
     return [(title, [text_of(row) for row in rows]) for title, text_of in fields]
 
 
-def comparison_html(caption: str, titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A `ComparisonTable` as HTML."""
+def comparison_html(
+    caption: str, titles: Sequence[str], rows: Sequence[Sequence[str]], sentences: Sequence[str] = ()
+) -> str:
+    """A `ComparisonTable` as HTML, with sentences below it."""
     above = f"<div style='{_CAPTION}'>{html.escape(caption)}</div>" if caption else ""
-    return above + _table(titles, rows)
+    below = (f"<div>{html.escape(sentence)}</div>" for sentence in sentences)
+    return "".join((above, _table(titles, rows), *below))
 
 
 def _metric_columns(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from batchai_magics.models.runs.parameters import Parameter, bounded
 
 BASELINE = "baseline"  # the tag of at most one run of an experiment: what others are compared with
+SWEEP = "sweep:"  # before a sweep's name: the tag of its trials
 MAX_TAGS = 50
 MAX_NOTE = 10_000  # characters
 

@@ -155,6 +155,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
             ],
             "axis": _axis_of(self.runs),
             "baseline": next((i for i, run in enumerate(self.runs) if run.is_baseline), None),
+            "sentences": value.seed_groups().sentences(),
         }
 
     def _metric(self, value: Comparison, traits: MetricTraits) -> PageData:

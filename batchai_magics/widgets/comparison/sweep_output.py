@@ -14,6 +14,9 @@ from batchai_magics.jobs.job_costs import job_costs
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import Direction
+from batchai_magics.metrics.runs.seed_groups import SEED, SeededRun, SeedGroups, seed_groups
+from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.comparison_output import (
     ComparisonOutput,
     LiveComparison,
@@ -57,6 +60,7 @@ class SweepFeed(FigureFeed[SweepUpdate]):
         self.trials: dict[int, TrialRow] = {}
         self.changed: dict[int, int] = {}
         self.best: TrialRow | None = None
+        self.seeds = SeedGroups()
         self._counts: Counter[str] = Counter()
 
     def take(self, event: SweepUpdate) -> None:
@@ -72,13 +76,29 @@ class SweepFeed(FigureFeed[SweepUpdate]):
             self.trials[row.number] = row
             self.changed.pop(row.number, None)
             self.changed[row.number] = self.version
+        self.seeds = self._seed_groups()
         self._find_best(event.rows, is_turned=is_turned)
+
+    def _seed_groups(self) -> SeedGroups:
+        """The trials that differ in their seed alone; those that have succeeded."""
+        names = self.update.parameters if self.update else ()
+        if SEED not in names:
+            return SeedGroups()
+        runs = (
+            SeededRun(_given(names, row), row.best if row.state == ExecutionState.SUCCEEDED.value else None)
+            for row in self.trials.values()
+        )
+        rises = self.sign < 0 if self.sign else None
+        return seed_groups(runs, self.update.metric if self.update else "", rises=rises)
 
     def _find_best(self, rows: Iterable[TrialRow], *, is_turned: bool) -> None:
         """Finds the best trial: among these and the best one so far, or among all if that has changed."""
         last = self.best
         is_same = last is None or self.trials[last.number].best == last.best
         candidates = self.trials.values() if is_turned or not is_same else [*filter(None, [last]), *rows]
+        if self.seeds.reference is not None:
+            every = [*self.trials.values()]
+            candidates = [every[index] for index in self.seeds.groups[self.seeds.reference].values]
         known = [row for row in candidates if row.best is not None]
         if self.sign and known:
             self.best = min(known, key=lambda row: (self.sign * (row.best or 0.0), row.number))
@@ -128,6 +148,7 @@ class SweepFeed(FigureFeed[SweepUpdate]):
             "total": len(self.trials),
             "counts": self.counts,
             "best": best.number if best else None,
+            "sentences": self.seeds.sentences(),
         }
 
     def rows(self) -> list[PageData]:
@@ -157,6 +178,7 @@ class SweepFeed(FigureFeed[SweepUpdate]):
             titles=("trial", "state", *names, *([f"best {metric}"] if metric else []), *others),
             rows=[self._cells(row, has_metric=bool(metric)) for row in ranked[:MAX_SAVED]],
             colours=_COLOURS,
+            sentences=self.seeds.sentences(),
             problems=[now.note] if now and now.note else [],
             omitted=f"and {card_parts.pluralize(rest, 'more trial')}" if rest > 0 else "",
             reopen_command=self.way_back,
@@ -183,6 +205,11 @@ class SweepFeed(FigureFeed[SweepUpdate]):
 
         points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
         return plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
+
+
+def _given(names: Sequence[str], row: TrialRow) -> dict[str, Parameter]:
+    """The parameters that a trial has."""
+    return {name: value for name, value in zip(names, row.parameters, strict=True) if value is not None}
 
 
 def _number(value: float | None) -> str:

@@ -66,6 +66,35 @@ def test_the_goal_decides_which_trial_is_best(lab: SweepLab):
     assert lab.run('s --sweep "lr=0.2,0.1,0.3" --best "max val_loss"').best.name == "s-t3"
 
 
+SEEDED = """
+import os
+
+noise = float(os.environ["BATCHAI_SEED"]) / 100
+print(f"step 1 val_loss {float(os.environ['PARAM_LR']) + noise:.4f}")
+"""
+
+
+def test_the_results_of_seeds_are_grouped_and_the_best_has_the_best_mean(lab: SweepLab):
+    script = SEEDED + "if os.environ['PARAM_LR'] == '0.5': print('step 2 val_loss 0.1' * (noise == 0.02))"
+    sweep = lab.run('s --sweep "lr=0.2,0.21,0.5" --seeds 3 --best "min val_loss"', script)
+    groups = sweep.groups().round(6).to_dict("records")
+    assert [(row["lr"], row["seeds"], row["mean"], row["verdict"]) for row in groups] == [
+        (0.2, 3, 0.21, "best"),
+        (0.21, 3, 0.22, "within the spread of seeds"),
+        (0.5, 3, 0.37, "within the spread of seeds"),
+    ]
+    assert sweep.best.name == "s-t1"  # not the lucky one of the third group
+    more = lab.run('s --sweep "lr=0.2,0.21,0.5" --seeds 4 --best "min val_loss"', script)
+    assert [row["seeds"] for row in more.groups().to_dict("records")] == [4, 4, 4]
+    assert len(more.trials()) == 12
+
+
+def test_a_seed_that_failed_counts_for_no_mean(lab: SweepLab):
+    script = SEEDED + "raise SystemExit(noise == 0.01)"
+    sweep = lab.run('s --sweep "lr=0.2" --seeds 2', script)
+    assert sweep.groups().loc[0, "seeds"] == 1
+
+
 def test_trials_are_jobs_with_the_tag_and_the_parameters_of_the_sweep(lab: SweepLab):
     sweep = lab.run('s --sweep "lr=0.2 opt=adam" --tag wide')
     (job,) = sweep.jobs

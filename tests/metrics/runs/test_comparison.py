@@ -291,3 +291,23 @@ def test_the_users_headline_comes_first_in_a_comparison():
     assert found.metric_names[0] == "val_acc"
     assert found.plot().get_ylabel() == "val_acc"
     assert found.runs[0].summary.headline.name == "val_acc"
+
+
+def test_runs_of_seeds_are_grouped_by_sweep_and_compared_with_the_baseline():
+    def handle(sweep, seed, rate, *tags):
+        job = Handle(f"{sweep}-t{seed + 1}", log(1, rate))
+        job.labels = lambda: Labels(tags=(f"sweep:{sweep}", *tags), parameters={"seed": seed})
+        return job
+
+    jobs = [handle("old", seed, 100 + seed, *["baseline"] * (seed == 0)) for seed in range(3)]
+    jobs += [handle("new", seed, 101 + seed) for seed in range(3)]
+    compared = compare(jobs, preferences=MetricPreferences("images_per_sec"))
+    sentences = [
+        "old: images/sec 101 ± 1 over 3 seeds, the baseline",
+        "new: images/sec 102 ± 1 over 3 seeds, within the spread of seeds of the baseline",
+    ]
+    assert compared.seed_groups().sentences() == sentences
+    assert all(
+        sentence in text for sentence in sentences for text in (repr(compared), compared._repr_html_())
+    )
+    assert not compare({"old": log(1, 100), "new": log(4, 90)}).seed_groups().sentences()

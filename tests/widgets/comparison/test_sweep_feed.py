@@ -264,3 +264,24 @@ def test_real_trials_have_the_same_parts(tmp_path):
         assert row.progress["words"] == "epoch 1/4"
         (tmp_path / "go").touch()
         sweep.wait(PATIENCE_S)
+
+
+@pytest.mark.slow
+def test_with_seeds_the_view_groups_trials_and_the_best_is_that_of_the_best_mean(world):
+    script = """
+import os
+lr, seed = float(os.environ["PARAM_LR"]), int(os.environ["BATCHAI_SEED"])
+print(f"step 1 val_loss {lr + seed / 100 - 0.3 * (lr == 0.5) * (seed == 2):.3f}")
+"""
+    sweep = SweepLab(world).run('s --sweep "lr=0.4,0.5" --seeds 3 --best "min val_loss"', script)
+    source, feed = SweepSource(sweep, job_costs(world.backend)), SweepFeed("s")
+    while (update := source.read()) and not update.is_over:  # a read ends before it takes long
+        feed.take(update)
+    feed.take(update)
+    sentences = [
+        "lr=0.4: val_loss 0.41 ± 0.01 over 3 seeds, the best",
+        "lr=0.5: val_loss 0.41 ± 0.1646 over 3 seeds, within the spread of seeds of the best",
+    ]
+    assert feed.facts()["sentences"] == sentences
+    assert feed.best.name == "s-t1"
+    assert all(sentence in feed.bundle()["text/plain"] for sentence in sentences)

@@ -8,6 +8,7 @@ import { DASH, LinesChart, runColour } from "./lines_chart.js";
 import { RunCharts } from "./run_charts.js";
 import { groupRows } from "./run_parameters.js";
 import { RunTable } from "./run_table.js";
+import { sentenceList } from "./sentences.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
@@ -55,6 +56,7 @@ function overlayPart(model, dashboard) {
     valuesOf: (place, metric) => charts.valuesOf(place, metric),
   });
   charts.groups.after(table.bases);
+  const sentences = sentenceList();
   dashboard.connection.onMessage = (content) => {
     if (content.kind !== "lines") return;
     charts.take(content);
@@ -64,12 +66,13 @@ function overlayPart(model, dashboard) {
   /** @type {Part["update"]} */
   const update = (facts, rows) => {
     charts.update(facts, rows);
+    sentences.update(facts.sentences);
     const { groupedBy } = charts;
     if (groupedBy) table.update(facts, groupRows(rows, groupedBy), true);
     else table.update(facts, rows);
   };
   const stop = () => (charts.stop(), table.stop());
-  return { elements: [charts.element, table.element], update, stop, stopTicking: () => table.stop() };
+  return { elements: [charts.element, table.element, sentences.element], update, stop, stopTicking: () => table.stop() };
 }
 
 /**
@@ -111,7 +114,7 @@ function scalingPart(model) {
   const speeds = new LinesChart({ title: "images/sec against processes", empty, fromZero: true, hasPoints: true }, syncKey);
   const shares = new LinesChart({ title: "efficiency", empty, fromZero: true, hasPoints: true, unit: " %" }, syncKey);
   const table = new RunTable("Runs of the study", { toggle: () => {}, focus: () => {}, valuesOf: () => [] });
-  const sentences = el("div", { class: "ba-sentences" });
+  const sentences = sentenceList();
 
   /** @type {Part["update"]} */
   const update = (facts, rows) => {
@@ -123,10 +126,10 @@ function scalingPart(model) {
     speeds.show([...ideals.map((look, i) => ({ ...look, y: curves[i]?.ideals ?? [] })), ...looks.map((look, i) => ({ ...look, y: curves[i]?.rates ?? [] }))], axis);
     const whole = ideals.map((look) => ({ ...look, y: look.x.map(() => 100) }));
     shares.show([...whole, ...looks.map((look, i) => ({ ...look, y: curves[i]?.percents ?? [] }))], axis);
-    sentences.replaceChildren(...(facts.sentences ?? []).map((sentence) => el("p", {}, sentence)));
+    sentences.update(facts.sentences);
     table.update({ ...facts, parameters: [], metrics: facts.metrics.slice(0, STUDY_METRICS) }, rows);
   };
   const stop = () => [speeds, shares, table].forEach((each) => each.stop());
   const plots = el("div", { class: "ba-charts" }, speeds.element, shares.element);
-  return { elements: [plots, sentences, table.element], update, stop, stopTicking: () => table.stop() };
+  return { elements: [plots, sentences.element, table.element], update, stop, stopTicking: () => table.stop() };
 }

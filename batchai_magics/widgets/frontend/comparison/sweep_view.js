@@ -7,6 +7,7 @@ import { Dashboard } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
 import { LinesChart, runColour } from "./lines_chart.js";
 import { parameterAxis } from "./run_parameters.js";
+import { sentenceList } from "./sentences.js";
 import { TrialTable } from "./trial_table.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
@@ -34,7 +35,8 @@ export default {
     opened.onChange = (names) => table.mark(names.length === 1 ? String(names[0]) : "");
     const compare = el("button", { type: "button", class: "ba-button ba-compare", hidden: true, click: () => void opened.toggle(sweep.best(COMPARED)) }, `Compare the ${COMPARED} best`);
     const bar = el("div", { class: "ba-chart-bar" }, chart.choice, compare);
-    dashboard.show(root, "Sweep", head.element, bar, chart.element, table.element, opened.element);
+    const sentences = sentenceList();
+    dashboard.show(root, "Sweep", head.element, sentences.element, bar, chart.element, table.element, opened.element);
     dashboard.onLost = () => table.stop();
 
     const drawing = resting(() => {
@@ -51,6 +53,7 @@ export default {
     dashboard.watch(["facts"], () => {
       sweep.facts = model.get("facts");
       head.update(sweep.facts);
+      sentences.update(sweep.facts.sentences);
       drawing.ask();
     });
     return () => {
@@ -65,7 +68,7 @@ export default {
 /** The trials that the kernel has sent. */
 export class SweepTrials {
   /** @type {SweepFacts} */
-  facts = { name: "", problem: "", state: "running", note: "", parameters: [], metric: "", sign: 0, metrics: [], cost: "", total: 0, counts: {}, best: null };
+  facts = { name: "", problem: "", state: "running", note: "", parameters: [], metric: "", sign: 0, metrics: [], cost: "", total: 0, counts: {}, best: null, sentences: [] };
   /** @type {Trial[]} */
   all = [];
   /** @type {Map<number, Trial>} */

@@ -132,7 +132,7 @@ export interface ComparisonFacts {
   baseline: number | null; // index of the run that others are compared with
   curves?: Curve[];
   unit?: string;
-  sentences?: string[];
+  sentences: string[]; // of a comparison, one for each group of runs that differ in their seed alone
 }
 
 /** A metric of the compared runs; `best` is the index of the run with the best value. */
@@ -180,6 +180,7 @@ export interface SweepFacts {
   total: number;
   counts: Record<string, number>; // trials by state
   best: number | null; // number of the best trial
+  sentences: string[]; // one for each group of trials that differ in their seed alone
 }
 
 /** A trial as the kernel sends it: the fields of `Trial` in order. */

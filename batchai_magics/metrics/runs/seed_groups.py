@@ -1,0 +1,166 @@
+"""Runs that differ in their seed alone: their mean, their spread, and whether a difference exceeds it."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from batchai_magics.metrics.runs.metric_summary import number_text
+from batchai_magics.models.runs.parameters import Parameter
+
+SEED = "seed"  # the parameter
+ENOUGH = 3  # seeds on both sides, before anything is said about a difference
+WITHIN, BEYOND, TOO_FEW = (
+    "within the spread of seeds",
+    "beyond the spread of seeds",
+    f"fewer than {ENOUGH} seeds",
+)
+
+
+class SeededRun(NamedTuple):
+    """A run with the value that stands for it; `series` names what it belongs to besides, such as a sweep."""
+
+    parameters: Mapping[str, Parameter]
+    value: float | None
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class SeedGroup:
+    """Runs whose parameters are the same but for the seed.
+
+    Attributes:
+        name: The parameters in which the groups differ: `lr=0.1 batch=32`; else what they belong to.
+        parameters: All of them, without the seed.
+        values: The value of each run, by its index; without those that have none.
+    """
+
+    name: str
+    parameters: Mapping[str, Parameter]
+    values: Mapping[int, float]
+
+    @property
+    def mean(self) -> float:
+        """The mean over seeds."""
+        return statistics.fmean(self.values.values())
+
+    @property
+    def spread(self) -> float | None:
+        """The sample standard deviation over seeds; None for a single one."""
+        return statistics.stdev(self.values.values()) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class SeedGroups:
+    """The groups of several runs, in their order.
+
+    Attributes:
+        metric: The metric that is compared.
+        groups: Those with a value.
+        reference: The index of the group that the others are compared with; None if no direction is better.
+        word: What the reference is: `best` or `baseline`.
+    """
+
+    metric: str = ""
+    groups: Sequence[SeedGroup] = ()
+    reference: int | None = None
+    word: str = field(default="best")
+
+    def verdict(self, index: int) -> str:
+        """Whether a group differs from the reference by more than the seeds of both do.
+
+        The difference of the means is compared with the standard deviation that the difference of two single
+        runs has.
+        """
+        if self.reference is None:
+            return ""
+        if index == self.reference:
+            return self.word
+        group, reference = self.groups[index], self.groups[self.reference]
+        if min(len(group.values), len(reference.values)) < ENOUGH:
+            return TOO_FEW
+        is_within = abs(group.mean - reference.mean) <= math.hypot(group.spread or 0, reference.spread or 0)
+        return WITHIN if is_within else BEYOND
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per group: its parameters, `seeds`, `mean`, `spread`, `verdict`."""
+        return [
+            {
+                **group.parameters,
+                "seeds": len(group.values),
+                "mean": group.mean,
+                "spread": group.spread,
+                "verdict": self.verdict(index),
+            }
+            for index, group in enumerate(self.groups)
+        ]
+
+    def sentences(self) -> list[str]:
+        """One sentence per group: `lr=0.1: accuracy 0.91 ± 0.02 over 3 seeds, the best`."""
+        return [self._sentence(index, group) for index, group in enumerate(self.groups)]
+
+    def _sentence(self, index: int, group: SeedGroup) -> str:
+        spread = "" if group.spread is None else f" ± {number_text(group.spread)}"
+        seeds = f"{len(group.values)} seed{'s' * (len(group.values) > 1)}"
+        verdict = self.verdict(index)
+        if self.reference is not None and verdict in (WITHIN, BEYOND):
+            verdict = f"{verdict} of the {self.word}"
+        verdict = f"the {verdict}" if index == self.reference else verdict
+        head = f"{group.name}: " if group.name else ""
+        return (
+            f"{head}{self.metric} {number_text(group.mean)}{spread} over {seeds}{verdict and f', {verdict}'}"
+        )
+
+
+def seed_groups(
+    runs: Iterable[SeededRun], metric: str, *, rises: bool | None, baseline: int | None = None
+) -> SeedGroups:
+    """The groups of the runs that have a seed.
+
+    Args:
+        runs: The runs.
+        metric: The metric that their values are of.
+        rises: Whether greater values are better; None if unknown.
+        baseline: The index of the run whose group the others are compared with, instead of the best one.
+    """
+    members: dict[tuple[object, ...], dict[int, SeededRun]] = {}
+    for index, run in enumerate(runs):
+        if SEED in run.parameters and run.value is not None and math.isfinite(run.value):
+            members.setdefault(_key(run), {})[index] = run
+    named = [next(iter(group.values())) for group in members.values()]
+    groups = [
+        SeedGroup(_name(first, named), _unseeded(first), {index: _value(run) for index, run in group.items()})
+        for first, group in zip(named, members.values(), strict=True)
+    ]
+    if baseline is not None:
+        reference = next((i for i, group in enumerate(groups) if baseline in group.values), None)
+        return SeedGroups(metric, groups, reference, "baseline")
+    if rises is None or not groups:
+        return SeedGroups(metric, groups)
+    choose = max if rises else min
+    return SeedGroups(metric, groups, choose(range(len(groups)), key=lambda index: groups[index].mean))
+
+
+def _unseeded(run: SeededRun) -> dict[str, Parameter]:
+    return {name: value for name, value in run.parameters.items() if name != SEED}
+
+
+def _key(run: SeededRun) -> tuple[object, ...]:
+    return run.series, *sorted((name, repr(value)) for name, value in _unseeded(run).items())
+
+
+def _value(run: SeededRun) -> float:
+    assert run.value is not None, "only runs with one are grouped"
+    return run.value
+
+
+def _name(run: SeededRun, every: Sequence[SeededRun]) -> str:
+    """The parameters that the groups do not share, after what they belong to if that differs."""
+    names = [
+        name for name in _unseeded(run) if len({repr(other.parameters.get(name)) for other in every}) > 1
+    ]
+    series = [run.series] if len({other.series for other in every}) > 1 else []
+    return " ".join([*series, *(f"{name}={run.parameters[name]}" for name in names)])
