@@ -49,7 +49,6 @@ from batchai_magics.backends.service.runner import (
     ClusterRequest,
     EngineFacts,
     EngineState,
-    Launch,
     NodeCommand,
     NodeStatus,
     PlannedRun,
@@ -159,18 +158,16 @@ class ProcessRunner:
     # runs
 
     def submit(self, runs: Sequence[PlannedRun]) -> None:
-        for run, cluster, launch in runs:
-            self._prepare(run, launch)
-            self._start(run, cluster)
+        for planned in runs:
+            self._prepare(planned)
+            self._start(planned.run, planned.cluster)
 
-    def _prepare(self, run: Run, launch: Launch) -> None:
-        job = self._layout.job(run.guid)
+    def _prepare(self, planned: PlannedRun) -> None:
+        job = self._layout.job(planned.run.guid)
         for folder in (job.exits, job.preparation_exits, job.checkpoints, job.artifacts):
             private_files.make_folder(folder)
-        launch.plan.write(str(job.plan))
-        if launch.preparation:
-            launch.preparation.write(str(job.preparation))
-        given = {"ports": launch.port_count, "secrets": dict(launch.secrets), "limits": run.state["limits"]}
+        planned.plan.write(str(job.submitted))
+        given = {"secrets": dict(planned.secrets), "limits": planned.run.state["limits"]}
         private_files.write(job.root / "given.json", json.dumps(given))
 
     def _start(self, run: Run, cluster: ClusterRef) -> None:
@@ -329,16 +326,15 @@ def _run(job: JobLayout, nodes: list[str], bell: SignalPipe) -> Outcome:
     (job.root / "given.json").unlink()
     for number, limit in read_limits(given["limits"]).items():
         resource.setrlimit(number, (limit, resource.getrlimit(number)[1]))
-    bindings = Bindings(nodes, ["127.0.0.1"] * len(nodes), free_ports(given["ports"]))
-    plan, env = Plan.read(str(job.plan)).resolved(bindings), {**os.environ, **given["secrets"]}
+    plan, env = Plan.read(str(job.submitted)), {**os.environ, **given["secrets"]}
+    plan = plan.resolved(Bindings(nodes, ["127.0.0.1"] * len(nodes), free_ports(plan.port_count)))
     for folder in (node.folder for node in plan.nodes):
         private_files.make_folder(Path(folder))
     private_files.write(job.host_file, "".join(f"{name}\n" for name in nodes))
     log, deadline = ExecutionLog(plan.execution_logs), time.monotonic() + plan.limits.wall_s
     failed = requirements.directories(plan)
-    if not failed and job.preparation.exists():
-        preparation = Plan.read(str(job.preparation)).resolved(bindings)
-        prepared = _run_plan(preparation, env, job, bell, deadline=deadline)
+    if not failed and plan.preparation:
+        prepared = _run_plan(plan.preparation, env, job, bell, deadline=deadline)
         is_late = prepared.is_late
         failed = time_limit_reached(plan.limits) if is_late else of_preparation(prepared.exit_codes)
     if failed:

@@ -3,7 +3,7 @@
 import enum
 import json
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -74,14 +74,14 @@ def _member(kind: type[enum.Enum], value: Any, where: str) -> enum.Enum:
 
 
 def _checked(kind: Any, value: Any, where: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, kind):
+    if (isinstance(value, bool) and kind is not bool) or not isinstance(value, kind):
         raise FormError(f"{where} is {type(value).__name__}, which it must not be")
     return value
 
 
 TRAINER_LOG = "trainer-metrics.jsonl"  # beside the logs: the numbers that trainers log to files
 UNREADABLE = "batchai_unreadable"  # the key there of why a file cannot be read any more
-VERSION = 10  # of the Plan and of the store's tables: a program reads only its own version
+VERSION = 11  # of the Plan and of the store's tables: a program reads only its own version
 OTHER_VERSION_HINT = "Set BATCHAI_HOME to another folder, or use the batchai_magics that made this one."
 
 
@@ -233,7 +233,9 @@ class Plan(NamedTuple):
 
     `python` runs the programs on nodes. `exits` is the folder for status files of ended processes,
     `telemetry` for usage samples, `machines` for records of machines (empty: none). `secrets` are names of
-    variables whose values exist only in the supervisor's memory. `texts` are those that references share.
+    variables whose values exist only in the supervisor's memory. `texts` are those that references share,
+    also those of the `preparation`, which runs before the processes; `port_count` is how many free ports they
+    refer to. With `is_elevated`, processes run as root.
     """
 
     guid: str
@@ -253,6 +255,9 @@ class Plan(NamedTuple):
     telemetry: str = ""
     machines: str = ""
     texts: tuple[str, ...] = ()
+    port_count: int = 0
+    is_elevated: bool = False
+    preparation: "Plan | None" = None
 
     @property
     def processes_per_node(self) -> int:
@@ -274,6 +279,11 @@ class Plan(NamedTuple):
         """
         workers = {each.rank for each in self.processes if each.role is not Role.PARAMETER_SERVER}
         return len(workers) < len(self.processes) and workers <= set(ended)
+
+    def changed(self, change: "Callable[[Plan], Plan]") -> "Plan":
+        """The plan with a change that is made to it and to its preparation."""
+        preparation = change(self.preparation) if self.preparation else None
+        return change(self)._replace(preparation=preparation)
 
     def resolved(self, bindings: Bindings) -> "Plan":
         """The plan with all references replaced by their values."""
@@ -315,3 +325,6 @@ class Plan(NamedTuple):
         """Read the plan in a file."""
         with open(path, encoding="utf-8") as file:  # noqa: PTH123 pathlib slows each rank
             return cls.from_json(file.read())
+
+
+Plan.__annotations__["preparation"] = Plan | None  # a class cannot name itself while it is defined

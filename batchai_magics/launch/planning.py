@@ -75,6 +75,7 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         telemetry=site.telemetry,
         machines=site.machines,
         texts=tuple(texts),
+        port_count=len(site.ports),
     )
 
 
@@ -90,19 +91,20 @@ def _limits(job: JobSpec, site: JobSite) -> Limits:
     )
 
 
-def preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan | None:
-    """Plan the job preparation: one process per node with logs of its own; None without one."""
+def with_preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan:
+    """Add the job preparation, if it has one: one process per node with logs of its own."""
     if not job.job_preparation:
-        return None
+        return plan
     command = job.job_preparation.command_line
     processes = tuple(
         Process(index, index, command, output=_preparation_output(plan, job, site, node))
         for index, node in enumerate(plan.nodes)
     )
-    exits = site.preparation_exits
-    return plan._replace(
-        processes=processes, launcher=LaunchMode.DIRECT, exits=exits, telemetry="", machines=""
+    exits, mode = site.preparation_exits, LaunchMode.DIRECT
+    preparation = plan._replace(
+        processes=processes, launcher=mode, exits=exits, telemetry="", machines="", texts=()
     )
+    return plan._replace(preparation=preparation)
 
 
 def setup(node_setup: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:
@@ -127,6 +129,8 @@ def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
         nodes=tuple(item._replace(env=env) for item in plan.nodes),
         processes=(Process(0, 0, task.command_line),),
         output=Output(*map(LogFile, files)),
+        secrets=tuple(item.name for item in task.secrets or ()),
+        is_elevated=bool(task.run_elevated),
     )
 
 

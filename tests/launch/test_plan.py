@@ -31,7 +31,7 @@ from batchai_magics.launch.plan import (
     Requirement,
     Role,
 )
-from batchai_magics.launch.references import Reference, ReferenceKind, Template
+from batchai_magics.launch.references import Bindings, Reference, ReferenceKind, Template, reference
 
 REFERENCE = st.builds(Reference, st.sampled_from(ReferenceKind), st.integers(0, 3))
 TEMPLATE = st.lists(st.text(max_size=3) | REFERENCE, min_size=1, max_size=3).map(Template)
@@ -64,6 +64,9 @@ PLANS = st.builds(
     secrets=TEXTS,
     notes=TEXTS,
     execution_logs=TEXTS,
+    port_count=st.integers(0, 9),
+    is_elevated=st.booleans(),
+    preparation=st.none(),
 )
 
 
@@ -83,6 +86,18 @@ def test_a_plan_that_is_written_is_read_again(plan: Plan) -> None:
     again = Plan.from_json(plan.to_json())
     assert again == plan
     assert repr(again) == repr(plan)  # named tuples of one shape are equal: their types are compared too
+
+
+def test_a_preparation_is_written_resolved_and_changed_with_its_plan() -> None:
+    folder = Node("n", reference(ReferenceKind.TEXT, 0), "", {})
+    plan = small()._replace(texts=(reference(ReferenceKind.NODE, 0),))
+    plan = plan._replace(preparation=small()._replace(nodes=(folder,)))
+    resolved = Plan.from_json(plan.to_json()).resolved(Bindings(["n0"]))
+    assert resolved.preparation
+    assert resolved.preparation.nodes == (Node("n", "n0", "", {}),)
+    changed = resolved.changed(lambda part: part._replace(exits=f"{part.exits}-2"))
+    assert changed.preparation
+    assert (changed.exits, changed.preparation.exits) == ("/exits-2", "/exits-2")
 
 
 def test_a_plan_cannot_be_changed() -> None:

@@ -7,16 +7,17 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.launch.plan import LogFile, Plan
-from batchai_magics.launch.planning import plan, preparation
+from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.launch.process_logs import is_process_log
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, site, spec
 
 
 def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
     given = {"customToolkitSettings": {"commandLine": "x"}}
-    assert preparation(spec(1, **given), plan(spec(1, **given), shares(1), site()), site()) is None
+    without = plan(spec(1, **given), shares(1), site())
+    assert with_preparation(spec(1, **given), without, site()) == without
     prepared = spec(2, **given, jobPreparation={"commandLine": "prep"})
-    made = preparation(prepared, plan(prepared, shares(), site()), site())
+    made = with_preparation(prepared, plan(prepared, shares(), site()), site()).preparation
     assert made
     assert [(process.node, process.command) for process in made.processes] == [(0, "prep"), (1, "prep")]
     assert made.exits == "/prep-exits"
@@ -29,7 +30,7 @@ def test_one_node_has_the_recorded_names_of_logs() -> None:
     prepared = spec(1, customToolkitSettings={"commandLine": "x"}, jobPreparation={"commandLine": "prep"})
     made = plan(prepared, shares(1), site())
     assert made.execution_logs == ("/out/stdouterr/execution.log",)
-    first = preparation(prepared, made, site())
+    first = with_preparation(prepared, made, site()).preparation
     assert first
     assert first.output_of(first.processes[0]).stderr.path == "/out/stdouterr/stderr-job_prep.txt"
     assert plan(spec(2, **{"caffe2Settings": SCRIPT}), shares(), site()).execution_logs == (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Plan
-from batchai_magics.launch.planning import plan, preparation
+from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.launch.references import Bindings, ReferenceKind, joined, json_text, reference, resolved
 from batchai_magics.launch.variables import expand
 from tests.launch import descriptions
@@ -50,8 +50,8 @@ def site(ports: list[int] | list[str]) -> JobSite:
     return replace(descriptions.site(), guid="guid", ports=tuple(ports))
 
 
-def both(**fields: object) -> tuple[list[Plan], list[Plan]]:
-    """The plans of a job and of its preparation made before its nodes are known, resolved; and made after."""
+def both(**fields: object) -> tuple[Plan, Plan]:
+    """The plan of a job with a preparation, made before its nodes are known and resolved; and made after."""
     job = spec(2, jobPreparation={"commandLine": "prepare"}, **fields)
     later = [reference(ReferenceKind.PORT, number) for number in range(len(PORTS))]
     made = []
@@ -60,8 +60,7 @@ def both(**fields: object) -> tuple[list[Plan], list[Plan]]:
         (known(), site(PORTS)),
     ):
         planned = plan(job, nodes, where)
-        plans = [planned, preparation(job, planned, where)]
-        made.append([Plan.from_json(each.to_json()).resolved(BINDINGS) for each in plans])
+        made.append(Plan.from_json(with_preparation(job, planned, where).to_json()).resolved(BINDINGS))
     return made[0], made[1]
 
 
@@ -83,13 +82,13 @@ def test_a_plan_made_before_its_nodes_are_known_resolves_to_the_one_made_after(t
     outputs = [{"id": "OWN", "pathPrefix": "relative/$AZ_BATCH_NODE_ID"}]
     resolved_plans, made_after = both(**toolkit, environmentVariables=variables, outputDirectories=outputs)
     assert resolved_plans == made_after
-    assert made_after[0].nodes[1].env["HERE"] == "x8 at 10.0.0.7,10.0.0.8"
+    assert made_after.nodes[1].env["HERE"] == "x8 at 10.0.0.7,10.0.0.8"
 
 
 @pytest.mark.parametrize("text", LOOKALIKES)
 def test_a_users_text_that_looks_like_a_reference_stays_as_it_is(text: str) -> None:
     fields = {**SCRIPT_ALONE, "processCount": 2, "commandLineArgs": text}
-    (made, _), _ = both(pyTorchSettings=fields, environmentVariables=[{"name": "A", "value": text}])
+    made, _ = both(pyTorchSettings=fields, environmentVariables=[{"name": "A", "value": text}])
     assert [process.command for process in made.processes] == [f'exec "/py" "t.py" {text}'] * 2
     assert [node.env["A"] for node in made.nodes] == [text] * 2
     assert made.processes[0].env["MASTER_PORT"] == "27170"
@@ -97,7 +96,7 @@ def test_a_users_text_that_looks_like_a_reference_stays_as_it_is(text: str) -> N
 
 def test_a_seed_that_begins_like_a_port_is_not_changed_with_one_port() -> None:
     fields = {**SCRIPT_ALONE, "processCount": 2, "commandLineArgs": "--seed 7700000000 --n 77000000001"}
-    (made, _), _ = both(pyTorchSettings=fields)
+    made, _ = both(pyTorchSettings=fields)
     assert made.processes[0].command.endswith("--seed 7700000000 --n 77000000001")
 
 

@@ -37,11 +37,17 @@ def test_mount_commands_need_no_task() -> None:
 
 def test_a_task_that_cannot_be_root_is_run_with_a_note(monkeypatch) -> None:
     monkeypatch.setattr(requirements, "elevated_command", lambda command: (command, "not root"))
-    made = requirements.run_elevated(planned(setupTask=task()))
+    made = requirements.run_elevated(planned(setupTask=task(runElevated=True)))
     assert (made.processes[0].command, made.notes) == ("install", ("not root",))
 
 
 def test_a_task_that_can_be_root_is_run_so_without_a_word(monkeypatch) -> None:
     monkeypatch.setattr(requirements, "elevated_command", lambda command: (f"sudo {command}", ""))
-    made = requirements.run_elevated(planned(setupTask=task()))
+    made = requirements.run_elevated(planned(setupTask=task(runElevated=True)))
     assert (made.processes[0].command, made.notes) == ("sudo install", ())
+
+
+def test_a_task_that_need_not_be_root_is_not(monkeypatch) -> None:
+    monkeypatch.setattr(requirements, "elevated_command", lambda command: (f"sudo {command}", ""))
+    made = planned(setupTask=task())
+    assert requirements.run_elevated(made) == made

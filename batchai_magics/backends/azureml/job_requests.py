@@ -176,10 +176,9 @@ def _variables(spec: JobSpec, bundle: Body) -> dict[str, str]:
 
 
 def _bundle(run: RunPlan, spec: JobSpec, assets: JobAssets, records: Mapping[str, str]) -> Body:
-    """What the nodes start, as JSON: plans, stop conditions, mounts, record files of the submission."""
+    """What the nodes start, as JSON: plan, stop conditions, mounts, record files of the submission."""
     return {
         "plan": run.plan.to_json(),
-        "preparation": run.preparation.to_json() if run.preparation else "",
         "stop_if": list(spec.batchai_stop_if or ()),
         "patterns": dict(spec.batchai_patterns or {}),
         "share": assets.share,

@@ -29,13 +29,11 @@ class RunPlan:
     """What the nodes of a job are to start, and how the service distributes it.
 
     Attributes:
-        plan: The processes.
-        preparation: What each node runs before; None without a preparation.
+        plan: The processes and their preparation.
         distribution: The service's `distribution`; None for a single process.
     """
 
     plan: Plan
-    preparation: Plan | None
     distribution: Mapping[str, Any] | None
 
 
@@ -49,8 +47,7 @@ def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str 
     site = _site(spec, segment or f"{SEGMENTS}/{run_name(id)}")
     plan = planning.plan(spec, nodes, site)
     plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
-    preparation = planning.preparation(spec, plan, site)
-    return RunPlan(plan, preparation, _distribution(spec, plan))
+    return RunPlan(planning.with_preparation(spec, plan, site), _distribution(spec, plan))
 
 
 def _node(index: int, gpus: int) -> NodeShare:

@@ -28,9 +28,8 @@ from batchai_magics.records.record_files import PARAMETERS
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk
-    from batchai_magics.backends.service.home_folders import RunFolder
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import Launch, NodeSetup, Site
+    from batchai_magics.backends.service.runner import NodeSetup, PlannedRun, Site
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
@@ -100,11 +99,20 @@ class HomeDirectory:
         """The folder of a job's stdOutErrPathPrefix; SpecError if it cannot be resolved."""
         return str(mounts.output_root(self._layout, spec, cluster, guid))
 
-    def make_run(self, run: RunFolder) -> Launch:
-        """Creates the folder of a run with its links, and the Plans of what it starts."""
+    def make_run(
+        self,
+        job: Record,
+        spec: JobSpec,
+        cluster: Record,
+        *,
+        site: Site,
+        notes: Sequence[str],
+        records: Mapping[str, str],
+    ) -> PlannedRun:
+        """Creates the folder of a job's run with its links, and plans what the run starts."""
         from batchai_magics.backends.folders.run_planner import RunPlanner  # readers never need it
 
-        return RunPlanner(self._layout, run).launch()
+        return RunPlanner(self._layout, job, spec, cluster, site=site, records=records).planned_run(notes)
 
     def discard_backups(self, guids: Sequence[str]) -> None:
         """Nothing: records that are files have no backups."""

@@ -114,18 +114,13 @@ class JobLayout(NamedTuple):
 
     @property
     def plan(self) -> Path:
-        """The Plan of the job's processes."""
+        """The Plan of the job."""
         return self.root / "plan.json"
 
     @property
     def submitted(self) -> Path:
-        """Its Plans as they were submitted, before its nodes were known."""
+        """Its Plan as it was submitted, before its nodes were known."""
         return self.root / "submitted.json"
-
-    @property
-    def preparation(self) -> Path:
-        """The Plan of the job's preparation, if it has one."""
-        return self.root / "preparation.json"
 
     @property
     def stop_if(self) -> Path:

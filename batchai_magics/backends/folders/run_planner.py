@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.folders import mounts
@@ -11,11 +11,13 @@ from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
-from batchai_magics.backends.node.preflight import PreflightRequest, SmallerPlans, max_excluded
+from batchai_magics.backends.node.preflight import PreflightRequest, max_excluded
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
-from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.home_folders import RunFolder
-from batchai_magics.backends.service.runner import Launch, NodeSetup, Site
+from batchai_magics.backends.service import private_files, resource_views, stored_descriptions
+from batchai_magics.backends.service.context import cluster_of, run_of
+from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
+from batchai_magics.backends.service.repository import Record
+from batchai_magics.backends.service.runner import NodeSetup, PlannedRun, Site
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
@@ -32,48 +34,54 @@ from batchai_magics.records.record_files import MACHINES, SUBMISSION
 class RunPlanner:
     """Makes the folder and the Plans of one run."""
 
-    def __init__(self, layout: Layout, run: RunFolder) -> None:
-        self._layout, self._run = layout, run
-        self._job = layout.job(run.guid)
+    def __init__(
+        self,
+        layout: Layout,
+        record: Record,
+        spec: JobSpec,
+        cluster: Record,
+        *,
+        site: Site,
+        records: Mapping[str, str],
+    ) -> None:
+        self._layout, self._record, self._spec, self._site = layout, record, spec, site
+        self._cluster_record, self._cluster = cluster, resource_views.cluster_spec(cluster.spec)
+        self._segment = stored_descriptions.output_segment(record.resource_id, record.guid)
+        self._job, self._records = layout.job(record.guid), records
 
-    def launch(self) -> Launch:
-        """Creates the folder with its links; returns what the run starts."""
-        run = self._run
+    def planned_run(self, notes: Sequence[str]) -> PlannedRun:
+        """Creates the folder with its links; returns what the run starts, with notes about its cluster."""
         self._make_folders()
-        task = _setup_task(run.cluster)
-        plan, preparation = self._plans(run.spec)
-        if run.spec.batchai_preflight:
-            private_files.write(self._job.preflight, self._preflight(run.spec.batchai_preflight).to_json())
-        return Launch(
-            plan=plan,
-            preparation=preparation,
+        plan, task = self._plan(self._spec, notes), _setup_task(self._cluster)
+        if self._spec.batchai_preflight:
+            request = self._preflight(self._spec.batchai_preflight, notes)
+            private_files.write(self._job.preflight, request.to_json())
+        return PlannedRun(
+            run_of(self._record),
+            cluster_of(self._cluster_record),
+            plan,
             setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
-            is_setup_elevated=bool(task and task.run_elevated),
-            port_count=port_count(run.spec),
-            registry_password=_registry_password(run.spec),
-            secrets=_secrets(run.spec),
+            registry_password=_registry_password(self._spec),
+            secrets=_secrets(self._spec),
         )
 
-    def _plans(self, spec: JobSpec) -> tuple[Plan, Plan | None]:
-        """The plans of the job's processes and of its preparation."""
-        nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._site()
+    def _plan(self, spec: JobSpec, notes: Sequence[str]) -> Plan:
+        nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._job_site()
         plan = self._adapted(planning.plan(spec, nodes, site))
-        preparation = planning.preparation(_with_copy_once(spec), plan, site)
-        return plan._replace(notes=(*plan.notes, *self._notes())), preparation
+        plan = planning.with_preparation(_with_copy_once(spec), plan, site)
+        return plan._replace(notes=(*plan.notes, *notes, *self._log_notes()))
 
-    def _preflight(self, mode: PreflightMode) -> PreflightRequest:
+    def _preflight(self, mode: PreflightMode, notes: Sequence[str]) -> PreflightRequest:
         """What a check of the nodes needs: the plans on fewer of them, if some may be left out."""
-        count = self._run.spec.node_count
+        count = self._spec.node_count
         excluded = max_excluded(count) if mode is PreflightMode.EXCLUDE else 0
-        plans = (self._plans(self._run.spec.on_nodes(count - less)) for less in range(1, excluded + 1))
-        return PreflightRequest(
-            tuple(SmallerPlans(plan.to_json(), more.to_json() if more else "") for plan, more in plans)
-        )
+        plans = (self._plan(self._spec.on_nodes(count - less), notes) for less in range(1, excluded + 1))
+        return PreflightRequest(tuple(plan.to_json() for plan in plans))
 
     def _adapted(self, plan: Plan) -> Plan:
         """The plan with its log files made, and with what runs its containers."""
         plan = with_own_logs(plan, self._layout.home)
-        engine = self._run.container_engine
+        engine = self._site.container_engine
         if engine:  # an image may have a module path of its own
             plan = plan._replace(processes=tuple(map(self._with_module, plan.processes)))
         plan = plan._replace(containers=plan.containers._replace(engine=engine))
@@ -83,89 +91,87 @@ class RunPlanner:
         return process._replace(command=with_module_path(process.command, self._job.python))
 
     def _make_folders(self) -> None:
-        run, job = self._run, self._job
+        spec, job = self._spec, self._job
         for folder in (job.shared_temp, self._logs):
             private_files.make_folder(folder)
-        for name, text in run.records.items():
+        for name, text in self._records.items():
             if name == record_files.CHANNELS:
                 Outbox.of_run(job).open(record_files.addresses_of(text))
             else:
                 private_files.write(job.records / name, text)
         for name, source in JOB_MODULES.items():
             private_files.write(job.python / name, source.read_text(encoding="utf-8"))
-        mounts.link(self._layout, job.mounts, run.spec.mount_volumes)
-        if run.spec.batchai_stop_if:
-            StopIfRequest(run.spec.batchai_stop_if, run.spec.batchai_patterns or {}).write(job.stop_if)
+        mounts.link(self._layout, job.mounts, spec.mount_volumes)
+        if spec.batchai_stop_if:
+            StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
 
-    def _notes(self) -> Iterator[str]:
-        """Notes for the user about the job's cluster and logs."""
-        yield from self._run.notes
-        root = PurePosixPath(self._run.output_root)
+    def _log_notes(self) -> Iterator[str]:
+        root = PurePosixPath(self._record.more[OUTPUT_ROOT])
         if PurePosixPath(self._job.unmounted) in (root, *root.parents):
-            prefix = self._run.spec.std_out_err_path_prefix
+            prefix = self._spec.std_out_err_path_prefix
             yield f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job"
 
     @property
     def _logs(self) -> Path:
-        return self._layout.home / self._run.output_root / self._run.segment / STDOUTERR
+        return self._layout.home / str(self._record.more[OUTPUT_ROOT]) / self._segment / STDOUTERR
 
     def _node_share(self, index: int) -> NodeShare:
-        run, name = self._run, reference(ReferenceKind.NODE, index)
-        nodes = str(self._layout.nodes(run.cluster_guid))
+        site, name = self._site, reference(ReferenceKind.NODE, index)
+        guid = self._cluster_record.guid
+        nodes = str(self._layout.nodes(guid))
         return NodeShare(
             id=name,
-            gpu_count=run.spec.batchai_gpus or lookup(run.cluster.vm_size).gpus,
-            mount_root=str(self._layout.mounts(run.cluster_guid)),
+            gpu_count=self._spec.batchai_gpus or lookup(self._cluster.vm_size).gpus,
+            mount_root=str(self._layout.mounts(guid)),
             job_mount_root=str(self._job.mounts),
             temp=joined([self._work_folder, "/", name]),
             address=reference(ReferenceKind.ADDRESS, index),
-            tmpdir=joined([nodes, "/", name, "/", run.site.tmpdir]) if run.site.tmpdir else "",
-            devices=(reference(ReferenceKind.DEVICES, index),) if run.site.has_devices else (),
-            core_count=run.site.core_count,
+            tmpdir=joined([nodes, "/", name, "/", site.tmpdir]) if site.tmpdir else "",
+            devices=(reference(ReferenceKind.DEVICES, index),) if site.has_devices else (),
+            core_count=site.core_count,
         )
 
     @property
     def _work_folder(self) -> str:
         """The folder of the working directories: on the nodes' own disks, or where they are kept."""
-        return reference(ReferenceKind.SCRATCH, 0) if self._run.site.has_scratch else str(self._job.workdir)
+        return reference(ReferenceKind.SCRATCH, 0) if self._site.has_scratch else str(self._job.workdir)
 
-    def _site(self) -> JobSite:
-        run, job, engine, environ = self._run, self._job, self._run.site, self._run.site.environ
-        streams, ports = ("stdout", "stderr"), port_count(run.spec)
+    def _job_site(self) -> JobSite:
+        job, site, environ = self._job, self._site, self._site.environ
+        streams, ports = ("stdout", "stderr"), port_count(self._spec)
         module_path = ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)]))
         return JobSite(
             stdouterr=str(self._logs),
             shared_temp=str(job.shared_temp),
             host_file=str(job.host_file),
-            output_segment=run.segment,
-            python="python" if run.container_engine else engine.python,
-            python_wrapper=engine.script_wrapper,
+            output_segment=self._segment,
+            python="python" if site.container_engine else site.python,
+            python_wrapper=site.script_wrapper,
             ports=tuple(reference(ReferenceKind.PORT, index) for index in range(ports)),
-            guid=run.guid,
-            rank_python=engine.python,
+            guid=self._record.guid,
+            rank_python=site.python,
             exits=str(job.exits),
             preparation_exits=str(job.preparation_exits),
             records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
             hidden=str(job.secret_spans),
             telemetry=str(job.telemetry),
-            machines=str(job.records / MACHINES) if SUBMISSION in run.records else "",
+            machines=str(job.records / MACHINES) if SUBMISSION in self._records else "",
             device_order=environ.get(ORDER) or BY_BUS,
-            disk_grace_s=engine.disk_grace_s,
-            module_path="" if run.container_engine else module_path,
+            disk_grace_s=site.disk_grace_s,
+            module_path="" if site.container_engine else module_path,
             checkpoints=str(job.checkpoints),
             artifacts=str(job.artifacts),
         )
 
     def _setup_plan(self, task: SetupTask, names: Sequence[str]) -> Plan:
         """The setup task of a run's cluster, a process on each of its nodes."""
-        guid, asked = self._run.cluster_guid, self._run.cluster.node_setup
+        guid, asked = self._cluster_record.guid, self._cluster.node_setup
         assert asked, "it has a setup task"
         root, folder = str(self._layout.mounts(guid)), str(self._layout.nodes(guid))
-        logs = str(mounts.setup_logs(self._layout, self._run.cluster))
+        logs = str(mounts.setup_logs(self._layout, self._cluster))
         shares = [NodeShare(name, 0, root, root, joined([folder, "/", name])) for name in names]
         plans = [
-            planning.setup(asked, share, python=self._run.site.python, exits="", logs=logs)
-            for share in shares
+            planning.setup(asked, share, python=self._site.python, exits="", logs=logs) for share in shares
         ]
         processes = (
             Process(rank, rank, task.command_line, output=each.output) for rank, each in enumerate(plans)
@@ -174,7 +180,6 @@ class RunPlanner:
             guid=guid,
             nodes=tuple(node for each in plans for node in each.nodes),
             processes=tuple(processes),
-            secrets=_secret_names(task),
         )
 
 
@@ -232,15 +237,11 @@ def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: Site) -> Node
     share = NodeShare(name, 0, root, root, folder, tmpdir=tmpdir)
     logs = str(mounts.setup_logs(layout, spec)) if task else ""
     plan = planning.setup(asked, share, python=site.python, exits=joined([folder, "/exits"]), logs=logs)
-    return NodeSetup(plan._replace(secrets=_secret_names(task)), bool(task and task.run_elevated))
+    return NodeSetup(plan)
 
 
 def _setup_task(spec: ClusterSpec) -> SetupTask | None:
     return spec.node_setup.setup_task if spec.node_setup else None
-
-
-def _secret_names(task: SetupTask | None) -> tuple[str, ...]:
-    return tuple(item.name for item in (task.secrets if task else None) or ())
 
 
 def _secrets(spec: JobSpec) -> dict[str, str]:

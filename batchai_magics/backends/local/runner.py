@@ -25,7 +25,6 @@ from batchai_magics.backends.service.runner import (
     ClusterRef,
     ClusterRequest,
     EngineState,
-    Launch,
     NodeCommand,
     NodeStatus,
     PlannedRun,
@@ -98,10 +97,8 @@ class LocalRunner:
         from batchai_magics.backends.local.watch import node_allocation
 
         if change.setup:
-            from batchai_magics.backends.local.watch.plan_binding import SetupPlan
-
-            setup = SetupPlan(change.setup.plan, change.setup.is_elevated)
-            setup.write(self._layout.cluster_setup(cluster.guid))
+            plan = change.setup.plan
+            private_files.write(self._layout.cluster_setup(cluster.guid), plan.to_json() if plan else "")
             self._new[cluster.guid] = Secrets(setup=change.setup.secrets)
         with self._store.write() as db:
             node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
@@ -118,19 +115,14 @@ class LocalRunner:
     def submit(self, runs: Sequence[PlannedRun]) -> None:
         """Writes the Plans of runs to their folders and queues them; their secrets stay in memory."""
         self._is_due = True
-        for run in runs:
-            self._prepare(run.run, run.launch)
-            self._queue(run.run, run.cluster)
-
-    def _prepare(self, run: Run, launch: Launch) -> None:
-        from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
-
-        submitted = SubmittedRun(launch.plan, launch.preparation, launch.port_count)
-        submitted.write(self._layout.job(run.guid).submitted)
         environ = without_logins(clean_environment(sys.executable, self._pass_env))
-        private_files.write(self._layout.job(run.guid).environment, json.dumps(environ))
-        secrets = JobSecrets(launch.secrets, launch.registry_password)
-        self._new[run.guid] = Secrets(jobs={run.guid: secrets} if secrets else {})
+        for planned in runs:
+            job, guid = self._layout.job(planned.run.guid), planned.run.guid
+            planned.plan.write(str(job.submitted))
+            private_files.write(job.environment, json.dumps(environ))
+            secrets = JobSecrets(planned.secrets, planned.registry_password)
+            self._new[guid] = Secrets(jobs={guid: secrets} if secrets else {})
+            self._queue(planned.run, planned.cluster)
 
     def _queue(self, run: Run, cluster: ClusterRef) -> None:
         """Queues a run, and copies what the database knows of it to its folder."""

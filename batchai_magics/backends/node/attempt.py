@@ -20,7 +20,6 @@ from pathlib import Path
 from batchai_magics.backends.node import requirements, restarts
 from batchai_magics.backends.node.launcher import (
     POLL_S,
-    AttemptPlan,
     ClusterSetup,
     Launcher,
     PlanProcesses,
@@ -44,17 +43,13 @@ ENDING_S = 0.3  # how long the other processes may take to end on their own afte
 class AttemptRunner:
     """Runs one attempt of a job from its first step to its end."""
 
-    def __init__(self, plan: AttemptPlan, launcher: Launcher, report: Report) -> None:
-        self._attempt, self._launcher, self._report = plan, launcher, report
+    def __init__(self, plan: Plan, launcher: Launcher, report: Report) -> None:
+        self._plan, self._launcher, self._report = plan, launcher, report
         self._files, self._deadline = launcher.files, report.deadline
-        self._log = ExecutionLog(plan.processes.execution_logs)
-        self._warning = EndWarning(plan.processes)
+        self._log = ExecutionLog(plan.execution_logs)
+        self._warning = EndWarning(plan)
         self._next_poll_s = 0.0
         self._record: SignedRecord | None = None  # of the seals, from the start of the first process
-
-    @property
-    def _plan(self) -> Plan:
-        return self._attempt.processes
 
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and ends everything that was started."""
@@ -72,7 +67,7 @@ class AttemptRunner:
         finally:
             self._launcher.close()
             self._seal(self._launcher.seals())
-        outcome = restarts.continued(outcome, self._plan, self._attempt.number, self._warning)
+        outcome = restarts.continued(outcome, self._plan, self._launcher.number, self._warning)
         outcome = outcome.warned("FilesLeftBehind", *self._launcher.left_behind)
         self._log.write(outcome.sentence)
         return outcome
@@ -90,10 +85,10 @@ class AttemptRunner:
 
     def _mark(self) -> None:
         """Marks in the logs where a second or later attempt begins."""
-        if self._attempt.number > 1:
+        number, reason = self._launcher.number, self._launcher.previous_end
+        if number > 1:
             log, names = Path(self._plan.output.stdout.path), [node.id for node in self._plan.nodes]
-            reason = self._attempt.previous_end
-            self._log.write(restarts.mark_attempt(log, self._attempt.number, names, reason))
+            self._log.write(restarts.mark_attempt(log, number, names, reason))
 
     def _use_tools(self) -> Outcome | None:
         """Pulls the image and mounts volumes; the outcome if any of it fails."""
@@ -167,12 +162,12 @@ class AttemptRunner:
             decided = check.conclude(request, files.records)
             self._log.write(check.sentence)
         if decided.smaller:
-            self._attempt = self._launcher.smaller(decided.smaller, decided.nodes)
+            self._plan = self._launcher.smaller(Plan.from_json(decided.smaller), decided.nodes)
         return decided.outcome
 
     def _prepare(self) -> Outcome | None:
         """Runs the job's preparation on each node."""
-        plan = self._attempt.preparation
+        plan = self._plan.preparation
         if plan is None:
             return None
         self._log.write("job preparation started")

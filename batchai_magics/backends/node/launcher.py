@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import Protocol
 
 from batchai_magics.backends.node.outcome import Fault, time_limit_reached
 from batchai_magics.backends.node.ranks import leftovers, termination
@@ -18,23 +18,8 @@ from batchai_magics.backends.node.restarts import EndWarning
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit
 
-if TYPE_CHECKING:  # few jobs ask for it
-    from batchai_magics.backends.node.preflight import SmallerPlans
-
 LOOPBACK = "127.0.0.1"  # where all nodes are on this machine
 POLL_S = 1.0  # how often stop requests are looked for that come without a signal
-
-
-class AttemptPlan(NamedTuple):
-    """What an attempt starts, on nodes that are known.
-
-    Attempts of a run have numbers from 1; `previous_end` is why the one before ended.
-    """
-
-    number: int
-    processes: Plan
-    preparation: Plan | None = None
-    previous_end: str = ""
 
 
 class Deadline:
@@ -179,6 +164,8 @@ class Launcher(Protocol):
         address: Where programs on the nodes reach this one.
         registry_password: For the registry of the job's image.
         setup: The setup task of its cluster, if the attempt runs it.
+        number: Of the attempt: the first of a run is 1.
+        previous_end: Why the attempt before ended.
         left_behind: What could not be collected from the nodes at the end, in sentences.
     """
 
@@ -188,6 +175,8 @@ class Launcher(Protocol):
     address: str = LOOPBACK
     registry_password: str = ""
     setup: ClusterSetup | None = None
+    number: int = 1
+    previous_end: str = ""
     left_behind: Sequence[str] = ()
 
     @abstractmethod
@@ -196,8 +185,8 @@ class Launcher(Protocol):
     ) -> PlanProcesses:
         """The processes of a plan, yet to be started; a failed one ends the others unless independent."""
 
-    def smaller(self, plans: SmallerPlans, nodes: Sequence[int]) -> AttemptPlan:
-        """The attempt on some of its nodes, by number, for engines whose jobs may ask for that."""
+    def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
+        """The plan for some of its nodes, by number, resolved; for engines whose jobs may ask for that."""
         raise AssertionError(f"jobs of {type(self).__name__} cannot leave out nodes")
 
     def reachable(self, plan: Plan) -> Plan:

@@ -47,27 +47,20 @@ Item = TypeVar("Item")
 Reply = Mapping[str, Any]
 
 
-class SmallerPlans(NamedTuple):
-    """What a job starts on fewer nodes: its plan, and that of its preparation (empty: none), as JSON."""
-
-    plan: str
-    preparation: str = ""
-
-
 class PreflightRequest(NamedTuple):
-    """That a job is to be checked. `smaller` has what it starts with one node less, two less, and so on."""
+    """That a job is checked. `smaller` has its plans for one node less, two less, and so on, as JSON."""
 
-    smaller: tuple[SmallerPlans, ...] = ()
+    smaller: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """The text of its file."""
-        return json.dumps([plans._asdict() for plans in self.smaller])
+        return json.dumps(self.smaller)
 
     @classmethod
     def read(cls, file: Path) -> PreflightRequest | None:
         """The request in a file; None without one."""
         with contextlib.suppress(FileNotFoundError):
-            return cls(tuple(SmallerPlans(**plans) for plans in read_json(file, MAX_PLAN_BYTES)))
+            return cls(tuple(read_json(file, MAX_PLAN_BYTES)))
         return None
 
 
@@ -77,11 +70,11 @@ def max_excluded(node_count: int) -> int:
 
 
 class Conclusion(NamedTuple):
-    """What follows from a report: the job fails, or it runs on `nodes` (by number), with `smaller` plans."""
+    """What follows from a report: the job fails, or it runs on `nodes` (by number), by a `smaller` plan."""
 
     outcome: Outcome | None
     nodes: tuple[int, ...] = ()
-    smaller: SmallerPlans | None = None
+    smaller: str = ""
 
 
 def conclusion_of(report: PreflightReport, request: PreflightRequest) -> Conclusion:

@@ -36,7 +36,9 @@ def elevated_command(command: str) -> tuple[str, str]:
 
 
 def run_elevated(plan: Plan) -> Plan:
-    """The plan with its processes run as root; with a note if they will not be."""
+    """The plan with its processes run as root if it says so; with a note if they will not be."""
+    if not plan.is_elevated:
+        return plan
     commands = [elevated_command(process.command) for process in plan.processes]
     processes = (
         process._replace(command=command)

@@ -65,7 +65,11 @@ _REASONS = {
 def with_attempt(plan: Plan, number: int, root: Path) -> Plan:
     """The plan with the variables of an attempt; `root` is the run's folder."""
     own = {ATTEMPT: str(number), STOPPING_FILE: str(root / f"stopping-{number}")}
-    return plan._replace(nodes=tuple(node._replace(env={**node.env, **own}) for node in plan.nodes))
+
+    def with_variables(part: Plan) -> Plan:
+        return part._replace(nodes=tuple(node._replace(env={**node.env, **own}) for node in part.nodes))
+
+    return plan.changed(with_variables)
 
 
 class EndWarning:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import Launch, NodeSetup, Site
+    from batchai_magics.backends.service.runner import NodeSetup, PlannedRun, Site
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
@@ -23,22 +22,6 @@ if TYPE_CHECKING:
     from batchai_magics.models.telemetry_records import TelemetryRecord
 
 CLUSTER_SPEC, OUTPUT_ROOT = "cluster_spec", "output_root"  # keys in a job's `more`
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """What the folder of a run is made from; `segment` is its path below the output prefixes."""
-
-    guid: str
-    segment: str
-    spec: JobSpec
-    cluster_guid: str
-    cluster: ClusterSpec
-    output_root: str
-    container_engine: tuple[str, ...]
-    site: Site
-    notes: tuple[str, ...] = ()  # for the user, about its cluster
-    records: Mapping[str, str] = field(default_factory=dict)  # name → text
 
 
 class HomeFolders(Protocol):
@@ -72,8 +55,26 @@ class HomeFolders(Protocol):
     def output_root(self, spec: JobSpec, cluster: ClusterSpec, guid: str) -> str:
         """The folder of a job's stdOutErrPathPrefix; SpecError if it cannot be resolved."""
 
-    def make_run(self, run: RunFolder) -> Launch:
-        """Creates the folder of a run with its links, and the Plans of what it starts."""
+    def make_run(
+        self,
+        job: Record,
+        spec: JobSpec,
+        cluster: Record,
+        *,
+        site: Site,
+        notes: Sequence[str],
+        records: Mapping[str, str],
+    ) -> PlannedRun:
+        """Creates the folder of a job's run with its links, and plans what the run starts.
+
+        Args:
+            job: The record of the job.
+            spec: What it runs, with secrets.
+            cluster: The record of its cluster.
+            site: What the Plan depends on.
+            notes: For the user, about the cluster.
+            records: The texts of the run's record files, by name.
+        """
 
     def discard_backups(self, guids: Sequence[str]) -> None:
         """Deletes what would bring runs back if all records were lost; called before their records go."""

@@ -18,7 +18,7 @@ from batchai_magics.backends.service import (
     stored_descriptions,
 )
 from batchai_magics.backends.service.context import BusyNodes, HomeContext, cluster_of, run_of, scale_of
-from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT, RunFolder
+from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.backends.service.host_runs import host_note, without_preparation
 from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
@@ -27,8 +27,8 @@ from batchai_magics.backends.service.runner import (
     ClusterRequest,
     EngineState,
     NodeSetup,
-    PlannedRun,
     RunRequest,
+    Site,
 )
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.plan import GRACE_S
@@ -152,11 +152,14 @@ def _node_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> NodeSetup
 
 
 class PlannedJob(NamedTuple):
-    """A job that is about to be created: its record, its cluster's, and what its folder is made from."""
+    """A job that is about to be created: its record and its cluster's, and what its run is made from."""
 
     record: Record
+    spec: JobSpec
     cluster: Record
-    folder: RunFolder
+    site: Site
+    notes: Sequence[str]
+    records: Mapping[str, str]
 
 
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
@@ -215,8 +218,8 @@ def _admitted(
         more[HOST_NOTE] = notes[-1]
         spec = without_preparation(spec, context.facts.host_runs)
     record = record.changed({**more, **context.runner.check(_request(spec), cluster_of(cluster))})
-    folder = _run_folder(context, record, spec, cluster, engine)
-    return PlannedJob(record, cluster, replace(folder, notes=tuple(notes), records=records))
+    site = replace(context.site(cluster_of(cluster)), container_engine=engine)
+    return PlannedJob(record, spec, cluster, site, notes, records)
 
 
 def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
@@ -298,35 +301,19 @@ def _request(spec: JobSpec) -> RunRequest:
     )
 
 
-def _run_folder(
-    context: HomeContext, record: Record, spec: JobSpec, cluster: Record, engine: tuple[str, ...]
-) -> RunFolder:
-    return RunFolder(
-        guid=record.guid,
-        segment=stored_descriptions.output_segment(record.resource_id, record.guid),
-        spec=spec,
-        cluster_guid=cluster.guid,
-        cluster=resource_views.cluster_spec(cluster.spec),
-        output_root=record.more[OUTPUT_ROOT],
-        container_engine=engine,
-        site=context.site(cluster_of(cluster)),
-    )
-
-
 def _submitted(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
     """Records jobs and submits them; cleans up what fails."""
     made: list[Record] = []
-    folders = {each.record.guid: each.folder for each in planned}
-    cluster = cluster_of(planned[0].cluster)
 
     def submit(new: Sequence[Record]) -> None:
         with context.folders.batch():
             runs = []
-            for record in new:
-                runs.append(
-                    PlannedRun(run_of(record), cluster, context.folders.make_run(folders[record.guid]))
+            for job in (each for each in planned if each.record in new):
+                run = context.folders.make_run(
+                    job.record, job.spec, job.cluster, site=job.site, notes=job.notes, records=job.records
                 )
-                context.repository.add_open_job(record)
+                runs.append(run)
+                context.repository.add_open_job(job.record)
             context.runner.submit(runs)
 
     try:

@@ -110,7 +110,8 @@ class Site:
     an MPI job, `environ` the environment that jobs inherit. Without a `core_count`, the engine resolves the
     threads of each process, with `has_devices` the GPUs of each node. With `has_scratch`, working directories
     are on the nodes' own disks, at a path that the engine resolves. `tmpdir` names the folder of
-    temporary files in a node's folder; empty for the engine's.
+    temporary files in a node's folder; empty for the engine's. `container_engine` is the command that runs
+    the containers of a job, if it has any.
     """
 
     python: str
@@ -121,23 +122,7 @@ class Site:
     has_scratch: bool = False
     has_devices: bool = False
     tmpdir: str = ""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """What a run starts. Secrets are passed next to the Plans, never in them.
-
-    `setup` is the setup task of its cluster, with a process for each node. `port_count` is the number of free
-    ports that the Plans refer to.
-    """
-
-    plan: Plan
-    preparation: Plan | None = None
-    setup: Plan | None = None
-    is_setup_elevated: bool = False
-    port_count: int = 0
-    registry_password: str = ""
-    secrets: Mapping[str, str] = field(default_factory=dict)
+    container_engine: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -148,7 +133,6 @@ class NodeSetup:
     """
 
     plan: Plan | None = None
-    is_elevated: bool = False
     secrets: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -233,12 +217,19 @@ class NodeCommand(NamedTuple):
         return {name: run.guid for run, status in self.runs for name in status.nodes}
 
 
-class PlannedRun(NamedTuple):
-    """A new run, the cluster that it is for, and what it starts."""
+@dataclass(frozen=True)
+class PlannedRun:
+    """A new run, the cluster that it is for, and its Plan. Secrets are passed next to Plans, never in them.
+
+    `setup` is the setup task of its cluster, with a process for each node.
+    """
 
     run: Run
     cluster: ClusterRef
-    launch: Launch
+    plan: Plan
+    setup: Plan | None = None
+    registry_password: str = ""
+    secrets: Mapping[str, str] = field(default_factory=dict)
 
 
 class EngineFacts(ABC):

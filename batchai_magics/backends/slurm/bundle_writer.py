@@ -11,7 +11,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.host_runs import HostRuns
-from batchai_magics.backends.service.runner import Launch, NodeStatus, Run
+from batchai_magics.backends.service.runner import NodeStatus, PlannedRun
 from batchai_magics.backends.slurm import cli_args, parse, programs
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, problem
@@ -111,33 +111,30 @@ SLACK_S = 90.0  # added to the job's own time limit and grace, so that the job c
 NICENESS = (0, 10_000, 20_000)  # for high, normal and low priority
 
 
-def write(layout: Layout, run: Run, launch: Launch, settings: SlurmSettings) -> None:
+def write(layout: Layout, planned: PlannedRun, settings: SlurmSettings) -> None:
     """Writes a run's job bundle, its secrets, and the batch script of its first attempt.
 
     The programs of nodes must have been installed.
     """
-    files, cluster_guid = RunFiles(layout.job(run.guid).root), run.state["cluster_guid"]
+    run, cluster_guid = planned.run, planned.cluster.guid
+    files = RunFiles(layout.job(run.guid).root)
     programs_folder = programs.current(layout.home)
-    setup = launch.setup._replace(exits=str(files.setup_exits)) if launch.setup else None
+    setup = planned.setup._replace(exits=str(files.setup_exits)) if planned.setup else None
     bundle = JobBundle(
-        plan=launch.plan.to_json(),
-        preparation=launch.preparation.to_json() if launch.preparation else "",
-        node_count=run.state["node_count"],
-        port_count=launch.port_count,
+        plan=planned.plan.to_json(),
         mpi=settings.mpi,
         programs=str(programs_folder),
         home=str(layout.home),
         setup=setup.to_json() if setup else "",
         setups=str(setup_folder(layout, cluster_guid)),
         setup_secrets=str(secrets_file(layout, cluster_guid)),
-        is_setup_elevated=launch.is_setup_elevated,
         scratch=settings.scratch,
         scratch_limit_bytes=settings.scratch_limit_mib << 20,
     )
-    files.reserve_room(len(launch.plan.processes))
+    files.reserve_room(len(planned.plan.processes))
     private_files.write(files.bundle, bundle.to_json())
-    if launch.secrets:
-        private_files.write(files.secrets, json.dumps(dict(launch.secrets)))
+    if planned.secrets:
+        private_files.write(files.secrets, json.dumps(dict(planned.secrets)))
     _write_script(files, 1, python=run.state["python"], programs_folder=programs_folder)
 
 

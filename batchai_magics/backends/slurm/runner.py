@@ -171,11 +171,11 @@ class SlurmRunner:
         """Submits runs, several of a cluster as arrays; ServiceError with Slurm's message if refused."""
         by_cluster: dict[str, list[PlannedRun]] = {}
         for each in runs:
-            bundle_writer.check_rank_containers(each.launch.plan)
+            bundle_writer.check_rank_containers(each.plan)
             by_cluster.setdefault(each.cluster.guid, []).append(each)
         with private_files.pipelined(self._layout.home):
             for each in runs:
-                bundle_writer.write(self._layout, each.run, each.launch, self._settings)
+                bundle_writer.write(self._layout, each, self._settings)
             for of_cluster in by_cluster.values():
                 placement = self._clusters.placement(of_cluster[0].cluster)
                 if len(of_cluster) == 1:

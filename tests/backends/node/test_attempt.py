@@ -14,7 +14,7 @@ import pytest
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildProcesses
-from batchai_magics.backends.node.launcher import AttemptPlan, Deadline, Launcher, PlanProcesses, Report
+from batchai_magics.backends.node.launcher import Deadline, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
@@ -100,8 +100,7 @@ def test_no_process_starts_after_a_failed_preparation(tmp_path: Path, signal_pip
     plan = plan_of(tmp_path, "echo ran")
     preparation = plan_of(tmp_path, "exit 4", exits="preparation-exits")
     report = Scripted(plan, tmp_path / "never", stopped("terminate"))
-    attempt = AttemptPlan(1, plan, preparation)
-    outcome = AttemptRunner(attempt, Here(tmp_path, signal_pipe), report).run()
+    outcome = AttemptRunner(plan._replace(preparation=preparation), Here(tmp_path, signal_pipe), report).run()
     assert (outcome.exit_code, outcome.errors[0]["code"]) == (4, "JobPreparationFailed")
     assert b"ran" not in (tmp_path / "stdout.txt").read_bytes()
 
@@ -110,7 +109,7 @@ def test_no_process_starts_after_a_failed_preparation(tmp_path: Path, signal_pip
 def test_processes_of_a_stopped_run_have_time_to_save(tmp_path: Path, signal_pipe: SignalPipe) -> None:
     plan = plan_of(tmp_path, SAVES)
     report = Scripted(plan, tmp_path / "started", stopped("terminate"))
-    outcome = AttemptRunner(AttemptPlan(1, plan), Here(tmp_path, signal_pipe), report).run()
+    outcome = AttemptRunner(plan, Here(tmp_path, signal_pipe), report).run()
     assert outcome.errors[0]["code"] == "JobTerminated"
     assert [(end.rank, end.exit_code) for end in outcome.ranks] == [(0, 0)]
     assert (report.is_ending, (tmp_path / "stdout.txt").read_text()) == (True, "saved\n")
@@ -122,7 +121,7 @@ def test_processes_are_warned_before_their_run_is_queued_again(
 ) -> None:
     plan = plan_of(tmp_path, SAVES.replace("exit 0", "exit 75"), Limits(warn_s=20.0))
     report = Scripted(plan, tmp_path / "started", stopped("requeue", "its nodes left the cluster"))
-    outcome = AttemptRunner(AttemptPlan(1, plan), Here(tmp_path, signal_pipe), report).run()
+    outcome = AttemptRunner(plan, Here(tmp_path, signal_pipe), report).run()
     assert (outcome.is_requeued, outcome.reason) == (True, "its nodes left the cluster")
     assert not report.is_ending
     assert "warned of the end: its nodes left the cluster" in (tmp_path / "execution.log").read_text()
@@ -148,7 +147,7 @@ def test_processes_of_other_tests_are_left_alone(tmp_path: Path, signal_pipe: Si
         try:
             plan = plan_of(tmp_path, SAVES)
             report = Scripted(plan, tmp_path / "started", stopped("terminate"))
-            AttemptRunner(AttemptPlan(1, plan), Here(tmp_path, signal_pipe), report).run()
+            AttemptRunner(plan, Here(tmp_path, signal_pipe), report).run()
             assert other.poll() is None
         finally:
             other.kill()

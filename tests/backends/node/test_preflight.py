@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from batchai_magics.backends.node.preflight import (
     CODE,
     PreflightRequest,
-    SmallerPlans,
     conclusion_of,
     max_excluded,
     rounds,
@@ -47,15 +46,15 @@ def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
     decided = conclusion_of(report(2), PreflightRequest())
     assert decided.outcome
     (error,) = decided.outcome.errors
-    assert (error["code"], decided.smaller) == (CODE, None)
+    assert (error["code"], decided.smaller) == (CODE, "")
     assert "n2 is bad: it did not answer" in error["message"]
 
 
 def test_a_job_runs_on_the_good_nodes_with_the_plans_for_as_many() -> None:
-    request = PreflightRequest((SmallerPlans("three"), SmallerPlans("two")))
-    assert conclusion_of(report(), request) == (None, (), None)
-    assert conclusion_of(report(0), request) == (None, (1, 2, 3), SmallerPlans("three"))
-    assert conclusion_of(report(1, 3), request) == (None, (0, 2), SmallerPlans("two"))
+    request = PreflightRequest(("three", "two"))
+    assert conclusion_of(report(), request) == (None, (), "")
+    assert conclusion_of(report(0), request) == (None, (1, 2, 3), "three")
+    assert conclusion_of(report(1, 3), request) == (None, (0, 2), "two")
     outcome = conclusion_of(report(1, 2, 3), request).outcome
     assert outcome
     assert "At most 2 of its nodes can be left out." in outcome.errors[0]["message"]
@@ -64,6 +63,6 @@ def test_a_job_runs_on_the_good_nodes_with_the_plans_for_as_many() -> None:
 def test_a_request_is_the_same_after_its_file(tmp_path: Path) -> None:
     file = tmp_path / "preflight.json"
     assert PreflightRequest.read(file) is None
-    request = PreflightRequest((SmallerPlans("a", "b"), SmallerPlans("c")))
+    request = PreflightRequest(("a", "c"))
     file.write_text(request.to_json())
     assert PreflightRequest.read(file) == request

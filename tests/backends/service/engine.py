@@ -25,7 +25,6 @@ from batchai_magics.backends.service.runner import (
     ClusterWarning,
     EngineFacts,
     EngineState,
-    Launch,
     NodeCommand,
     NodeStatus,
     PlannedRun,
@@ -84,7 +83,7 @@ class Engine:
 
     facts: Facts = field(default_factory=Facts)
     statuses: dict[str, RunStatus] = field(default_factory=dict)
-    launches: dict[str, Launch] = field(default_factory=dict)
+    planned: dict[str, PlannedRun] = field(default_factory=dict)
     asked: list[RunRequest] = field(default_factory=list)
     allocations: list[tuple[ClusterRequest, ClusterRef | None, dict[str, str], list[EngineState]]] = field(
         default_factory=list
@@ -138,8 +137,8 @@ class Engine:
     def submit(self, runs: Sequence[PlannedRun]) -> None:
         if self.refusal:
             raise self.refusal
-        for run, _, launch in runs:
-            self.launches[run.guid] = launch
+        for planned in runs:
+            run, self.planned[planned.run.guid] = planned.run, planned
             self.statuses[run.guid] = RunStatus(ExecutionState.QUEUED, run.created, waiting="for its turn")
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:

@@ -71,7 +71,7 @@ def test_the_same_job_again_is_found_and_another_is_a_conflict(home: EngineHome)
     home.job()
     guid = home.guid(JOB)
     assert home.job().state is ExecutionState.QUEUED
-    assert (home.guid(JOB), list(home.engine.launches)) == (guid, [guid])
+    assert (home.guid(JOB), list(home.engine.planned)) == (guid, [guid])
     with pytest.raises(ConflictError) as caught:
         home.job(nodeCount=2)
     assert caught.value.code == "JobAlreadyExists"
@@ -159,10 +159,10 @@ def test_a_job_asks_the_engine_for_what_it_says(home: EngineHome) -> None:
 def test_a_job_is_planned_for_its_nodes_with_its_secrets_beside(home: EngineHome) -> None:
     secrets = [{"name": "TOKEN", "value": "hush-hush"}]
     home.job(customToolkitSettings={"commandLine": "python train.py"}, nodeCount=2, secrets=secrets)
-    launch = home.engine.launches[home.guid(JOB)]
-    assert "python train.py" in launch.plan.processes[0].command
-    assert launch.secrets == {"TOKEN": "hush-hush"}
-    assert "hush-hush" not in launch.plan.to_json()
+    planned = home.engine.planned[home.guid(JOB)]
+    assert "python train.py" in planned.plan.processes[0].command
+    assert planned.secrets == {"TOKEN": "hush-hush"}
+    assert "hush-hush" not in planned.plan.to_json()
 
 
 @pytest.mark.parametrize(
@@ -177,10 +177,10 @@ def test_a_job_with_an_image_gets_what_runs_containers(
 ) -> None:
     image = {"imageSourceRegistry": {"image": "tf:1", **credentials}}
     home.job(containerSettings=image)
-    assert home.engine.launches[home.guid(JOB)].plan.containers.engine == engine
+    assert home.engine.planned[home.guid(JOB)].plan.containers.engine == engine
     home.job("bare")
     bare = home.guid(EXPERIMENT.child(Kind.JOB, "bare"))
-    assert home.engine.launches[bare].plan.containers.engine == ()
+    assert home.engine.planned[bare].plan.containers.engine == ()
 
 
 def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(home: EngineHome) -> None:
@@ -188,7 +188,7 @@ def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(ho
 
     home.engine.facts.warned = [ClusterWarning("Slow", "The disks are slow.")]
     home.job()
-    assert "The disks are slow." in home.engine.launches[home.guid(JOB)].plan.notes
+    assert "The disks are slow." in home.engine.planned[home.guid(JOB)].plan.notes
     errors = home.service.show(CLUSTER).errors
     assert [(error.code, error.message) for error in errors] == [("Slow", "The disks are slow.")]
 
@@ -262,9 +262,9 @@ def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
     folders_of_home = home.service.context.folders
     make_run = folders_of_home.make_run
 
-    def make_run_meanwhile(run) -> object:
+    def make_run_meanwhile(*job, **planned) -> object:
         home.service.update(CLUSTER, patched(1))
-        return make_run(run)
+        return make_run(*job, **planned)
 
     monkeypatch.setattr(folders_of_home, "make_run", make_run_meanwhile)
     home.job()

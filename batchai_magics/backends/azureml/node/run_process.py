@@ -23,7 +23,6 @@ from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.launcher import (
     AttemptFiles,
-    AttemptPlan,
     Deadline,
     Launcher,
     PlanProcesses,
@@ -60,19 +59,18 @@ def run(folder: str, arguments: Sequence[str]) -> int:
     paths = dict(argument.split("=", 1) for argument in arguments)
     env |= {f"AZ_BATCHAI_INPUT_{name[3:]}": path for name, path in paths.items() if name.startswith("in:")}
     setup = SetupBarrier(Path(folder), bundle["share"], bundle["mounts"], paths)
-    preparation = Plan.from_json(bundle["preparation"]).resolved(bindings) if bundle["preparation"] else None
     termination.adopt_orphans()
     temporary = TemporaryFolder()
     if not is_given(plan, plan.node_of(plan.processes[identity.rank])):
         env[TMPDIR] = temporary.path(env.get(TMPDIR) or ROOT)
     ours = partial(_process_env, env, plan, identity, folder)
     try:
-        failure = setup.once(lambda: _prepare(setup, plan, preparation, ours(), identity, bundle["records"]))
+        failure = setup.once(lambda: _prepare(setup, plan, ours(), identity, bundle["records"]))
         if failure:
             return _fail(Path(folder), failure)
         watch = _watch(bundle, identity.rank, plan)
         launcher, report = ServiceLauncher(identity, ours(), Path(folder), watch), ServiceReport(plan, watch)
-        outcome = AttemptRunner(AttemptPlan(1, _of_one_attempt(plan)), launcher, report).run()
+        outcome = AttemptRunner(_of_one_attempt(plan), launcher, report).run()
         if outcome.errors and not report.is_told:
             _fail(Path(folder), outcome)
             return STOPPED_CODE
@@ -94,7 +92,6 @@ def _process_env(
 def _prepare(
     setup: SetupBarrier,
     plan: Plan,
-    preparation: Plan | None,
     env: Mapping[str, str],
     identity: ProcessIdentity,
     records: Mapping[str, str],
@@ -105,15 +102,15 @@ def _prepare(
     if identity.node == 0:
         write_records(setup.folder, records)
     failure = setup.directories(plan)
-    if failure or preparation is None:
+    if failure or plan.preparation is None:
         return failure
-    return setup.prepare(preparation, identity.node, env)
+    return setup.prepare(plan.preparation, identity.node, env)
 
 
 def _of_one_attempt(plan: Plan) -> Plan:
-    """The plan without what the service does itself: attempts, mounts, and the log of what happens."""
+    """The plan without what the service does itself, and without the preparation, which is over."""
     limits = plan.limits._replace(max_restarts=None, warn_s=0.0)
-    return plan._replace(limits=limits, mounts=(), execution_logs=())
+    return plan._replace(limits=limits, mounts=(), execution_logs=(), preparation=None)
 
 
 def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> ConditionWatch | None:

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.local import unmanaged_mounts
@@ -17,7 +16,6 @@ from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import (
     AttemptFiles,
-    AttemptPlan,
     Deadline,
     Launcher,
     PlanProcesses,
@@ -33,9 +31,6 @@ from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan
 
-if TYPE_CHECKING:  # few jobs ask for it
-    from batchai_magics.backends.node.preflight import SmallerPlans
-
 KILLED = 128 + 9  # exit code of a process that was killed
 
 
@@ -48,29 +43,24 @@ class LocalLauncher(Launcher):
     def __init__(
         self, job: JobLayout, attempts: Attempts, secrets: JobSecrets, signal_pipe: SignalPipe
     ) -> None:
-        self._job, self._attempts = job, attempts
+        self._job, self.number = job, max(1, len(attempts))
+        self.previous_end = attempts[-2].get("reason", QUEUED_AGAIN) if self.number > 1 else ""
         self.files: AttemptFiles = job
         self.signal_pipe, self.registry_password = signal_pipe, secrets.registry_password
         submitter_env = json.loads(job.environment.read_text(encoding="utf-8"))
         self.env: Mapping[str, str] = {**os.environ, **submitter_env, **secrets.variables}
         self._temporary = TemporaryFolder()
         self._launched: list[ChildProcesses] = []
-        self.attempt = self._read()
+        self.plan = self._read()
 
     @property
     def may_leave_memory(self) -> bool:
         """Whether shared memory segments of MPI may be left."""
         return any(processes.may_leave_memory for processes in self._launched)
 
-    def _read(self) -> AttemptPlan:
-        """The attempt as it is in the job's folder."""
-        number, file = max(1, len(self._attempts)), self._job.preparation
-        plan = with_attempt(Plan.read(str(self._job.plan)), number, self._job.root)
-        preparation = None
-        if file.exists():
-            preparation = with_attempt(Plan.read(str(file)), number, self._job.root)
-        previous_end = self._attempts[-2].get("reason", QUEUED_AGAIN) if number > 1 else ""
-        return AttemptPlan(number, plan, preparation, previous_end)
+    def _read(self) -> Plan:
+        """The plan in the job's folder, for this attempt."""
+        return with_attempt(Plan.read(str(self._job.plan)), self.number, self._job.root)
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
@@ -82,13 +72,13 @@ class LocalLauncher(Launcher):
         self._launched.append(processes)
         return processes
 
-    def smaller(self, plans: SmallerPlans, nodes: Sequence[int]) -> AttemptPlan:
-        """The attempt on some of its nodes, by number."""
+    def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
+        """The plan for some of its nodes, by number."""
         from batchai_magics.backends.local.watch import plan_binding  # few jobs ask for it
 
-        plan_binding.bind_smaller(self._job, plans, nodes)
-        self.attempt = self._read()
-        return self.attempt
+        plan_binding.bind_smaller(self._job, plan, nodes)
+        self.plan = self._read()
+        return self.plan
 
     def kill_marked(self, mark: str) -> None:
         """Kills what has this mark in its environment."""
@@ -98,7 +88,7 @@ class LocalLauncher(Launcher):
         """Ends everything that was started, unmounts, and removes temporary files."""
         termination.end_all(self._leftover_processes)
         termination.kill(self._child_processes)
-        if self.attempt.processes.mounts:
+        if self.plan.mounts:
             unmanaged_mounts.unmount(self._job.root)
         self._temporary.remove()
 
@@ -108,14 +98,13 @@ class LocalLauncher(Launcher):
 
     def _leftover_processes(self) -> list[LiveProcess]:
         """Processes the job has started, also in containers; helpers of those exit with them."""
-        plan = self.attempt.processes
-        if plan.containers.engine or not process.HAS_ORPHANS:
-            return process.marked(plan.guid)
+        if self.plan.containers.engine or not process.HAS_ORPHANS:
+            return process.marked(self.plan.guid)
         return self._child_processes()
 
     def _child_processes(self) -> list[LiveProcess]:
         recorders = {pid for processes in self._launched for pid in processes.recorder_pids}
-        return termination.without_mount_servers(process.descendants(recorders), self.attempt.processes)
+        return termination.without_mount_servers(process.descendants(recorders), self.plan)
 
 
 class LocalReport(Report):

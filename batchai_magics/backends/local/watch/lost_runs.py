@@ -12,11 +12,11 @@ from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database
 from batchai_magics.backends.local.watch import process, scheduler
-from batchai_magics.backends.local.watch.plan_binding import SubmittedRun
 from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import Plan
 from batchai_magics.models.states import ExecutionState
 
 
@@ -79,8 +79,8 @@ def _lost_outcome(layout: Layout, job: JobRow) -> Outcome:
 def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:
     """The outcome of a job that lost its supervisor: a requeue if it has restarts left."""
     try:
-        plan = SubmittedRun.read(layout.job(job.guid).submitted).plan
-    except (OSError, ValueError, KeyError):  # its folder is damaged
+        plan = Plan.read(str(layout.job(job.guid).submitted))
+    except (OSError, ValueError):  # its folder is damaged
         return lost
     return restarts.continued(lost, plan, len(job.attempts))
 

@@ -11,8 +11,10 @@ from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, process
-from batchai_magics.backends.local.watch.plan_binding import SetupPlan
+from batchai_magics.backends.node import requirements
 from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.references import Bindings
 
 
 def prepare(
@@ -29,11 +31,12 @@ def _prepare(
 ) -> list[subprocess.Popen[bytes]]:
     private_files.make_folder(layout.tmpdir(node.guid, node.id))
     try:
-        setup = SetupPlan.read(layout.cluster_setup(node.guid))
-    except (OSError, ValueError, KeyError) as error:
+        text = layout.cluster_setup(node.guid).read_text(encoding="utf-8")
+        setup = Plan.from_json(text) if text else None
+    except (OSError, ValueError) as error:
         finish_preparation(store, node.id, f"How to set it up cannot be read: {error}")
         return []
-    if not setup.plan:
+    if not setup:
         finish_preparation(store, node.id, "")
     elif not node.preparer:
         return _start(store, layout, node, setup, secrets)
@@ -49,9 +52,9 @@ def finish_preparation(store: Store, node: str, problem: str) -> None:
 
 
 def _start(
-    store: Store, layout: Layout, node: NewNode, setup: SetupPlan, secrets: Mapping[str, str]
+    store: Store, layout: Layout, node: NewNode, setup: Plan, secrets: Mapping[str, str]
 ) -> list[subprocess.Popen[bytes]]:
-    plan = setup.of_node(node.id)
+    plan = requirements.run_elevated(setup.resolved(Bindings([node.id])))
     missing = [name for name in plan.secrets if name not in secrets]
     if missing:
         text = f"The setup task's secrets ({', '.join(missing)}) are not stored: create the cluster again"

@@ -94,9 +94,8 @@ class Supervisor:
         may_leave_memory = True
         try:
             launcher = LocalLauncher(job, writer.attempts, secrets, self._signal_pipe)
-            attempt = launcher.attempt
-            report = LocalReport(job, writer, attempt.processes.limits)
-            outcome = AttemptRunner(attempt, launcher, report).run()
+            report = LocalReport(job, writer, launcher.plan.limits)
+            outcome = AttemptRunner(launcher.plan, launcher, report).run()
             may_leave_memory = launcher.may_leave_memory
         except Exception as error:  # noqa: BLE001 whatever happened, the job must not stay "running"
             outcome = not_run(error)

@@ -125,13 +125,8 @@ class RunningAttempt:
 
     def with_own_exits(self, plan: Plan) -> Plan:
         """The plan with a folder for exits that no earlier attempt used, and its variables."""
-        return self.with_variables(
-            plan if self.number == 1 else plan._replace(exits=f"{plan.exits}-{self.number}")
-        )
-
-    def with_variables(self, plan: Plan) -> Plan:
-        """The plan with the variables of this attempt."""
-        return restarts.with_attempt(plan, self.number, self._files.root)
+        own = plan if self.number == 1 else plan._replace(exits=f"{plan.exits}-{self.number}")
+        return restarts.with_attempt(own, self.number, self._files.root)
 
     def start(self, nodes: Sequence[str]) -> None:
         """Records the start, and waits a limited time until the previous attempt has ended."""

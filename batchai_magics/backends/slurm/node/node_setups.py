@@ -57,10 +57,8 @@ class NodeSetups:
         *,
         env: Mapping[str, str] = NO_VARIABLES,
         boots: Mapping[str, str] = NO_VARIABLES,
-        is_elevated: bool = False,
     ) -> None:
         self._folder, self._plan, self.env, self._boots = folder, plan, env, boots
-        self._is_elevated = is_elevated
         self._claims: list[Path] = []
 
     def all(self) -> dict[str, SetupRecord]:
@@ -77,8 +75,7 @@ class NodeSetups:
         assert self._plan, "a cluster without a task has nothing to set up"
         chosen = [process for process in self._plan.processes if self._plan.node_of(process).id in names]
         processes = tuple(process._replace(rank=rank) for rank, process in enumerate(chosen))
-        plan = self._plan._replace(processes=processes)
-        return run_elevated(plan) if self._is_elevated else plan
+        return run_elevated(self._plan._replace(processes=processes))
 
     def _missing(self, names: Collection[str]) -> list[str]:
         known = {name: _read(self._file(name)) for name in names}

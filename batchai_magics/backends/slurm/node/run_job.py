@@ -47,10 +47,10 @@ def main() -> None:
 def _run(files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> Outcome:
     launcher = SlurmLauncher(files, running, signal_pipe)
     running.start(launcher.nodes)
-    attempt = launcher.attempt
-    if attempt.processes.limits.max_restarts == attempt.number - 1:
+    launcher.previous_end = running.previous_end  # known once the start is recorded
+    if launcher.plan.limits.max_restarts == launcher.number - 1:
         allocation.forbid_requeue()
-    outcome = AttemptRunner(attempt, launcher, launcher.report).run()
+    outcome = AttemptRunner(launcher.plan, launcher, launcher.report).run()
     running.reason = outcome.reason or running.reason
     return outcome
 

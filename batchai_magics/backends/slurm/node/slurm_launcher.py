@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.node.child_processes import ChildProcesses
-from batchai_magics.backends.node.launcher import AttemptFiles, AttemptPlan, Launcher, PlanProcesses
-from batchai_magics.backends.node.preflight import SmallerPlans
+from batchai_magics.backends.node.launcher import AttemptFiles, Launcher, PlanProcesses
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_of
@@ -26,7 +25,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     started_folder,
 )
 from batchai_magics.backends.slurm.node.attempt_report import SlurmReport
-from batchai_magics.backends.slurm.node.job_bundle import JobBundle, Plans
+from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups
 from batchai_magics.backends.slurm.node.run_files import (
     RunFiles,
@@ -56,22 +55,19 @@ class SlurmLauncher(Launcher):
         self._bundle, self.nodes = JobBundle.read(files.bundle), allocation.nodes()
         addresses = allocation.addresses(self.nodes)
         self.address = addresses[0]
-        plans = self._bundle.resolved(files.root.name, self.nodes, addresses)
-        self._plan, self._preparation = self._numbered(plans)
+        self.number, self.previous_end = running.number, ""
+        self.plan = self._resolved(Plan.from_json(self._bundle.plan), self.nodes, addresses)
         self.env: Mapping[str, str] = {**os.environ, **read_secrets(files.secrets)}
-        self.setup = self._setup(plans.setup) if plans.setup else None
-        self.report = SlurmReport(files, running, self.nodes, self._plan)
-        self._make_folders(plans.setup)
+        setup = Plan.from_json(self._bundle.setup) if self._bundle.setup else None
+        setup = setup and self._bundle.resolved(setup, files.root.name, self.nodes, addresses)
+        self.setup = self._setup(setup) if setup else None
+        self.report = SlurmReport(files, running, self.nodes, self.plan)
+        self._make_folders(setup)
 
-    @property
-    def attempt(self) -> AttemptPlan:
-        """What the attempt starts, once its start is recorded."""
-        return AttemptPlan(self._running.number, self._plan, self._preparation, self._running.previous_end)
-
-    def _numbered(self, plans: Plans) -> tuple[Plan, Plan | None]:
-        """The plans of the job with what is this attempt's own."""
-        preparation = plans.preparation and self._running.with_variables(plans.preparation)
-        return self._running.with_own_exits(plans.processes), preparation
+    def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
+        """The plan of the job on these nodes, with what is this attempt's own."""
+        resolved = self._bundle.resolved(plan, self._files.root.name, nodes, addresses)
+        return self._running.with_own_exits(resolved)
 
     def _setup(self, plan: Plan) -> NodeSetups:
         return NodeSetups(
@@ -79,20 +75,19 @@ class SlurmLauncher(Launcher):
             plan,
             env={**os.environ, **read_secrets(Path(self._bundle.setup_secrets))},
             boots=allocation.boot_times(self.nodes),
-            is_elevated=self._bundle.is_setup_elevated,
         )
 
     def _make_folders(self, setup: Plan | None) -> None:
         job = self._files.layout
         own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder, orphan_folder)
-        folders = (Path(self._plan.exits), *(folder(self._plan) for folder in own))
+        folders = (Path(self.plan.exits), *(folder(self.plan) for folder in own))
         for stale in (*folders, job.preparation_exits, job.preflight_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
-        ending_mark(self._plan).unlink(missing_ok=True)
+        ending_mark(self.plan).unlink(missing_ok=True)
         for kept in (job.checkpoints, job.artifacts):
             private_files.make_folder(kept)
-        for node in (*self.reachable(self._plan).nodes, *(setup.nodes if setup else ())):
+        for node in (*self.reachable(self.plan).nodes, *(setup.nodes if setup else ())):
             private_files.make_folder(Path(node.folder))
         if self._bundle.scratch:
             limit_bytes = self._bundle.scratch_limit_bytes
@@ -101,11 +96,11 @@ class SlurmLauncher(Launcher):
 
     def _write_plan(self) -> None:
         """Writes the plan and its host file, and creates its logs."""
-        for log in (*(stream.path for stream in self._plan.output), *self._plan.execution_logs):
+        for log in (*(stream.path for stream in self.plan.output), *self.plan.execution_logs):
             os.close(private_files.opener(log, os.O_RDWR | os.O_CREAT))
-        hosts = "".join(f"{node.id}\n" for node in self._plan.nodes)
+        hosts = "".join(f"{node.id}\n" for node in self.plan.nodes)
         self._files.layout.host_file.write_text(hosts, encoding="utf-8")
-        self._plan.write(str(self._files.layout.plan))
+        self.plan._replace(preparation=None).write(str(self._files.layout.plan))  # each rank reads it
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
@@ -127,15 +122,12 @@ class SlurmLauncher(Launcher):
         """The plan without the nodes that have working directories on disks of their own."""
         return plan._replace(nodes=plan.nodes[:1]) if self._bundle.scratch else plan
 
-    def smaller(self, plans: SmallerPlans, nodes: Sequence[int]) -> AttemptPlan:
-        """The attempt on some of its nodes, by number."""
+    def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
+        """The plan for some of its nodes, by number."""
         names = [self.nodes[number] for number in nodes]
-        bundle, addresses = self._bundle.smaller(plans), allocation.addresses(names)
-        self._plan, self._preparation = self._numbered(
-            bundle.resolved(self._files.root.name, names, addresses)
-        )
+        self.plan = self._resolved(plan, names, allocation.addresses(names))
         self._write_plan()
-        return self.attempt
+        return self.plan
 
     def close(self) -> None:
         """Ends everything that was started on this node, and collects what the nodes have on their disks."""
@@ -143,11 +135,11 @@ class SlurmLauncher(Launcher):
         timeout_s = (
             COLLECT_AFTER_STOP_S if self.report.is_stopped else self.report.deadline.left_s + COLLECT_S
         )
-        self.left_behind = Collection(self._files, self._plan).collect(timeout_s)
+        self.left_behind = Collection(self._files, self.plan).collect(timeout_s)
 
     def seals(self) -> Mapping[str, LogSeal]:
         """The logs' seals, now that nothing writes to them any more."""
-        folder = Path(self._plan.output.stdout.path).parent
+        folder = Path(self.plan.output.stdout.path).parent
         logs = [file for file in folder.glob("std*.txt") if file.is_file() and not file.is_symlink()]
         return {file.name: seal_of(file) for file in logs}
 

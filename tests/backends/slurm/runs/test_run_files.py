@@ -162,11 +162,13 @@ def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
     command = joined(
         ["connect ", reference(ReferenceKind.ADDRESS, 10), ":", reference(ReferenceKind.PORT, 0)]
     )
-    plan = Plan("g", nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python")
-    order = JobBundle(plan.to_json(), "", 3, 1, "pmi2", "/p")
+    plan = Plan(
+        "g", nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python", port_count=1
+    )
+    bundle = JobBundle(plan.to_json(), "pmi2", "/p")
     given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
-    resolved, *others = order.resolved("guid", given, [f"{name}.net" for name in given])
+    resolved = bundle.resolved(plan, "guid", given, [f"{name}.net" for name in given])
     assert [node.id for node in resolved.nodes] == ["a", "b", "c"]
     assert [node.folder for node in resolved.nodes] == ["/h/a", "/h/b", "/h/c"]
     host, _, number = resolved.processes[0].command.partition(":")
-    assert (host, 1024 <= int(number) < 65536, others) == ("connect c.net", True, [None, None])
+    assert (host, 1024 <= int(number) < 65536) == ("connect c.net", True)
