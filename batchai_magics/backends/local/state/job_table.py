@@ -133,10 +133,13 @@ def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
     return any(ExecutionState(state) in OPEN for (state,) in rows)
 
 
-def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
-    """Open runs that need a process: a supervisor, a spawner, or a holder of secrets."""
+def open_and_watched(db: sqlite3.Connection, guids: Sequence[str] | None = None) -> list[JobRow]:
+    """Open runs that need a process: a supervisor, a spawner, or a holder of secrets; all, or of these."""
     needs_one = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
-    return _all(db, f"SELECT * FROM job WHERE {IS_OPEN} AND {needs_one}")
+    query = f"SELECT * FROM job WHERE {IS_OPEN} AND {needs_one}"
+    if guids is None:
+        return _all(db, query)
+    return [JobRow.of(row) for row in query_in_batches(db, f"{query} AND guid IN", guids)]
 
 
 # -- its supervisor

@@ -24,9 +24,8 @@ def with_lost(
     db: Database, layout: Layout, guids: Sequence[str], statuses: Sequence[RunStatus]
 ) -> list[RunStatus]:
     """The statuses of runs as the store has them, but of those without a live supervisor as they are."""
-    asked = {guid for guid, status in zip(guids, statuses, strict=True) if status.is_open}
-    watched = job_table.open_and_watched(db) if asked else []
-    lost = {job.guid: job for job in watched if job.guid in asked and not is_watched(job)}
+    asked = [guid for guid, status in zip(guids, statuses, strict=True) if status.is_open]
+    lost = {job.guid: job for job in job_table.open_and_watched(db, asked) if not is_watched(job)}
     return [
         _without_supervisor(layout, lost[guid], status) if guid in lost else status
         for guid, status in zip(guids, statuses, strict=True)
