@@ -12,7 +12,8 @@ program prints it, without prefixes, in which these are marked:
   the numbers; `<json:{"loss": 0.5}>`, an object; `<*:1:02>`, any text
 * `?{an optional part}?` and `[[a part that repeats||separator]]`
 
-All other numbers of a sample are any numbers. One that is marked and has a point always has it.
+All other numbers of a sample are any numbers. One that is marked and has a point always has it. A line is found
+by a text of at least eight characters, or by words of training, as the grammar finds its lines.
 """
 
 from __future__ import annotations
@@ -68,6 +69,9 @@ _AGENT_NAMES = {
     "BR": "batch_reward", "ALOSS": "actor_loss", "CLOSS": "critic_loss", "TLOSS": "alpha_loss",
     "TVAL": "alpha_value", "AENT": "actor_entropy", "BS|E": "",
 }  # fmt: skip
+
+_TICK = {"name": r"[a-z][a-z/]*"}
+_TICK_TIMES = " time <*:8m 39s> [[ <name:sec/tick> <{name}=512.12>]]"
 
 PROGRAM_LINES = (
     ProgramLine(
@@ -376,8 +380,126 @@ PROGRAM_LINES = (
         words={"set": r"[a-z]\w*", "name": r"(?![\w-]*-Highest)[A-Z][\w-]*"},
     ),
     ProgramLine(
+        program="Habitat",
+        sample="Average window size: 50[[  <name:reward>: <{name}=0.123>]]",
+        kind=Kind.LOOSE,
+        phase="train",
+        words=_NAME,
+    ),
+    ProgramLine(
+        program="PyTorch-BigGraph",
+        sample="( 0 , 0 ): ?{stats after 10: }?[[<name:loss>:  <{name}=5>|| , ]]",
+        kind=Kind.LOOSE,
+        phase="train",
+        words=_NAME,
+        names={"count": ""},
+    ),
+    ProgramLine(program="CleanRL", sample="SPS: <sps=1108>", kind=Kind.LOOSE, phase="train"),
+    ProgramLine(
+        program="Megatron Bridge",
+        sample="Step Time : <step_time[s]=10.17s> GPU utilization: <gpu_utilization[MODEL_TFLOP/s/GPU]=412.1>MODEL_TFLOP/s/GPU",
+        kind=Kind.LOOSE,
+        phase="train",
+    ),
+    ProgramLine(
+        program="Sockeye",
+        sample="Checkpoint [1]\tUpdates=<step=100> Epoch=<epoch=0> Samples=18412 Time-cost=<time-cost=32.114> "
+        "Updates/sec=<updates/sec=3.114>",
+        kind=Kind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="PaddleOCR",
+        sample="cur metric, [[<name:acc>: <{name}=0.4211>||, ]]",
+        kind=Kind.LOOSE,
+        phase="val",
+        words=_NAME,
+    ),
+    ProgramLine(
+        program="CHGNet",
+        sample="*   [[<name:e_MAE> (<{name}=0.062>) ]]",
+        kind=Kind.LOOSE,
+        phase="val",
+        words={"name": r"\w{1,30}_MAE"},
+    ),
+    ProgramLine(
+        program="DGL-KE",
+        sample="?{[Train]}?(<step=1000>/24000) average <name:pos_loss>: <average_{name}=0.5451262>",
+        kind=Kind.STEP,
+        phase="train",
+        words={"name": r"(?:\w{1,30}_)?loss"},
+    ),
+    ProgramLine(
+        program="StyleGAN, EDM",
+        sample="tick <step=1> kimg <kimg=140.3> ?{lod <lod=6.00> minibatch 64 }?" + _TICK_TIMES,
+        kind=Kind.STEP,
+        phase="train",
+        words=_TICK,
+    ),
+    ProgramLine(
+        program="EDM2",
+        sample="?{Status: }?kimg <step=131><*:.1>" + _TICK_TIMES,
+        kind=Kind.STEP,
+        phase="train",
+        words=_TICK,
+    ),
+    ProgramLine(
+        program="Cellpose",
+        sample="<epoch=0>, train_loss=<train_loss=0.3123>, test_loss=<test_loss=0.3323>, LR=<lr=0.0000>, "
+        "time <time[s]=2.31s>",
+        kind=Kind.STEP,
+    ),
+    ProgramLine(
+        program="ParlAI",
+        sample="time:10s total_exs:32000 total_steps:<step=500>?{ epochs:<epoch=0.24>}??{ time_left:41s}?",
+        kind=Kind.HEADING,
+    ),
+    ProgramLine(
         program="OpenRLHF",
         sample="(PolicyModelActor pid=4411) Train epoch [1/1]: <*:50%|#####     | 4/8 [00:01, kl=0.001]>",
         kind=None,
     ),
 )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramPrefix:
+    """What only one program prints before lines that the grammar reads: an expression for it, and a line."""
+
+    program: str
+    sample: str
+    expression: bytes
+
+
+PROGRAM_PREFIXES = (
+    ProgramPrefix(
+        program="DLLogger",
+        sample="DLL 2020-11-09 09:33:02.123456 - Epoch: <epoch=0> Iteration: <step=10>  loss : <loss=6.9> None",
+        expression=rb"DLLL?(?= \d{4}-)",
+    ),
+    ProgramPrefix(
+        program="AReaL",
+        sample="(AReaL) 20250501-10:11:12.123 stats INFO: step <step=7>: loss=<loss=0.5>",
+        expression=rb"\([A-Za-z][\w.-]*\)(?=[ ]20\d{6}-\d\d:)",
+    ),
+    ProgramPrefix(
+        program="CenterNet",
+        sample="ctdet/coco |train: [<epoch=1>][<step=10>/7330]|loss <loss=2.5000> |",
+        expression=rb"[\w./-]+ \|(?=(?:train|val|test): \[\d)",
+    ),
+    ProgramPrefix(
+        program="VAR",
+        sample="(utils/misc.py        , line 312)=> step <step=7>  Lm: <lm=8.317> (8.317)  loss: <loss=0.5>",
+        expression=rb"\([\w./ ]{1,80}, line \d+\)=>",
+    ),
+    ProgramPrefix(
+        program="Kaldi",
+        sample="LOG (nnet3-train[5.5]:main():nnet3-train.cc:123) step <step=7>: loss=<loss=0.5>",
+        expression=rb"(?:LOG|WARNING|VLOG\[\d+\]) \([^\s()]+(?:\(\))?[^\s()]*:\d+\)(?=[ ])",
+    ),
+    ProgramPrefix(
+        program="MindFormers",
+        sample="worker[mindformers/core/callback.py:123] INFO step <step=7>: loss=<loss=0.5>",
+        expression=rb"[\w.-]+\[[\w./-]+\.py:\d+\]",
+    ),
+)

@@ -57,12 +57,10 @@ _JSON_TEXT = re.compile(
     rb'(?P<text>[^"\\\n]*)(?:\\n)?"[^\n]*\}[ \t]*'
 )
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
-_EVALUATED = re.compile(rb"cur metric,|Eval(?:uation)?:[ ]")
+_EVALUATED = re.compile(rb"Eval(?:uation)?:[ ]")
 _COUNTED_RATE = re.compile(r"(?:it|iters?|steps?|batch|batches|tok|toks|tokens?|words)/s(?:ec(?:ond)?)?")
-_BUCKET = re.compile(rb"\( \d+ , \d+ \):[ ]\Z")  # PyTorch-BigGraph's
 _TWIG = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}(?:\xe2\x94\x82|[ ])[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
 _BRANCHES = re.compile(rb"(?:\xe2\x94\x82|[ ]|)[ ]{3}\xe2\x94[\x9c\x94]" + BRANCH)
-_WINDOW = re.compile(rb"Average window size: \d+[ ]")  # Habitat's
 _RULE = re.compile(rb"[ \t]*([-=*_~#])\1{2,199}[ \t]*")
 _LINE = rb"(?:\xe2\x94[\x80\x81]|\xe2\x95\x90){3,}"
 _RULED = re.compile(rb"[ \t]*" + _LINE + rb"[ ][^\n%|\[]{1,80}[ ]" + _LINE + rb"[ \t]*")  # a heading
@@ -76,7 +74,6 @@ _ALONE = re.compile(
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
-_KNOWN_ALONE = frozenset(("sps", "gpu_utilization"))  # CleanRL's and Megatron Bridge's, below the step
 
 
 def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | None:
@@ -259,8 +256,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
 
 def _has_quality(scan: LineScan) -> bool:
     """Whether a line without a position tells of a quality, or belongs to a block that has one."""
-    are_qualities = (is_quality(each.name) or each.name in _KNOWN_ALONE for each in scan.numbers)
-    return any(are_qualities) or _is_member(scan)
+    return any(is_quality(each.name) for each in scan.numbers) or _is_member(scan)
 
 
 def _is_config(scan: LineScan) -> bool:
@@ -319,7 +315,7 @@ def _is_member(scan: LineScan) -> bool:
 
 
 def _is_row_of_pairs(scan: LineScan) -> bool:
-    """Whether several numbers stand in columns, which tabs end: PyMARL's."""
+    """Whether several numbers stand in columns, which tabs end."""
     message = scan.text[scan.begin :]
     return len(scan.numbers) > 1 and message.endswith(b"\t") and message.count(b"\t") >= len(scan.numbers)
 
@@ -354,25 +350,16 @@ def _is_epoch_heading(scan: LineScan) -> bool:
 
 def _is_plain(scan: LineScan) -> bool:
     """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
-    if _is_known_alone(scan):
-        return True
     qualities = [is_quality(each.name) for each in scan.numbers]
     if any("_of_" in each.name or "_for_" in each.name for each in scan.numbers):
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
         return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
-    if _BUCKET.search(scan.text, 0, scan.begin) or _WINDOW.match(scan.text, scan.begin):
-        return any(qualities)
     if not (scan.phase or all(map(_has_phase, scan.numbers))):
         return False
     is_mixed = _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
     others = [each.name for each, is_one in zip(scan.numbers, qualities, strict=True) if not is_one]
     return any(qualities) and (bool(is_mixed) or all(map(is_timer, others)))
-
-
-def _is_known_alone(scan: LineScan) -> bool:
-    """Whether a line without a position ends in a rate that a program prints below its step line."""
-    return bool(scan.numbers) and not scan.positions and scan.numbers[-1].name in _KNOWN_ALONE
 
 
 def _has_phase(number: NamedNumber) -> bool:
@@ -383,12 +370,7 @@ def _has_phase(number: NamedNumber) -> bool:
 def _is_metrics(scan: LineScan) -> bool:
     """At least one name that training measures, and no sentence around it."""
     if scan.early_words or not (
-        scan.strong
-        or _is_known_alone(scan)
-        or _is_all_assigned(scan)
-        or _is_timed(scan)
-        or _is_placed(scan)
-        or _is_phased(scan)
+        scan.strong or _is_all_assigned(scan) or _is_timed(scan) or _is_placed(scan) or _is_phased(scan)
     ):
         return False
     words = scan.stray_words + scan.lone_words
@@ -419,8 +401,6 @@ def _is_phased(scan: LineScan) -> bool:
 def _is_timed(scan: LineScan) -> bool:
     """Whether a step has several timers or rates and nothing else: `step:7/100 time:5ms step_avg:7.1ms`."""
     has_step = any(each.kind == "step" for each in scan.positions)
-    if scan.is_in_kimg:
-        return has_step and len(scan.numbers) > 2
     words = scan.stray_words + scan.lone_words
     are_told = all(
         is_timer(each.name) or is_rate(each.name) or each.unit in ("ms", "s") for each in scan.numbers
@@ -432,7 +412,6 @@ def _is_timed(scan: LineScan) -> bool:
 def _is_all_assigned(scan: LineScan) -> bool:
     """Whether a position precedes numbers that all have a `=`, as in `step 3: energy = -12`."""
     is_worded = any(scan.text[each.span[0] - 1 :][:1] != b"=" for each in scan.positions[:1])
-    is_worded = is_worded or scan.text.startswith(b"Checkpoint [", scan.begin)  # Sockeye's
     words = scan.stray_words + scan.lone_words
     is_timed = all(is_timer(each.name) for each in scan.numbers)
     return is_worded and not words and not is_timed and 0 < scan.assigned == len(scan.numbers)

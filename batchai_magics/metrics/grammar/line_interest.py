@@ -54,8 +54,6 @@ _COUNTED = (
     r"[0-9]%\|",
     _FIELDS,
     r"[a-z]:[ ]+[-0-9.]+\t[a-z]",
-    r"kimg[ ]+[0-9]",
-    r"gpu utilization:[ ][0-9]",
     r"""["_](?:step|iteration|iter|epoch)":""",
 )
 _TABLES = (
@@ -128,7 +126,6 @@ def _expression() -> Any:
             foreign,
             _COUNTED_ALONE,
             _FIELDS,
-            "kimg[ ]",
             *_RULES,
             *(re2.escape(text.decode("latin-1")) for text in program_literals()),
             _DECORATED_PHASE,

@@ -99,8 +99,3 @@ class LineScan:
     rank: Span | None = None
     last_base: str = ""
     last_phase: str | None = None  # of a name such as `val loss`, and of the qualities behind it
-
-    @property
-    def is_in_kimg(self) -> bool:
-        """Whether it is StyleGAN's or EDM's line, which names only rates, times and memories."""
-        return self.text.startswith((b"tick ", b"Status: kimg ", b"kimg "), self.begin)

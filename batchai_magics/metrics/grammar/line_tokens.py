@@ -39,9 +39,7 @@ _SECTION = re.compile(
     rb"|(?P<group>[A-Za-z_]\w*)(?:\[(?=[A-Za-z_]+=)|=\{(?=')|:[ ](?=\w{1,20}:[ ]\d+\.\d+[ ][GM]i?B))"
 )
 _NO_GROUPS = ("loss", "metrics")
-_ERRORS = re.compile(rb"\*[ ]{3}(?=\w+_MAE \()")  # CHGNet's
 DIGIT = re.compile(rb"\d")
-EVALUATED = b"cur metric,"  # PaddleOCR's
 _TOLD_PHASE = re.compile(rb"'(?:mode|phase|split|stage|_?type)':[ ]?'(?P<phase>[A-Za-z]+)")
 _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
 _APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?=(?i:epoch|step|iter)))")
@@ -50,12 +48,7 @@ _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's
 
 def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
     """Take all tokens of a line behind its prefixes."""
-    is_evaluated = (
-        text[prefixes.begin :].startswith(EVALUATED)
-        or _SUMMARY.match(text, prefixes.begin - 2)
-        or _ERRORS.match(text, prefixes.begin - 4)
-    )
-    phase = VALIDATION if is_evaluated else prefixes.phase
+    phase = VALIDATION if _SUMMARY.match(text, prefixes.begin - 2) else prefixes.phase
     scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
     for position in line_start(text, scan.at):
         _take_position(scan, position)
@@ -178,7 +171,7 @@ def _is_counter(scan: LineScan, count: Position) -> bool:
 
 def _take_position(scan: LineScan, position: Position) -> None:
     phase = phase_of_word(position.phase) if position.phase else None
-    if phase and position.fineness != 2:  # `Epoch(val)`: no program but MMEngine's kind prints this
+    if phase and position.fineness != 2:  # `Epoch(val)`: only with metrics
         scan.strong += 1
     scan.phase = phase or scan.phase
     scan.positions.append(position)

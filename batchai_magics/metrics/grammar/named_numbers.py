@@ -32,7 +32,7 @@ _DURATIONS = re.compile(r"ms|(?:m?s|secs?|seconds?)/(?:it|iter|step|batch|image|
 _TIMED_POSITIONS = ("step", "batch", "iter")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
-_OF_FOLDS = re.compile(r"cv_agg's (?=(?:train|valid|test)\b)")  # LightGBM's
+_OF_FOLDS = re.compile(r"\w+'s (?=(?:train|valid|test)\b)")  # `cv_agg's train l2`
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
@@ -80,7 +80,7 @@ def take_phase_pair(scan: LineScan) -> bool:
 
 
 def take_joined_pair(scan: LineScan) -> bool:
-    """Take `loss_2.912`, as CosyVoice prints them behind a position."""
+    """Take `loss_2.912` behind a position."""
     found = numbers.JOINED_PAIR.match(scan.text, scan.at, scan.end) if scan.positions else None
     name = found["name"].decode() if found else ""
     if found is None or not is_quality(name):
@@ -231,9 +231,8 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
 def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
     """Whether a number counts phases, as in `Eval 1 at step 4000`, or is a time that is called a cost."""
     is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
-    is_total = raw == "time" and scan.is_in_kimg
     is_undecided = _MAY_BE_DECIMAL.fullmatch(number) is not None and _IS_SMALL.search(raw) is not None
-    return is_counter or is_total or is_undecided or (raw.lower() in ("cost", "avg") and unit in _SECONDS)
+    return is_counter or is_undecided or (raw.lower() in ("cost", "avg") and unit in _SECONDS)
 
 
 def _phase_after(scan: LineScan, raw: str, base: str, phase: str | None) -> str | None:
@@ -285,7 +284,7 @@ def _name_and_unit(name: str, base: str, unit: str) -> tuple[str, str]:
 def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
     phase, base = split_phase(raw)
     word = phase_of_word(raw)
-    if word:  # `loss train: 1.2, val: 1.3`; CatBoost and PyG print only the phases of their metric
+    if word:  # `loss train: 1.2, val: 1.3`; some print only the phases of their metric
         scan.last_base = scan.last_base or "metric"
         return word, scan.last_base
     return phase, base

@@ -59,25 +59,20 @@ _PHASE = rb"(?i:(?P<phase>train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|tes
 _LINE_STARTS = tuple(
     re.compile(pattern)
     for pattern in (
-        rb"\[[ ]*(?P<epoch>" + _COUNT + rb")/[ ]*\d{1,18}\][ \t]*"
+        rb"(?:\[[A-Z][a-z]{1,8}\]:[ ])?\[[ ]*(?P<epoch>" + _COUNT + rb")/[ ]*\d{1,18}\][ \t]*"
         rb"\[[ ]*(?P<step>" + _COUNT + rb")/[ ]*\d{1,18}\]",
         rb"\[(?P<epoch>\d{1,9}):[ ]*(?P<step>\d{1,18})/\d{1,18}\](?=[ ])",
-        rb"\[Ep\]: \[[ ]*(?P<epoch>\d{1,9})/[ ]*\d{1,9}\][ ]+\[[ ]*(?P<step>\d{1,18})/[ ]*\d{1,18}\]",  # VAR
-        rb"(?:\[(?P<phase>Train)\])?\((?P<step>\d{1,18})/\d{1,18}\)(?=[ ]average[ ])",  # DGL-KE
-        rb"(?:Status: )?kimg (?P<step>\d{1,18})(?:\.\d)?(?=[ ]+time[ ])",  # EDM2
-        rb"time:\d+s total_exs:\d+ total_steps:(?P<step>\d{1,18})"
-        rb"(?: epochs:(?P<epoch>\d{1,9}(?:\.\d{1,9})?))?(?=[ ]|\Z)",  # ParlAI
         rb"(?i:after)[ ](?P<epoch>\d{1,9})[ ](?i:epochs?)(?=[ ]?[:,-])",
         rb"(?i:after)[ ](?P<step>"
         + _COUNT
         + rb")[ ](?i:(?:training[ ])?(?:steps?|iterations?|batches|updates?))(?=[ ]?[:,-])",
         rb"Progress on:(?P<phase>train|eval)[ ](?P<step>\d{1,9}(?:\.\d{1,3})?[kM]?)it/\S{1,20}"
-        rb"[ ]rate:\S{1,20}[ ]remaining:\S{1,20}[ ]elapsed:\S{1,20}[ ]postfix:",  # tqdm_loggable
+        rb"[ ]rate:\S{1,20}[ ]remaining:\S{1,20}[ ]elapsed:\S{1,20}[ ]postfix:",
         rb"Progress:[ \t]*(?P<step>\d{1,3})(?:\.\d{1,3})?%(?=[ ][^\n]{0,120}loss:)",  # of all steps
         rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
         rb"(?i:(?:global[ ])?round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?\d{1,9})?(?=[ ]*[,:|-])",
         rb"(?P<epoch>\d{1,9})/\d{1,9} \* Epoch \((?P<phase>\w+)\):",
-        rb"\[" + _PHASE + rb": (?P<epoch>\d{1,9}), (?P<step>\d{1,18}) / \d{1,18}\](?=[ ])",  # PyTracking
+        rb"\[" + _PHASE + rb": (?P<epoch>\d{1,9}), (?P<step>\d{1,18}) / \d{1,18}\](?=[ ])",
         _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
         _PHASE + rb"[ ](?P<epoch>\d{1,9})(?=, [a-z])",
         rb"\[(?P<epoch>" + _COUNT + rb"),[ \t]*(?P<step>" + _COUNT + rb")\](?=[ \t])",
@@ -105,7 +100,6 @@ _LINE_STARTS = tuple(
         rb"(?P<phase>TRAIN|CV) Batch (?P<epoch>\d{1,9})/(?P<step>\d{1,18})(?=[ ]loss[ ])",
         rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,]|:[ ])",
         rb"(?P<epoch>\d{1,9})[ ](?P<step>\d{1,18})(?=[ ](?i:loss)=)",
-        rb"(?P<epoch>\d{1,9}),(?=[ ]train_loss=)",  # Cellpose
         rb"(?P<step>\d{1,18})(?=[ \t]+(?:(?:train(?:ing)?|val)[_ ])?(?i:loss)[ :=])",
         rb"(?P<step>\d{1,18})(?=[ \t]+\[[A-Z][\w ]*:)",
     )

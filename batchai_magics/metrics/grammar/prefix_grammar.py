@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import is_measure, is_timer, phase_of_word
+from batchai_magics.metrics.programs import PROGRAM_PREFIXES
 
 _CLOCK = rb"\d\d?:\d\d:\d\d(?:[.,]\d{1,9})?"
 _DATE = (
@@ -31,8 +32,8 @@ _POSITION = rb"(?i:(?:global_)?step|epoch|ep|iter|iteration|it|batch|update|epis
 _ELEMENTS = tuple(
     re.compile(pattern)
     for pattern in (
+        *(row.expression for row in PROGRAM_PREFIXES),
         rb"[IWEF]\d{4,8} " + _CLOCK + rb" +\d+ (?:[\w.-]+ )?[\w./-]+:\d+\]",  # glog and absl
-        rb"DLLL?(?= \d{4}-)",
         rb"\[\d{1,18},(?:mpirank:)?(?P<rank>\d{1,6})(?:,[\w.-]+)?\]<std\w+>:",
         rb"[\[(<]" + _RANK_WORD + rb"[ _:=]{0,2}(?P<rank>\d{1,6})(?:/\d{1,6})?[\])>]:?",
         rb"cuda:(?P<rank>\d{1,6})(?=[ ]\|)",
@@ -45,10 +46,8 @@ _ELEMENTS = tuple(
         + _POSITION
         + rb"[ :=#\[]{1,9}\d)",
         rb"\([A-Za-z_][\w.:<>-]* pid=\d+(?:, ip=[\w.:-]+)?\)",  # Ray
-        rb"\([A-Za-z][\w.-]*\)(?=[ ]20\d{6}-\d\d:)",  # AReaL
         rb"\(pid=[\w.-]+(?:, ip=[\w.:-]+)?\)",
         rb"\[pod/[^\]\s]+\]",
-        rb"[\w./-]+ \|(?=(?:train|val|test): \[\d)",  # CenterNet's task
         rb"[A-Za-z][\w.-]* +\|(?= )(?<=\d \|)|[a-z][\w.-]*-\d+ +\|(?= )"
         rb"|algo-\d+-\w+ +\|(?= )",  # docker compose
         rb"\[(?![^\]]*\b(?:step|epoch|iter)\w*[=:])(?:"
@@ -61,15 +60,12 @@ _ELEMENTS = tuple(
         rb"\[" + _LEVEL + rb"\|[^\[\]\n]{1,80}\]:?",
         rb"[(<]" + _LEVEL + rb"[)>]",
         rb"(?P<level>" + _LEVEL + rb")(?::[\w.-]*:|:|\|(?=\d{4}-)|(?=[ \t]|\Z))",
-        rb"[A-Z][a-z]{2,10}: (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3}-)",  # InsightFace
+        rb"[A-Z][a-z]{2,10}: (?=\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)",  # a word before a time
         TIME + rb"(?:\|(?=/)|:(?=[ \t])|-(?=[A-Z\[])|(?=[ \t]|\[|\Z))",
-        rb"\d{4}-\d\d-\d\d \d\d:\d\d\.\d\d(?=[ ]\[)",  # d3rlpy
-        rb"\d\d? [A-Z][a-z]{2} \d\d:\d\d(?::\d\d)?(?=[ \t]{1,8}" + _LEVEL + rb"\b)",  # RecBole
-        rb"(?P<rank>\d{1,6})(?=[ ]-[ ][A-Za-z_]\w*(?:\.\w+)*[ ]-[ ])",  # JAX's process, behind a time
-        rb"\([\w./ ]{1,80}, line \d+\)=>",  # VAR
-        rb"(?:LOG|WARNING|VLOG\[\d+\]) \([^\s()]+(?:\(\))?[^\s()]*:\d+\)(?=[ ])",  # Kaldi
+        rb"\d{4}-\d\d-\d\d \d\d:\d\d\.\d\d(?=[ ]\[)",
+        rb"\d\d? [A-Z][a-z]{2} \d\d:\d\d(?::\d\d)?(?=[ \t]{1,8}" + _LEVEL + rb"\b)",
+        rb"(?P<rank>\d{1,6})(?=[ ]-[ ][A-Za-z_]\w*(?:\.\w+)*[ ]-[ ])",  # a process, behind a time
         rb"(?<=\d\])\[\d{5,7}\](?=[ ])",  # a process, behind a time
-        rb"\( \d+ , \d+ \):(?=[ ])",  # PyTorch-BigGraph's bucket
         rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
         rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
         rb"[\[({]" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
@@ -79,7 +75,6 @@ _ELEMENTS = tuple(
         rb"[\w.-]+ [\w./-]+\[\d+\]:(?=[ \t])",  # syslog
         rb"\(\w*Process(?:-\d+)?\)(?=[ \t])",
         rb"(?:stdout|stderr) [FP](?=[ ])",  # containerd
-        rb"[\w.-]+\[[\w./-]+\.py:\d+\]",  # MindFormers
         rb"\((?!" + _POSITION + rb"[: ])[\w./]+[: ]\d+\):?",
         rb"\[\d+\]:(?=[ \t])(?<=\w\[\d\]:)",
     )
@@ -99,7 +94,7 @@ _LOGGER = re.compile(
     + rb"\b))"
 )
 _CALLER = re.compile(rb"(?P<name>[A-Za-z_][\w.]{0,40}):(?=[ \t]+" + _POSITION + rb"s?[ :=#\[(]{1,9}\d)")
-_BEHAVIOR = re.compile(rb"(?P<name>[A-Za-z_]\w{0,60})\.(?=[ ]" + _POSITION + rb"s?:[ ]\d)")  # ML-Agents'
+_BEHAVIOR = re.compile(rb"(?P<name>[A-Za-z_]\w{0,60})\.(?=[ ]" + _POSITION + rb"s?:[ ]\d)")
 _HOST = re.compile(rb"(?P<name>[A-Za-z][\w.-]*\d):(?= |\[)")
 _TAGGED = re.compile(rb"[\[<](?P<name>[A-Za-z][\w .:/@-]{0,60})[\]>]:?(?=[ \t\[]|\Z|[A-Z])(?!\[\d+\][A-Z])")
 _OF_METRICS = re.compile(rb"(?i)(?:train|val|valid|eval|test)_(?:metrics?|results?|stats)")

@@ -1,14 +1,19 @@
 """Lines of programs that the grammar reads with a row of the table of programs, or without: their numbers."""
 
+import io
 import math
 import re
+import subprocess
+import sys
+import tokenize
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.metrics import Fact, Parser, StepRecord
+from batchai_magics.metrics.grammar import line_grammar
 from batchai_magics.metrics.measurement import TOTAL, Measurement
-from batchai_magics.metrics.programs import PROGRAM_LINES
+from batchai_magics.metrics.programs import PROGRAM_LINES, PROGRAM_PREFIXES
 from tests.metrics.formats.program_lines import HEADER_LINES, LINES
 
 UNITS = {
@@ -91,7 +96,49 @@ def test_a_sample_of_the_table_gives_its_marked_numbers(row):
     for position in ("step", "epoch"):
         mark = next((mark for mark in MARK.finditer(row.sample) if mark["name"] == position), None)
         if mark:
-            assert {getattr(record, position) for record in told} <= {int(mark["number"].replace(",", ""))}
+            assert {getattr(record, position) for record in told} <= {float(mark["number"].replace(",", ""))}
+
+
+@pytest.mark.parametrize("row", PROGRAM_PREFIXES, ids=lambda row: row.program)
+def test_a_prefix_of_the_table_stands_before_a_line_of_the_grammar(row):
+    text = f"{printed(row.sample)}\n"
+    marks = {mark["name"]: float(mark["number"]) for mark in MARK.finditer(row.sample)}
+    numbers = {name: number for name, number in marks.items() if name not in NO_METRICS}
+    assert values(text) == numbers
+    assert places(text) == {(marks.get("epoch"), marks.get("step"))}
+
+
+ADDED = """
+from batchai_magics.metrics import programs
+row = programs.ProgramLine(program="New", sample="Pass <step=3> has a wobble of <wobble=0.5>")
+programs.PROGRAM_LINES += (row,)
+from batchai_magics.metrics import read_metrics
+(record,) = read_metrics(b"Pass 7 has a wobble of 1.25\\n").records
+print(record.name, record.step, record.value)
+"""
+
+
+@pytest.mark.slow
+def test_a_row_is_all_that_a_new_program_needs():
+    ran = subprocess.run([sys.executable, "-c", ADDED], capture_output=True, text=True, check=True)
+    assert ran.stdout == "wobble 7 1.25\n"
+
+
+def code_of(path):
+    """The names and the texts of a module, without its docstrings."""
+    for token in tokenize.generate_tokens(io.StringIO(path.read_text(encoding="utf-8")).readline):
+        is_docstring = token.type == tokenize.STRING and token.string.startswith('"""')
+        if token.type in (tokenize.NAME, tokenize.STRING) and not is_docstring:
+            yield token.string
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(line_grammar.__file__).parent.glob("*.py")), ids=lambda path: path.stem
+)
+def test_no_code_of_the_grammar_is_for_one_program(path):
+    names = {name for row in (*PROGRAM_LINES, *PROGRAM_PREFIXES) for name in row.program.split(", ")}
+    named = re.compile(r"(?i)(?<![a-z])(?:" + "|".join(map(re.escape, names)) + r")(?![a-z])")
+    assert not [text for text in code_of(path) if named.search(text)]
 
 
 def test_no_line_of_other_programs_is_one_of_tf_cnn_benchmarks():
@@ -161,5 +208,5 @@ def test_a_json_line_may_have_a_fractional_epoch():
 def test_the_docs_list_the_programs_of_the_table():
     text = (Path(__file__).parents[3] / "docs/metrics-grammar.md").read_text(encoding="utf-8")
     listed = text.partition("(`batchai_magics/metrics/programs.py`):\n\n")[2].partition(".\n\n## ")[0]
-    programs = [name for row in PROGRAM_LINES for name in row.program.split(", ")]
+    programs = [name for row in (*PROGRAM_LINES, *PROGRAM_PREFIXES) for name in row.program.split(", ")]
     assert re.split(r",\s", listed) == [*dict.fromkeys(programs)]
