@@ -1,7 +1,9 @@
 """The documentation site, built once: no warning, no dead link, usable narrow and wide, light and dark."""
 
+import fcntl
 import functools
 import http.server
+import os
 import re
 import subprocess
 import sys
@@ -44,17 +46,28 @@ class Page(HTMLParser):
         self.links.update(filter(None, (values.get("href"), values.get("src"))))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def site(tmp_path_factory):
-    """The site as `make docs` builds it."""
-    folder = tmp_path_factory.mktemp("site")
+    """The site as `make docs` builds it, by the first worker that needs it."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "site"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "built").exists():
+            build(folder)
+            (folder / "built").touch()
+    return folder / "html"
+
+
+def build(folder):
+    """Builds the site, which has to have no warning."""
     (line,) = re.findall(r"-m (sphinx .*) build/docs$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     command = [sys.executable, "-m", *line.split(), "-d", folder / "trees", folder / "html"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE_S * 4
     )
     assert done.returncode == 0, done.stderr
-    return folder / "html"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
