@@ -20,41 +20,46 @@ def run(folder, body, *words, ci, before=None):
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, preexec_fn=before)
 
 
-SKIPPED = "def test_it():\n    pytest.skip('no browser')\n"
+SKIPS = """
+def test_here():
+    pytest.skip("no browser")
+def test_elsewhere():
+    pytest.skip("only on macOS")
+"""
+UNLOADED = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
 def test_a_skip_is_a_skip_on_a_persons_machine(tmp_path):
-    done = run(tmp_path, SKIPPED, ci="")
-    assert (done.returncode, "1 skipped" in done.stdout) == (0, True)
+    done = run(tmp_path, SKIPS, ci="")
+    assert (done.returncode, "2 skipped" in done.stdout) == (0, True)
 
 
-@pytest.mark.parametrize("body", [SKIPPED, "pytest.importorskip('no_such_module')\n"])
-def test_a_skip_fails_in_ci_and_names_its_reason(tmp_path, body):
-    done = run(tmp_path, body, ci="1")
-    assert done.returncode != 0
-    assert "skipped, which CI does not allow: " in done.stdout
+def test_a_skip_fails_in_ci_with_its_reason_unless_it_is_right_everywhere(tmp_path):
+    (tmp_path / "test_unloaded.py").write_text(UNLOADED)
+    done = run(tmp_path, SKIPS, "--continue-on-collection-errors", ci="1")
+    assert done.stdout.count("\nskipped, which CI does not allow: ") == 2
+    assert done.stdout.splitlines()[-1].startswith("1 failed, 1 skipped, 1 error")
 
 
-def test_a_skip_that_is_right_everywhere_passes_in_ci(tmp_path):
-    done = run(tmp_path, "def test_it():\n    pytest.skip('only on macOS')\n", ci="1")
-    assert (done.returncode, "1 skipped" in done.stdout) == (0, True)
+STARTS = """
+import subprocess
+def test_quick():
+    subprocess.run(["true"])
+def test_quick_that_catches():
+    try: subprocess.run(["true"])
+    except Exception: pass
+@pytest.mark.slow
+def test_slow():
+    subprocess.run(["true"])
+"""
 
 
-STARTED = "import subprocess\n{mark}def test_it():\n    {start}\n"
-START = "subprocess.run(['true'])"
-CAUGHT = "try: subprocess.run(['true'])\n    except Exception: pass"
-
-
-@pytest.mark.parametrize("start", [START, CAUGHT])
-def test_a_test_that_starts_a_process_fails_without_the_mark_for_slow_ones(tmp_path, start):
-    done = run(tmp_path, STARTED.format(mark="", start=start), ci="")
-    assert done.returncode == 1
-    assert "a test without the mark `slow` starts a process: subprocess.Popen" in done.stdout
-
-
-def test_a_slow_test_starts_processes(tmp_path):
-    done = run(tmp_path, STARTED.format(mark="@pytest.mark.slow\n", start=START), ci="")
-    assert (done.returncode, "1 passed" in done.stdout) == (0, True)
+def test_a_test_that_starts_a_process_fails_without_the_mark_for_slow_ones(tmp_path):
+    done = run(tmp_path, STARTS, ci="")
+    assert done.stdout.splitlines()[-1].startswith("2 failed, 1 passed")
+    said = "a test without the mark `slow` starts a process: subprocess.Popen"
+    assert f"RuntimeError: {said}" in done.stdout
+    assert f"\n{said}" in done.stdout  # also where the error was caught
 
 
 INTERRUPTED = """import os, signal
@@ -71,12 +76,9 @@ def test_an_interrupt_arrives_where_all_was_started_in_the_background(tmp_path):
     assert run(tmp_path, INTERRUPTED, ci="", before=as_a_shell_does).returncode == 0
 
 
-@pytest.mark.parametrize(("words", "outcome"), [([], 2), (["-m", "not slow"], 5)])
-def test_a_file_of_slow_tests_alone_is_loaded_only_where_they_run(tmp_path, words, outcome):
-    assert (
-        run(tmp_path, "pytestmark = pytest.mark.slow\nraise ImportError\n", *words, ci="").returncode
-        == outcome
-    )
+def test_a_file_of_slow_tests_alone_is_not_loaded_where_none_run(tmp_path):
+    body = "pytestmark = pytest.mark.slow\nraise ImportError\n"
+    assert run(tmp_path, body, "-m", "not slow", ci="").returncode == 5  # there are no tests
 
 
 ORDERED = """
@@ -125,73 +127,62 @@ def test_what_collects_garbage_at_exit_finds_little_to_look_at(tmp_path):
 
 UNLUCKY = """
 import pathlib
-{mark}@pytest.mark.parametrize("number", range({count}))
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range({count}))
 def test_unlucky(number):
-    tried = pathlib.Path(f"tried-{{number}}")
+    fail(f"unlucky-{{number}}", 1)
+def fail(name, count):
+    tried = pathlib.Path(name)
     tries = len(tried.read_text()) if tried.exists() else 0
     tried.write_text("x" * (tries + 1))
-    assert tries >= {failures}, f"failure {{tries + 1}}"
+    assert tries >= count, f"failure {{tries + 1}} of {{name}}"
 """
-SLOW = "@pytest.mark.slow\n"
+MORE = """
+@pytest.mark.slow
+def test_defect():
+    fail("defect", 2)
+def test_quick():
+    fail("quick", 1)
+@pytest.fixture
+def server():
+    fail("server", 1)
+@pytest.mark.slow
+def test_server(server):
+    pass
+"""
 
 
-def unlucky(folder, *, count=1, failures=1, mark=SLOW, ci="1", words=("-n2",)):
-    return run(folder, UNLUCKY.format(mark=mark, count=count, failures=failures), *words, ci=ci)
+def test_a_slow_test_or_its_fixture_that_fails_once_in_ci_is_tried_again_and_named(tmp_path):
+    done = run(tmp_path, UNLUCKY.format(count=1) + MORE, "-n2", ci="1")
+    assert done.returncode == 1
+    *lines, closing = done.stdout.strip().splitlines()
+    assert closing.startswith("2 failed, 2 passed")
+    failed = {line.split("::")[1].split()[0] for line in lines if line.startswith("FAILED")}
+    assert failed == {"test_quick", "test_defect"}
+    failures, named = done.stdout.split("passed on the second try")
+    for name, told in (("defect", failures), ("unlucky-0", named), ("server", named)):
+        assert f"failure 1 of {name}" in told  # its first one, not that of its second try
+    assert (tmp_path / "quick").read_text() == "x"
 
 
-@pytest.mark.parametrize("words", [("-n2",), ("-n0",)])
-def test_a_slow_test_that_fails_once_in_ci_is_tried_again_and_named(tmp_path, words):
-    done = unlucky(tmp_path, count=3, words=words)
+def test_three_slow_tests_are_tried_again_without_workers_too(tmp_path):
+    done = run(tmp_path, UNLUCKY.format(count=3), "-n0", ci="1")
     assert done.returncode == 0, done.stdout
     named, closing = done.stdout.split("passed on the second try")[1].strip().rsplit("\n", 1)
     assert closing.startswith("3 passed")
     assert named.count("AssertionError: failure 1") == 3
 
 
-def test_a_slow_test_that_fails_twice_fails_the_run_with_its_first_failure(tmp_path):
-    done = unlucky(tmp_path, failures=2)
-    assert done.returncode == 1
-    assert "AssertionError: failure 1" in done.stdout
-    assert "1 failed" in done.stdout.strip().splitlines()[-1]
-
-
 def test_more_than_three_failures_of_slow_tests_are_not_tried_again(tmp_path):
-    done = unlucky(tmp_path, count=4)
+    done = run(tmp_path, UNLUCKY.format(count=4), "-n2", ci="1")
     assert done.returncode == 1
     assert "4 failed" in done.stdout.strip().splitlines()[-1]
-    assert {file.read_text() for file in tmp_path.glob("tried-*")} == {"x"}
-
-
-def test_a_failure_of_a_quick_test_is_final(tmp_path):
-    assert unlucky(tmp_path, mark="").returncode == 1
-    assert (tmp_path / "tried-0").read_text() == "x"
+    assert {file.read_text() for file in tmp_path.glob("unlucky-*")} == {"x"}
 
 
 def test_no_test_is_repeated_on_a_persons_machine(tmp_path):
-    assert unlucky(tmp_path, ci="").returncode == 1
-    assert (tmp_path / "tried-0").read_text() == "x"
-
-
-BROKEN_FIXTURE = """
-import pathlib
-@pytest.fixture
-def server():
-    is_first = not pathlib.Path("tried").exists()
-    pathlib.Path("tried").touch()
-    if is_first:
-        raise OSError("the server did not start")
-@pytest.mark.slow
-def test_it(server):
-    pass
-"""
-
-
-def test_a_slow_test_whose_fixture_fails_once_is_tried_again(tmp_path):
-    done = run(tmp_path, BROKEN_FIXTURE, "-n2", ci="1")
-    assert done.returncode == 0, done.stdout
-    named, closing = done.stdout.split("passed on the second try")[1].strip().rsplit("\n", 1)
-    assert "OSError: the server did not start" in named
-    assert closing.startswith("1 passed")
+    assert run(tmp_path, UNLUCKY.format(count=1), "-n2", ci="").returncode == 1
+    assert (tmp_path / "unlucky-0").read_text() == "x"
 
 
 INTERRUPTED_RUN = """
