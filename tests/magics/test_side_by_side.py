@@ -24,38 +24,28 @@ CELLS = {
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def outputs(tmp_path_factory):
+@pytest.fixture
+def outputs(tmp_path):
     """The outputs of CELLS by name, each as its data."""
-    folder = tmp_path_factory.mktemp("side-by-side")
     for ranks in (1, 2):
         devices = [f"horovod/cpu:{rank}" for rank in range(ranks)]
-        (folder / f"{ranks}.log").write_text(LOG.format(images=8 * ranks, devices=devices))
+        (tmp_path / f"{ranks}.log").write_text(LOG.format(images=8 * ranks, devices=devices))
     cells = [nbformat.v4.new_code_cell(source, id=name) for name, source in CELLS.items()]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}})
     client.extra_arguments = ["--log-level=ERROR"]  # the kernel's warnings are not about the cells
     client.execute()
     return {cell.id: [output["data"] for output in cell.outputs] for cell in notebook.cells}
 
 
-@pytest.mark.parametrize("name", ["compare", "scaling"])
-def test_runs_side_by_side_show_a_table_and_below_it_the_chart(outputs, name):
-    table, chart = outputs[name]
-    assert "lenet" in table["text/html"]
-    assert "image/png" in chart
-
-
-def test_the_value_of_the_line_can_be_kept(outputs):
+def test_runs_side_by_side_show_a_table_and_below_it_the_chart_or_text_and_data_on_request(outputs):
+    for name in ("compare", "scaling"):
+        table, chart = outputs[name]
+        assert "lenet" in table["text/html"]
+        assert "image/png" in chart
     assert outputs["kept"][0]["text/plain"] == "[50.0, 100.0]"
-
-
-def test_a_plot_is_one_picture(outputs):
     (picture,) = outputs["plot"]
     assert "image/png" in picture
-
-
-def test_an_output_format_and_a_query_give_text_and_data(outputs):
     assert outputs["text"][0]["text/plain"].startswith("model")
     assert outputs["query"][0]["text/plain"] == "[1.0, 2.0]"
 

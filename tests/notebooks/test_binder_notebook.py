@@ -18,7 +18,7 @@ PLACES = {cell.id: index for index, cell in enumerate(CELLS)}
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def page(tmp_path_factory, chrome):
     """The notebook in a JupyterLab whose files are those of a clone."""
     folder = tmp_path_factory.mktemp("binder")
@@ -31,14 +31,11 @@ def page(tmp_path_factory, chrome):
         lab.close()
 
 
-def test_its_first_cell_replays_a_job(page):
+def test_its_first_cell_replays_a_job_and_then_one_with_two_ranks_runs_live(page):
     page.run(PLACES["replay"])
     replay = page.page.frame_locator("iframe[src*='replay.html']")
     for state in ("running", "succeeded"):
         expect(replay.locator(".ba-view").first).to_contain_text(state, timeout=1000 * PATIENCE_S)
-
-
-def test_then_a_job_with_two_ranks_runs_live(page):
     for name in ("load", "job", "result", "plot"):
         page.run(PLACES[name])
     job = page.page.locator(".jp-CodeCell .ba-view").first

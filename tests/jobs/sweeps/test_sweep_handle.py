@@ -172,17 +172,6 @@ def test_only_as_many_trials_as_asked_run_at_once(lab: SweepLab, tmp_path):
     assert set(states(sweep.wait(PATIENCE_S))) == {"succeeded"}
 
 
-def test_a_sweep_stops_after_many_quick_failures_and_names_the_node_that_they_share(lab: SweepLab):
-    line = f's --sweep "lr={",".join(map(str, range(12)))}" --parallel 1'
-    sweep = lab.run(line, FAILS)
-    words = states(sweep)
-    assert sweep.state == "stopped"
-    assert words.count("failed") < len(words)
-    assert words[-1] == "cancelled"
-    assert "trials in a row failed within" in sweep.note
-    assert "all of them on node" in sweep.note
-
-
 def test_a_cancelled_sweep_starts_nothing_more_until_its_cell_runs_again(lab: SweepLab, tmp_path):
     go = tmp_path / "go"
     script = WAITS_FOR_FILE.replace("{go}", str(go))

@@ -48,13 +48,18 @@ def test_a_sweep_goes_on_when_its_controller_is_killed(lab: SweepLab, tmp_path: 
     until(lambda: not any(trial.is_open for trial in sweep.stored_trials()))
 
 
-def test_failing_trials_stop_the_sweep_although_nobody_reads_it(lab: SweepLab):
+def test_many_quick_failures_stop_the_sweep_although_nobody_reads_it_and_name_the_node_that_they_share(
+    lab: SweepLab,
+):
     values = ",".join(map(str, range(40)))
     line = f's --sweep "lr={values}" --parallel 1 --experiment Upper'
     sweep = lab.submit(line, "raise SystemExit(3)")
     until(lambda: sweep.note)
     until(lambda: not any(trial.is_open for trial in sweep.stored_trials()))
-    assert "cancelled" in words(sweep)
+    assert sweep.state == "stopped"
+    assert words(sweep)[-1] == "cancelled"
+    assert "trials in a row failed within" in sweep.note
+    assert "all of them on node" in sweep.note
 
 
 def test_optuna_searches_where_the_values_are_good(lab: SweepLab):
