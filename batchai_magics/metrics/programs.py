@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - lines as programs print them
-"""What only one program prints: a table of lines, each a sample in which its numbers are marked.
+"""What only one program prints: tables of lines, prefixes and tables, each with a sample in which numbers are marked.
 
 The grammar reads most programs without a row here. To add one that it cannot read, add a row: a line as the
 program prints it, without prefixes, in which these are marked:
@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 
 from batchai_magics.metrics.grammar.line_reading import Kind
 
@@ -501,5 +502,82 @@ PROGRAM_PREFIXES = (
         program="MindFormers",
         sample="worker[mindformers/core/callback.py:123] INFO step <step=7>: loss=<loss=0.5>",
         expression=rb"[\w.-]+\[[\w./-]+\.py:\d+\]",
+    ),
+)
+
+
+class Layout(Enum):
+    """How the rows of a table are read."""
+
+    COLUMNS = "a number for each column"
+    PAIRS = "a name and its number"
+    PHASES = "a name, and a number for each phase"
+    COPIED = "names, then numbers, behind a mark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramTable:
+    """A table that only one program prints, with the reader of its rows.
+
+    `header` is an expression for the names of its columns, with bars between them; of copied rows, `mark` stands
+    before each. `phase` is that of its numbers. A table with a `row_name` has the position of the line above and
+    only rows of this name, one with a `label` only rows whose label begins so and names a phase.
+    """
+
+    program: str
+    sample: str
+    header: str = ""
+    mark: str = ""
+    layout: Layout = Layout.COLUMNS
+    phase: str | None = None
+    row_name: str = ""
+    label: str = ""
+
+
+PROGRAM_TABLES = (
+    ProgramTable(
+        program="YOLO",
+        sample="Epoch   gpu_mem  labels  img_size\n  <epoch=0>/299     <gpu_mem=3.73>G     35       640",
+        header=r"(?i:epoch\|gpu_mem)\|.*",
+    ),
+    ProgramTable(
+        program="YOLO",
+        sample="Class     Images     Labels          P          R     mAP@.5\n"
+        "  all        128        929      <p=0.601>      <r=0.542>      <map=0.690>",
+        header=r"Class\|Images\|.*",
+        phase="val",
+        row_name="all",
+    ),
+    ProgramTable(
+        program="fastai",
+        sample="epoch     train_loss  valid_loss  accuracy  time\n"
+        "<epoch=0>         <train_loss=0.646314>    <valid_loss=0.509850>    <accuracy=0.766505>  00:01",
+        header=r"epoch\|train_loss\|valid_loss\|(?:.*\|)?time",
+        phase="val",
+    ),
+    ProgramTable(
+        program="AllenNLP",
+        sample="         Training |  Validation\nloss   |     <loss=0.611>  |     <val_loss=0.531>",
+        header=r"Training\|Validation",
+        layout=Layout.PHASES,
+    ),
+    ProgramTable(
+        program="Lightning",
+        sample="Validate metric   DataLoader 0\n--------------------\nval_loss    <val_loss=0.125>",
+        header=r"(?:Validate|Validation|Test) metric\|[^|]*",
+        layout=Layout.PAIRS,
+    ),
+    ProgramTable(
+        program="NequIP",
+        sample="  Train      #    Epoch      wal       LR       loss_f\n"
+        "! Validation          <epoch=1>   12.345    <lr=0.005>        <loss_f=0.881>",
+        header=r"(?:Train|Validation|Initialization)\|#\|Epoch\|.*",
+        label="! ",
+    ),
+    ProgramTable(
+        program="Detectron2",
+        sample="copypaste: Task: bbox\ncopypaste: AP,AP50\ncopypaste: <ap=41.2345>,<ap50=62.1234>",
+        mark="copypaste: ",
+        layout=Layout.COPIED,
     ),
 )

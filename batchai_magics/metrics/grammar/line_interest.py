@@ -15,6 +15,7 @@ from typing import Any
 from batchai_magics.metrics.grammar import plain_lines
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 from batchai_magics.metrics.grammar.program_lines import program_literals
+from batchai_magics.metrics.grammar.table_columns import program_openings
 
 _POSITIONS = (
     "epoch",
@@ -60,9 +61,7 @@ _TABLES = (
     r"(?:^|[|,\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
     r"|training_iteration|iteration|iter|it|update|round|batch|gen|generation)[ \t]*(?:$|[|,\t:]|[ ]{2})",
     r"(?:[a-z][\w./@-]*[ ]{2,}){4,}[a-z][\w./@-]*[ ]*\\?[ \t]*$",
-    r"(?:validate|validation|test) metric",
-    r"class[ \t]+images",
-    r"training[ \t]+\|[ \t]+validation",
+    *program_openings(),
     r"\{'[^'\n]{1,80}': [^}\n]*,$",
     _BRACE,
     r"step \(% done\)",

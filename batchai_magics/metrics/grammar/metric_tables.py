@@ -39,7 +39,9 @@ from batchai_magics.metrics.grammar.table_columns import (
     is_measured,
     joined_cells,
     numbers_of,
+    program_openings,
 )
+from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
@@ -58,9 +60,11 @@ _BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
 _CONFIG = re.compile(
     rb"(?i)(?:hyper)?-?param(?:eter)?s?|settings?|config(?:uration)?|arguments?|args?|options?|flags?"
 )
+_MARKS = tuple(table.mark.encode() for table in PROGRAM_TABLES if table.layout is Layout.COPIED)
+_OPENINGS = "|".join(program_openings()).encode()
+_PROGRAM_TABLE = re.compile(_OPENINGS)
 _MAY_BE_TABLE = re.compile(
-    rb"(?i)copypaste: |training +\||\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#"
-    rb"|class\s| metric|\bit\b|\bep\b"
+    rb"(?i)" + _OPENINGS + rb"|\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#|\bit\b|\bep\b"
     rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
 _NO_COLUMNS = frozenset(
@@ -140,12 +144,12 @@ class MetricTable:
     def read(self, line: bytes) -> TableNumbers | None:
         """What a line gives, without its prefixes; None if it belongs to no table."""
         text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
-        if text.startswith(b"copypaste: "):
-            return self._copied(text.removeprefix(b"copypaste: "))
+        if mark := _mark_of(text):
+            return self._copied(text.removeprefix(mark))
         self._copied_names = ()
         if _RULE.fullmatch(text.strip()):
             return self._rule()
-        if self._box is not None and self._columns is None and b" metric" not in text:
+        if self._box is not None and self._columns is None and not _PROGRAM_TABLE.search(text):
             found = self._box_line(text)
             if found:
                 return found
@@ -169,7 +173,7 @@ class MetricTable:
         return header
 
     def _copied(self, text: bytes) -> TableNumbers:
-        """Read one of Detectron2's lines of results: a task, then the names, then the numbers."""
+        """Read one of the copied lines of results: a task, then the names, then the numbers."""
         cells, names, self._copied_names = text.split(b","), self._copied_names, ()
         if text.startswith(b"Task: "):
             self._task = text.removeprefix(b"Task: ").decode(errors="replace")
@@ -198,7 +202,7 @@ class MetricTable:
     def _rule(self) -> TableNumbers | None:
         box, self._box, self._section = self._box, [], ""
         self._is_placed = self.is_below_heading if box is None else self._is_placed
-        if self._columns and self._columns.is_evaluation and self._shown:
+        if self._columns and self._columns.table.layout is Layout.PAIRS and self._shown:
             self._columns = None
         is_config, self._is_config = self._is_config and bool(box), self._is_config and not box
         if box and not is_config:
@@ -243,8 +247,8 @@ class MetricTable:
 
 def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
     """The numbers of a row; None if the line does not fit the columns."""
-    if columns.phases:
-        return _phase_numbers(columns.phases, cells_of(text, columns.separator))
+    if columns.table.layout is Layout.PHASES:
+        return _phase_numbers(columns.names, cells_of(text, columns.separator))
     bar = _BAR.search(text)
     row = cells_of(BAR_START.split(text, maxsplit=1)[0], columns.separator)
     if len(row) != len(columns.names) and not columns.separator:
@@ -252,24 +256,28 @@ def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
     cells = aligned(columns, row)
     if cells is None:
         return None
-    if columns.is_evaluation:
+    if columns.table.layout is Layout.PAIRS:
         numbers = list(_numbers(cells[0].decode(errors="replace"), cells[1], None))
         return TableNumbers(None, None, numbers) if numbers else None
     found = _training_row(columns, cells)
-    if bar and found and columns.names[0] != "Class":
+    if bar and found and not columns.table.row_name:
         return found._replace(step=int(bar["count"]))
     return found
 
 
 def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | None:
-    """The numbers of a row with an epoch or a step, or of YOLO's row of all classes."""
-    label = next((cell.decode(errors="replace") for cell in cells if cell.startswith(b"! ")), "")  # NequIP's
+    """The numbers of a row with an epoch or a step, or with the name that rows of its table have."""
+    table, label = columns.table, ""
+    if table.label:
+        texts = (cell.decode(errors="replace") for cell in cells)
+        label = next((text for text in texts if text.startswith(table.label)), "")
     phase = next(filter(None, map(phase_of_word, label.split())), columns.phase)
     if label and phase is None:
         return None
     places = [columns.index_of(EPOCHS), columns.index_of(STEPS)]
     counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
-    if not (any(counts) or columns.is_placed) and (columns.names[0], cells[0]) != ("Class", b"all"):
+    is_named = bool(table.row_name) and cells[0] == table.row_name.encode()
+    if not (any(counts) or columns.is_placed or is_named):
         return None
     numbers = [
         number
@@ -281,7 +289,7 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | No
     return TableNumbers(step, epoch, numbers) if numbers else None
 
 
-def _phase_numbers(phases: Sequence[str | None], cells: Sequence[tuple[int, bytes]]) -> TableNumbers | None:
+def _phase_numbers(phases: Sequence[str], cells: Sequence[tuple[int, bytes]]) -> TableNumbers | None:
     """The numbers of a row with a name, and a number for each phase."""
     if len(cells) != len(phases) + 1 or not cells[0][1]:
         return None
@@ -289,7 +297,7 @@ def _phase_numbers(phases: Sequence[str | None], cells: Sequence[tuple[int, byte
     rows = [
         number
         for phase, (_, cell) in zip(phases, cells[1:], strict=True)
-        for number in _numbers(name, cell, phase)
+        for number in _numbers(name, cell, phase_of_word(phase))
     ]
     return TableNumbers(None, None, rows)
 
@@ -319,7 +327,7 @@ def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
 
 
 def _listed_numbers(name: str, cells: Sequence[bytes], phase: str | None) -> Iterable[Number]:
-    """The numbers of a cell that lists several, as DeepXDE lists the losses of its equations."""
+    """The numbers of a cell that lists several, as of the losses of equations."""
     for place, cell in enumerate(cells, 1):
         yield from _numbers(name if len(cells) == 1 else f"{name} {place}", cell.rstrip(b","), phase)
 
@@ -380,6 +388,11 @@ def _recorded(phase: str | None, name: str, value: float, unit: str) -> tuple[st
     return before + re.sub(r"\s+", "_", name.strip()).lower(), value, phase or TRAIN
 
 
+def _mark_of(text: bytes) -> bytes:
+    """The mark of copied rows that a line begins with; else empty."""
+    return next((mark for mark in _MARKS if text.startswith(mark)), b"")
+
+
 def may_be_of_table(line: bytes) -> bool:
     """Whether a line has what the edges and headers of tables have: a quick look at any line."""
     return _MAY_BE_TABLE.search(line) is not None
@@ -388,7 +401,7 @@ def may_be_of_table(line: bytes) -> bool:
 def may_open_table(line: bytes) -> bool:
     """Whether a line without its prefixes may be a header or the edge of a table."""
     text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
-    if text.startswith(b"copypaste: "):
+    if _mark_of(text):
         return True
     if _RULE.fullmatch(text.strip()) is not None or columns_of(text, is_placed=True) is not None:
         return True

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from batchai_magics.metrics.grammar.metric_names import VALIDATION, is_excluded, is_measure, split_phase
+from batchai_magics.metrics.grammar.metric_names import is_excluded, is_measure
+from batchai_magics.metrics.programs import PROGRAM_TABLES, ProgramTable
 
 _MAX_COLUMNS = 40
 _MANY_COLUMNS = 5
@@ -21,10 +22,10 @@ STEPS = (
     "iter", "it", "update", "round", "batch", "total_train_updates", "gen", "generation",
 )  # fmt: skip
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+")
-_EVALUATION = re.compile(rb"(Validate|Validation|Test) metric")
-_YOLO_CLASSES = (b"Class", b"Images")
 _FITNESS = frozenset(("avg", "min", "max"))  # of a generation
-_PHASES = frozenset(("training", "validation", "train", "valid", "val", "test"))
+_ANY_TABLE = ProgramTable(program="", sample="")
+_HEADERS = [(re.compile(table.header), table) for table in PROGRAM_TABLES if table.header]
+_ANY_NAME = ("[^|]*", ".*")
 
 
 class Columns(NamedTuple):
@@ -34,9 +35,8 @@ class Columns(NamedTuple):
     starts: tuple[int, ...]
     separator: bytes  # b"" for blanks
     phase: str | None = None  # of columns that do not tell theirs
-    is_evaluation: bool = False  # Lightning's: a name and a number in each row
     is_placed: bool = False  # by a line above them
-    phases: tuple[str | None, ...] = ()  # AllenNLP's: a name, and a number for each phase in each row
+    table: ProgramTable = _ANY_TABLE
 
     def index_of(self, names: Iterable[str]) -> int | None:
         """The column that has one of these names."""
@@ -56,17 +56,22 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
     if not _are_names(names, separator):
         return None
     columns = Columns(tuple(map(bytes.decode, names)), tuple(start for start, _ in cells), separator)
-    if separator == b"|" and len(names) == 2 and _PHASES.issuperset(map(str.lower, columns.names)):
-        return columns._replace(phases=tuple(split_phase(f"{name} x")[0] for name in columns.names))
-    if tuple(names[:2]) == _YOLO_CLASSES:
-        return columns._replace(phase=VALIDATION)
-    if _EVALUATION.fullmatch(names[0]) and len(names) == 2:
-        return columns._replace(is_evaluation=True)
+    text_of_names = "|".join(columns.names)
+    table = next((table for header, table in _HEADERS if header.fullmatch(text_of_names)), None)
+    if table:
+        return columns._replace(phase=table.phase, table=table)
     if _is_of_training(columns):
-        return _with_phase(columns)
+        return columns
     is_wide = not separator and len(names) >= _MANY_COLUMNS
     is_told = is_placed and is_wide and any(map(is_measured, columns.names))
     return columns._replace(is_placed=True) if is_told else None
+
+
+def program_openings() -> list[str]:
+    """Expressions, one of which every header of a program's table has, or the mark of its rows."""
+    parts = [table.header.split(r"\|")[:2] for _, table in _HEADERS]
+    headers = [r"[ \t|]+".join(part for part in pair if part not in _ANY_NAME) for pair in parts]
+    return [*headers, *(re.escape(table.mark) for table in PROGRAM_TABLES if table.mark)]
 
 
 def is_heading_of_columns(text: bytes) -> bool:
@@ -106,19 +111,9 @@ def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
 def _is_of_training(columns: Columns) -> bool:
     """Whether the columns say where training is, and measure something."""
     has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
-    is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # Burn's summary has several
-    is_measuring = (
-        columns.names[1].lower() == "gpu_mem"
-        or any(map(is_measured, columns.names))
-        or _FITNESS.issubset(columns.names)
-    )
+    is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # a summary has several
+    is_measuring = any(map(is_measured, columns.names)) or _FITNESS.issubset(columns.names)
     return len(columns.names) >= 3 and has_place and is_one_place and is_measuring
-
-
-def _with_phase(columns: Columns) -> Columns:
-    """The columns, of which fastai's metrics do not tell that they are those of a validation."""
-    is_fastai = columns.names[:3] == ("epoch", "train_loss", "valid_loss") and columns.names[-1] == "time"
-    return columns._replace(phase=VALIDATION) if is_fastai else columns
 
 
 def is_measured(name: str) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.metrics import Fact, Parser, StepRecord
 from batchai_magics.metrics.grammar import line_grammar
 from batchai_magics.metrics.measurement import TOTAL, Measurement
-from batchai_magics.metrics.programs import PROGRAM_LINES, PROGRAM_PREFIXES
+from batchai_magics.metrics.programs import PROGRAM_LINES, PROGRAM_PREFIXES, PROGRAM_TABLES
 from tests.metrics.formats.program_lines import HEADER_LINES, LINES
 
 UNITS = {
@@ -63,6 +63,7 @@ MARK = re.compile(
 )
 NO_METRICS = ("step", "epoch", "rank", "seconds", "total", "year", "month")
 ABOVE = "step 7: loss 0.5\n"
+TABLE = (*PROGRAM_LINES, *PROGRAM_PREFIXES, *PROGRAM_TABLES)
 
 
 def printed(sample):
@@ -108,6 +109,13 @@ def test_a_prefix_of_the_table_stands_before_a_line_of_the_grammar(row):
     assert places(text) == {(marks.get("epoch"), marks.get("step"))}
 
 
+@pytest.mark.parametrize("row", PROGRAM_TABLES, ids=lambda row: f"{row.program}: {row.sample[:40]}")
+def test_a_table_of_the_table_gives_its_marked_numbers(row):
+    told = read(f"{ABOVE}{printed(row.sample)}\n")[1:]
+    assert {record.value for record in told} == marked(row)
+    assert row.phase is None or row.phase in {record.phase for record in told}
+
+
 ADDED = """
 from batchai_magics.metrics import programs
 row = programs.ProgramLine(program="New", sample="Pass <step=3> has a wobble of <wobble=0.5>")
@@ -136,7 +144,7 @@ def code_of(path):
     "path", sorted(Path(line_grammar.__file__).parent.glob("*.py")), ids=lambda path: path.stem
 )
 def test_no_code_of_the_grammar_is_for_one_program(path):
-    names = {name for row in (*PROGRAM_LINES, *PROGRAM_PREFIXES) for name in row.program.split(", ")}
+    names = {name for row in TABLE for name in row.program.split(", ")}
     named = re.compile(r"(?i)(?<![a-z])(?:" + "|".join(map(re.escape, names)) + r")(?![a-z])")
     assert not [text for text in code_of(path) if named.search(text)]
 
@@ -208,5 +216,5 @@ def test_a_json_line_may_have_a_fractional_epoch():
 def test_the_docs_list_the_programs_of_the_table():
     text = (Path(__file__).parents[3] / "docs/metrics-grammar.md").read_text(encoding="utf-8")
     listed = text.partition("(`batchai_magics/metrics/programs.py`):\n\n")[2].partition(".\n\n## ")[0]
-    programs = [name for row in (*PROGRAM_LINES, *PROGRAM_PREFIXES) for name in row.program.split(", ")]
+    programs = [name for row in TABLE for name in row.program.split(", ")]
     assert re.split(r",\s", listed) == [*dict.fromkeys(programs)]
