@@ -22,7 +22,6 @@ from batchai_magics.backends.base.backend_registry import load_settings, open_ba
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import find
-from batchai_magics.metrics import StepRecord
 from batchai_magics.models.states import ExecutionState
 
 QUICKSTART = Path(__file__).parent / "01_quickstart.ipynb"
@@ -89,10 +88,10 @@ class Steps:
         told = 0
         while not self._is_over.wait(LOOK_S):
             with contextlib.suppress(BatchAIError):  # the job is not there yet
-                steps = [record for record in _job().records() if isinstance(record, StepRecord)]
-                if steps and steps[-1].step >= told + EVERY:
+                steps = [record for record in _job().records() if getattr(record, "name", "") == "loss"]
+                if steps and (steps[-1].step or 0) >= told + EVERY:
                     told = steps[-1].step
-                    print(f"      step {told}, loss {steps[-1].loss:.3f}", flush=True)
+                    print(f"      step {told}, loss {steps[-1].value:.3f}", flush=True)
 
 
 def execute(target: Path) -> nbformat.NotebookNode:

@@ -19,7 +19,7 @@ from batchai_magics.records.job_error import JobError
 from batchai_magics.records.rank_stacks import duration_text
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.columns.record_columns import Columns
+    from batchai_magics.metrics.measurement_table import MeasurementTable
 
 
 QUEUE_POLL_S = 2.0  # poll interval
@@ -191,10 +191,10 @@ class Standstill:
 
 @dataclass(frozen=True)
 class MetricsAdded:
-    """New records of one of the job's logs, in its order; `Columns` create them on demand."""
+    """New records of one of the job's logs, in its order; a table creates them on demand."""
 
     job: ResourceId
-    records: tuple[Record, ...] | Columns
+    records: tuple[Record, ...] | MeasurementTable
     file: FileRef | None = None  # None for numbers that had waited for another file
 
 

@@ -15,13 +15,13 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.service.log_records import PrintedNumbers, clock_of, parts_of, records_in
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.measurement import Measurement, Record, StepRecord
+from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
 from batchai_magics.models.job_execution import ERR, OUT
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.columns.record_columns import Columns
+    from batchai_magics.metrics.measurement_table import MeasurementTable
 
 METRICS_FILES = (OUT, ERR, TRAINER_LOG)
 
@@ -93,7 +93,7 @@ class MetricStreams:
         self._waiting = 0  # of them, since the last `flush`
         self._steps = BarSteps()
 
-    def feed(self, file: str, chunk: Chunk) -> tuple[Record, ...] | Columns:
+    def feed(self, file: str, chunk: Chunk) -> tuple[Record, ...] | MeasurementTable:
         """Parse the next bytes of a file; return the records that they complete."""
         stream = self._streams[file]
         found = parse_metrics(chunk, stream.parser)
@@ -105,13 +105,13 @@ class MetricStreams:
         )
         if not isinstance(found, tuple) and is_alone and not unplaced:
             return found  # too many to be compared, with nothing to compare them with
-        records = found if isinstance(found, tuple) else tuple(found.records())
+        records = found if isinstance(found, tuple) else tuple(found)
         return self._placed(self._new(file, records), unplaced)
 
     def records(self, file: str, chunk: Chunk) -> tuple[Record, ...]:
         """`feed`, never as columns."""
         found = self.feed(file, chunk)
-        return found if isinstance(found, tuple) else tuple(found.records())
+        return found if isinstance(found, tuple) else tuple(found)
 
     def restart(self, file: str) -> None:
         """Forget a file, which was replaced."""
@@ -194,19 +194,19 @@ class MetricStreams:
         return sorted(bars, key=lambda bar: -abs(bar.time - time))
 
 
-def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Columns:
+def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | MeasurementTable:
     """The records of a chunk, with the rank and time of each line."""
     if len(chunk.data) < MIN_COLUMN_BYTES:
         return tuple(records_in(chunk, parser))
-    from batchai_magics.metrics.columns.record_columns import Columns
-    from batchai_magics.metrics.reading.log_reader import GrowingLog
+    from batchai_magics.metrics.measurement_table import MeasurementTable
 
-    growing, clock, parts = GrowingLog(), clock_of(chunk), list(parts_of(chunk))
+    table, clock, parts = MeasurementTable(), clock_of(chunk), list(parts_of(chunk))
     if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
-        return Columns.of(records_in(chunk, parser))
+        return MeasurementTable.of(records_in(chunk, parser))
     for part in parts:
-        growing.read(parser.file_of(part.rank), part.data, part.offset, clock)
-    return growing.columns()
+        for readings in parser.file_of(part.rank).read(part.data, offset=part.offset, clock=clock):
+            table.add(readings)
+    return table
 
 
 def _time(bar: BarCount) -> float:
@@ -217,6 +217,4 @@ def _key(record: Record) -> object:
     """What two prints of one number have in common; None for records without a position."""
     if isinstance(record, Measurement) and (record.step, record.epoch) != (None, None):
         return record.name, record.value, record.step, record.epoch, record.rank
-    if isinstance(record, StepRecord):
-        return record._replace(offset=0, wall_time=None)
     return None

@@ -28,7 +28,7 @@ from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_activity import describe_activity
 from batchai_magics.jobs.job_logs import has_progress
-from batchai_magics.jobs.log_numbers import RecordHistory, StepPoints
+from batchai_magics.jobs.log_numbers import LogNumbers, RecordHistory
 from batchai_magics.jobs.log_tail import LogTail, MergedLogTail
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.usage_curves import UsageCurves
@@ -87,7 +87,7 @@ class JobModel:
         self.merged = MergedLog()
         self._merged_tail = MergedLogTail()
         self.use = UsageCurves()
-        self.points = StepPoints()
+        self.points = LogNumbers()
         self.records = RecordHistory()
         self.tails: dict[str, LogTail] = {}
         self.faults: list[str] = []  # defects of finished logs
@@ -117,10 +117,7 @@ class JobModel:
     def _take_numbers(self, event: MetricsAdded) -> None:
         self.points.has_moved |= self.records.add(event.records, event.file.path if event.file else "")
         known = len(self.points.metrics) + len(self.points.attempts)
-        if isinstance(event.records, tuple):
-            self.points.add(event.records)
-        else:
-            self.points.add_columns(event.records)
+        self.points.add(event.records)
         self.version += len(self.points.metrics) + len(self.points.attempts) > known
 
     def _take_state(self, event: Event) -> None:

@@ -15,7 +15,6 @@ from .measurement import (
     Fact as Fact,
     Measurement as Measurement,
     Record as Record,
-    StepRecord as StepRecord,
 )
 from .runs.comparison import (
     Comparison as Comparison,
@@ -30,7 +29,6 @@ from .runs.scaling import (
     scaling as scaling,
 )
 from .runs.step_series import (
-    by_rank as by_rank,
     frame as frame,
 )
 from .runs.steady_speed import (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -20,27 +20,6 @@ TOTAL = "total_images_per_sec"
 """The key of the speed that a run tells at its end. Every rank repeats the total of all: never sum them."""
 
 RATE_UNIT = "images/sec"
-
-
-class StepRecord(NamedTuple):
-    """A step line of tf_cnn_benchmarks (source of the format: tensorflow/benchmarks, `benchmark_cnn.py`).
-
-    `images_per_sec` is the cumulative mean since warm-up of the process that printed it, `uncertainty` its
-    standard error and `jitter` the scaled median absolute deviation, all in images/sec; `top_1` and `top_5`
-    are fractions. A NamedTuple takes half as long to create as a frozen dataclass, which matters for the
-    number of them in a log.
-    """
-
-    step: int
-    rank: int | None
-    images_per_sec: float
-    uncertainty: float
-    jitter: float
-    loss: float
-    top_1: float | None = None
-    top_5: float | None = None
-    offset: int = 0
-    wall_time: float | None = None
 
 
 class Fact(NamedTuple):
@@ -72,14 +51,34 @@ class Measurement(NamedTuple):
     phase: str = "train"
 
 
-# `StepRecord._make` is pure Python and takes half as long again.
-step_record = cast("Callable[[Iterable[object]], StepRecord]", partial(tuple.__new__, StepRecord))
-"""Make a step record from its fields, in order."""
-
+# `Measurement._make` is pure Python and takes half as long again.
 measurement = cast("Callable[[Iterable[object]], Measurement]", partial(tuple.__new__, Measurement))
 """Make a measurement from its fields, in order."""
 
-Record = StepRecord | Fact | Measurement
+Record = Fact | Measurement
+
+
+def lines_of(records: Iterable[Record]) -> Iterator[list[Measurement]]:
+    """The measurements of each line; a name that repeats begins the next one of joined lines."""
+    line: list[Measurement] = []
+    place, names = None, set[str]()
+    for record in records:
+        if not isinstance(record, Measurement):
+            continue
+        name, _, _, step, epoch, rank, offset, time, _ = record
+        if place != (offset, rank, step, epoch, time) or name in names:
+            if line:
+                yield line
+            line, names, place = [], set(), (offset, rank, step, epoch, time)
+        line.append(record)
+        names.add(name)
+    if line:
+        yield line
+
+
+def is_step_line(line: Iterable[Measurement]) -> bool:
+    """Whether a line is one of tf_cnn_benchmarks: its speed is the mean of all steps so far."""
+    return any(number.name == "uncertainty" and number.unit == RATE_UNIT for number in line)
 
 
 def at_offset(record: Record, offset: int) -> Record:

@@ -20,8 +20,8 @@ from batchai_magics.follow.metric_streams import parse_metrics
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.columns.record_columns import Columns
-from batchai_magics.metrics.measurement import Record, StepRecord
+from batchai_magics.metrics.measurement import Record, lines_of
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.widgets.job.job_view import JobView
 from benchmarks.row import Row, table
@@ -47,7 +47,7 @@ def rows() -> Iterator[Row]:
         yield Row(what, ours, "a record of each line", theirs, "ms")
 
 
-Records = tuple[Record, ...] | Columns
+Records = tuple[Record, ...] | MeasurementTable
 
 
 def cpu_ms(update: Callable[[Records], None], count: int) -> float:
@@ -118,11 +118,10 @@ def picture() -> Callable[[Records], None]:
     values: tuple[list[float], list[float]] = ([], [])
 
     def update(records: Records) -> None:
-        for record in records:
-            assert isinstance(record, StepRecord)
-            steps.append(record.step)
-            values[0].append(record.images_per_sec)
-            values[1].append(record.loss)
+        for line in lines_of(records):
+            steps.append(line[0].step or 0)
+            values[0].append(line[0].value)
+            values[1].append(line[3].value)
         for ax, line, value in zip(axes, lines, values, strict=True):
             line.set_data(steps, value)
             ax.relim()

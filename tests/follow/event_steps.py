@@ -7,7 +7,7 @@ import threading
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogBytes, MetricsAdded, StateChanged
-from batchai_magics.metrics import StepRecord
+from tests.metrics.log_text import step_lines
 from tests.widgets.scripted_job import JOB, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")
@@ -27,7 +27,7 @@ class Pauses(threading.Event):
 
 def steps(news):
     seen = [record for event in news if isinstance(event, MetricsAdded) for record in event.records]
-    return [(record.step, record.rank) for record in seen if isinstance(record, StepRecord)]
+    return [(record.step, record.rank) for record in step_lines(seen)]
 
 
 def plain_step(step):

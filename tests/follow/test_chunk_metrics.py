@@ -10,7 +10,9 @@ from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.follow.metric_streams import MIN_COLUMN_BYTES, parse_metrics
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.measurement import lines_of
 from tests.follow.event_steps import plain_step, steps
+from tests.metrics.log_text import step_lines
 
 
 def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():
@@ -18,7 +20,7 @@ def test_each_part_of_a_chunk_goes_to_the_rank_that_wrote_it():
     size = len(lines[0])
     spans = (Span(100, 100 + size, 3), Span(100 + 2 * size, 100 + 3 * size, 0))
     chunk = Chunk(b"".join(lines), 100, 100 + 4 * size, True, spans)
-    records = list(records_in(chunk, Parser({})))
+    records = step_lines(records_in(chunk, Parser({})))
     assert [(r.step, r.rank) for r in records] == [(1, 3), (2, None), (3, 0), (4, None)]
     assert [r.offset for r in records] == [100 + number * size for number in (1, 2, 3, 4)]
 
@@ -54,4 +56,4 @@ def test_records_know_when_they_were_written():
     lines = [f"{step}\timages/sec: 10.0 +/- 0.1 (jitter = 0.2)\t2.500\n".encode() for step in (1, 2)]
     times = (WriteTime(0, 1000.0), WriteTime(len(lines[0]), 1001.5))
     chunk = Chunk(b"".join(lines), 0, 99, True, (), times)
-    assert [record.wall_time for record in records_in(chunk, Parser({}))] == [1000.0, 1001.5]
+    assert [line[0].wall_time for line in lines_of(records_in(chunk, Parser({})))] == [1000.0, 1001.5]

@@ -20,10 +20,10 @@ from batchai_magics.follow import (
     events,
 )
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.metrics import StepRecord
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.follow.event_steps import Pauses
+from tests.metrics.log_text import step_lines
 from tests.world import World, until, world
 
 __all__ = ["world"]
@@ -53,7 +53,7 @@ def test_a_finished_job_tells_the_same_as_a_running_one(world: World) -> None:
     seen = list(job.events())
     records = [r for e in seen if isinstance(e, MetricsAdded) for r in e.records]
     assert stdout(seen) == job.log().encode()
-    assert [(r.step, r.rank, r.loss) for r in records] == [(1, 0, 2.5)]
+    assert [(r.step, r.rank, r.loss) for r in step_lines(records)] == [(1, 0, 2.5)]
 
 
 def test_records_know_the_rank_that_printed_them(world: World) -> None:
@@ -61,7 +61,7 @@ def test_records_know_the_rank_that_printed_them(world: World) -> None:
     job = world.run("j --nodes 2 --processes 4", code)
     records = [r for e in job.events() if isinstance(e, MetricsAdded) for r in e.records]
     for rank in range(4):
-        steps = [r.step for r in records if isinstance(r, StepRecord) and r.rank == rank]
+        steps = [r.step for r in step_lines(records) if r.rank == rank]
         assert steps == list(range(1, 20))
 
 

@@ -5,20 +5,25 @@ import gc
 import pytest
 
 from batchai_magics.jobs.log_numbers import MAX_UNPACKED, RecordHistory
-from batchai_magics.metrics import Fact, StepRecord
-from batchai_magics.metrics.columns.record_columns import Columns
+from batchai_magics.metrics import Fact, Measurement
+from batchai_magics.metrics.measurement_table import MeasurementTable
+from tests.metrics.log_text import step_numbers
 
 HEADER = Fact("model", "resnet50", None)
 
 
 def steps(first, count):
-    return tuple(StepRecord(step, 0, 1.0, 0.5, 2.0, 3.0) for step in range(first, first + count))
+    return tuple(number for step in range(first, first + count) for number in step_numbers(step, 0))
+
+
+def measurements_alive():
+    return sum(isinstance(each, Measurement) for each in gc.get_objects())
 
 
 @pytest.mark.parametrize("loose", [1, MAX_UNPACKED])
 def test_records_stay_in_the_order_in_which_they_came(loose):
     history = RecordHistory()
-    parts = [(HEADER,), steps(1, loose), Columns.of([*steps(5000, 3), HEADER]), steps(6000, 2)]
+    parts = [(HEADER,), steps(1, loose), MeasurementTable.of([*steps(5000, 3), HEADER]), steps(6000, 2)]
     for part in parts:
         history.add(part)
     expected = [record for part in parts for record in part]
@@ -28,15 +33,14 @@ def test_records_stay_in_the_order_in_which_they_came(loose):
 
 def test_what_was_forgotten_is_gone():
     history = RecordHistory()
-    history.add(Columns.of(steps(1, 3)))
+    history.add(MeasurementTable.of(steps(1, 3)))
     history.add(steps(4, 3))
     history.clear()
     assert (list(history), len(history)) == ([], 0)
 
 
 def test_of_a_long_log_few_records_are_objects_that_the_collector_visits():
-    history = RecordHistory()
+    history, before = RecordHistory(), measurements_alive()
     for first in range(0, 10 * MAX_UNPACKED, 1000):
         history.add(steps(first, 1000))
-    alive = sum(isinstance(each, StepRecord) for each in gc.get_objects())
-    assert (len(history), alive < 2 * MAX_UNPACKED) == (10 * MAX_UNPACKED, True)
+    assert (len(history), measurements_alive() - before < 2 * MAX_UNPACKED) == (40 * MAX_UNPACKED, True)

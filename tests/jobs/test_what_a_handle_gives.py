@@ -67,7 +67,10 @@ def test_a_waiting_job_has_no_exit_code(backend, job):
 
 def test_records_are_those_of_the_formats_and_of_the_users_patterns(backend, job):
     backend.write("score=7\n" + step_line(3))
-    assert [getattr(r, "value", None) or r.step for r in job.records()] == [7, 3]
+    assert [(r.name, r.value, r.step) for r in job.records()][:2] == [
+        ("score", 7, None),
+        ("images_per_sec", 100, 3),
+    ]
 
 
 def test_a_download_replaces_what_was_there(backend, job, tmp_path):

@@ -1,4 +1,8 @@
-"""Lines as tf_cnn_benchmarks prints them, for tests."""
+"""Lines as tf_cnn_benchmarks prints them, and their measurements, for tests."""
+
+from types import SimpleNamespace
+
+from batchai_magics.metrics.measurement import Measurement, is_step_line, lines_of
 
 HEADER = """\
 TensorFlow:  1.12
@@ -24,6 +28,32 @@ def step(number, rate=61.9, loss="7.087", accuracies="", uncertainty=1.8, jitter
     return (
         f"{number}\timages/sec: {rate:.1f} +/- {uncertainty:.1f} (jitter = {jitter:.1f})\t{loss}{accuracies}"
     )
+
+
+def step_lines(records):
+    """The step lines among records, each with its position and its numbers by name."""
+    return [
+        SimpleNamespace(
+            **{"top_1": None, "top_5": None, **{number.name: number.value for number in line}},
+            step=line[0].step,
+            rank=line[0].rank,
+            offset=line[0].offset,
+        )
+        for line in lines_of(records)
+        if is_step_line(line)
+    ]
+
+
+def step_numbers(step, rank=None, rate=1.0, loss=1.0, **others):
+    """The measurements of a step line."""
+    place = {name: others.pop(name) for name in ("offset", "wall_time") if name in others}
+    speed = {"images_per_sec": rate, "uncertainty": 0.0, "jitter": 0.0}
+    values = {**speed, "loss": loss, **others}
+    units = {"loss": "", "top_1": "fraction", "top_5": "fraction"}
+    return [
+        Measurement(name, value, units.get(name, "images/sec"), step, rank=rank, **place)
+        for name, value in values.items()
+    ]
 
 
 def total(rate):

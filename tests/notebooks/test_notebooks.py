@@ -8,7 +8,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from batchai_magics.metrics import StepRecord, read_metrics
+from batchai_magics.metrics import read_metrics
+from tests.metrics.log_text import step_lines
 from tests.patience import PATIENCE_S
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -125,7 +126,7 @@ def test_the_ranks_rates_add_up_to_the_total_and_the_loss_falls(script, tmp_path
         metrics = read_metrics(log.encode())
         summary = metrics.summary()
         assert summary.images_per_sec == pytest.approx(summary.total_images_per_sec, rel=0.1)
-        first, *_, last = [record.loss for record in metrics.records if isinstance(record, StepRecord)]
+        first, *_, last = [record.loss for record in step_lines(metrics.records)]
         assert last < first / 2
 
 

@@ -16,7 +16,8 @@ from nbclient import NotebookClient
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.metrics import StepRecord, read_metrics
+from batchai_magics.metrics import read_metrics
+from tests.metrics.log_text import step_lines
 from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.server.process import started
 from tests.world import processes_of, until
@@ -107,7 +108,7 @@ def counts(text):
 def test_the_benchmark_trains_on_four_processes_of_two_prepared_nodes(tmp_path):
     horovod = tutorial("batch_ai/01_horovod_benchmark.ipynb", "local", tmp_path)
     metrics = read_metrics(horovod.text("stream").encode())
-    first, *_, last = [record.loss for record in metrics.records if isinstance(record, StepRecord)]
+    first, *_, last = [record.loss for record in step_lines(metrics.records)]
     assert last < first / 2
     assert horovod.text("stream").count("total images/sec: ") == 4
     assert sum(counts(horovod.text("counts")).values()) == 2

@@ -6,18 +6,18 @@ import json
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.commands.output.command_result import ChartResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.metrics.charts.figure import figure_path
-from batchai_magics.metrics.measurement import TOTAL, Fact, StepRecord, json_value
+from batchai_magics.metrics.measurement import TOTAL, Fact, json_value
 from batchai_magics.metrics.runs.compared_runs import run_names
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics, read_log
-from batchai_magics.metrics.runs.other_programs import value_rows
-from batchai_magics.metrics.runs.step_series import COLUMNS
+from batchai_magics.metrics.runs.step_series import COLUMNS, has_step_lines, line_rows, step_rows
 from batchai_magics.metrics.runs.tidy_table import TIDY_COLUMNS, numbers, tidy_row
 from batchai_magics.metrics.runs.timeline import on_timeline
 
@@ -165,21 +165,22 @@ def _cells(row: Mapping[str, Any], titles: Iterable[str]) -> tuple[Any, ...]:
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    if not any(isinstance(record, StepRecord) for record in log.records):
-        yield from _value_rows(log)
-    for record in log.records:
-        if isinstance(record, StepRecord):
-            yield {_KIND: "step", **_attributes(record, COLUMNS)}
-        elif isinstance(record, Fact) and record.key == TOTAL:
-            yield {_KIND: "total", "rank": record.rank, "images_per_sec": float(record.value)}
+    is_benchmark = has_step_lines(log.records)
+    if not is_benchmark:
+        yield from ({_KIND: "line", **row} for row in line_rows(log.records))
+    for is_fact, records in groupby(log.records, key=lambda record: isinstance(record, Fact)):
+        if is_fact:
+            yield from (_total_row(fact) for fact in records if isinstance(fact, Fact) and fact.key == TOTAL)
+        elif is_benchmark:
+            yield from ({_KIND: "step", **row} for row in step_rows(records))
     summary = log.summary()
     if summary.steady:
         speed = _attributes(summary.steady, COLUMNS[2:5])
         yield {_KIND: _SUMMARY, "step": summary.steps, **speed, "loss": summary.last_loss}
 
 
-def _value_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    return ({_KIND: "line", **row} for row in value_rows(log.records))
+def _total_row(total: Fact) -> dict[str, Any]:
+    return {_KIND: "total", "rank": total.rank, "images_per_sec": float(total.value)}
 
 
 def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:

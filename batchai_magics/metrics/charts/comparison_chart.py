@@ -18,8 +18,8 @@ from batchai_magics.metrics.charts.figure import (
     serialized,
     show_message,
 )
-from batchai_magics.metrics.measurement import StepRecord
 from batchai_magics.metrics.runs.compared_runs import Run
+from batchai_magics.metrics.runs.mean_rates import MeanRate, RatesByRank, combined_rates, mean_rates
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
     MetricPreferences,
@@ -30,7 +30,7 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE, RunMetrics, run_metrics
 from batchai_magics.metrics.runs.run_summary import Summary
-from batchai_magics.metrics.runs.step_series import by_rank, combined_rates, runs
+from batchai_magics.metrics.runs.step_series import runs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -67,7 +67,7 @@ class Overlay:
 
 def overlay(run: Run) -> Overlay:
     """The curves of a run."""
-    series = by_rank(runs(run.records)[-1])
+    series = mean_rates(runs(run.records)[-1])
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
     found = run_metrics(run.records)
     curves = {run.shared_traits(metric.traits): metric.combined(AXES[0]) for metric in found.values()}
@@ -93,9 +93,7 @@ def _told_places(found: RunMetrics) -> dict[str, XValues]:
     return {name: places for name, places in (("epoch", epochs), ("time", times)) if places}
 
 
-def _x_values(
-    summary: Summary, series: Mapping[int, Sequence[StepRecord]], others: Iterable[float]
-) -> dict[str, XValues]:
+def _x_values(summary: Summary, series: RatesByRank, others: Iterable[float]) -> dict[str, XValues]:
     steps = sorted({*others, *(record.step for records in series.values() for record in records)})
     by_step: XValues = {step: float(step) for step in steps}
     size = summary.batch_size_global
@@ -106,7 +104,7 @@ def _x_values(
     return {"step": by_step, "images": by_images, "seconds": _seconds(next(iter(series.values()), ()), share)}
 
 
-def _seconds(steps: Sequence[StepRecord], batch: float) -> XValues:
+def _seconds(steps: Sequence[MeanRate], batch: float) -> XValues:
     return {r.step: r.step * batch / r.images_per_sec for r in steps if r.images_per_sec > 0}
 
 

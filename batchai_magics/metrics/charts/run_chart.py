@@ -21,11 +21,11 @@ from batchai_magics.metrics.charts.figure import (
 )
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, mean_rates
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
-from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
 from batchai_magics.metrics.runs.run_header import run_header
-from batchai_magics.metrics.runs.run_metrics import AXES, RATE, Metric, RunMetrics, run_metrics
+from batchai_magics.metrics.runs.run_metrics import AXES, RATE, Metric, RunMetrics, metrics_of_run
 from batchai_magics.metrics.runs.step_series import records_of_frame, runs
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
 
@@ -157,7 +157,7 @@ class _Drawing:
     def __init__(self, run: Sequence[Record], options: ChartOptions) -> None:
         self._run = run
         self._options = options
-        self._metrics = run_metrics(run, options.preferences)
+        self._metrics = metrics_of_run(run, mean_rates(run), options.preferences)
         self.axis = options.x or self._metrics.axis
         self._start = self._metrics.start or 0.0
         self.charts = _charts(self._metrics, options)

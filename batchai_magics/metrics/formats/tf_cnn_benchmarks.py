@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from batchai_magics.metrics.formats.line_format import EmbeddedFormat, Field
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION
-from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record, step_record
+from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_plan import Layout, LineClock, layout_with, prefix_expression
 from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, prefix_shape
@@ -147,7 +147,7 @@ RATE = b"images/sec: "
 _ACCURACY = rb"nan|\d\.\d{3}"
 _APPENDED = rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)"  # added by some wrappers
 _STEP_NUMBERS = (
-    rb"(?P<rate>\d+\.\d) \+/- (?P<uncertainty>\d+\.\d) \(jitter = (?P<jitter>\d+\.\d)\)[ \t]+"
+    rb"(?P<images_per_sec>\d+\.\d) \+/- (?P<uncertainty>\d+\.\d) \(jitter = (?P<jitter>\d+\.\d)\)[ \t]+"
     rb"(?P<loss>-?(?:nan|inf|\d+\.\d{3}))(?:[ \t]+(?P<top_1>"
     + _ACCURACY
     + rb")[ \t]+(?P<top_5>"
@@ -205,7 +205,7 @@ def step_layout(line: bytes) -> tuple[Layout, LineReading] | None:
 
 
 _STEP_NAMES = {
-    "rate": "images/sec",
+    "images_per_sec": "images/sec",
     "uncertainty": "images/sec",
     "jitter": "images/sec",
     "loss": "",
@@ -215,18 +215,20 @@ _STEP_NAMES = {
 
 
 def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
-    rate, uncertainty, jitter, loss, top_1, top_5, total = match.groups()
+    *numbers, total = match.groups()
     if total is not None:
         return _read_total(cursor, match)
-    has_accuracy = top_1 is not None
+    has_accuracy = numbers[-1] is not None
     place = _general_position(cursor, match, has_accuracy=has_accuracy)
     if place is None or not place[0]:
         return []
-    step, rank, offset, printed_at = place
+    step, rank, offset, time = place
     cursor.cadence.observe(step, has_accuracy=has_accuracy)
-    numbers = float(rate), float(uncertainty), float(jitter), float(loss)
-    accuracies = (float(top_1), float(top_5)) if has_accuracy else (None, None)
-    return [step_record((step, rank, *numbers, *accuracies, offset, printed_at))]
+    return [
+        Measurement(field.name, float(number), field.unit, step, None, rank, offset, time)
+        for field, number in zip(_STEP_FIELDS, numbers, strict=True)
+        if number is not None
+    ]
 
 
 _Position = tuple[int, int | None, int, float | None]  # step, rank, end offset of the line, time

@@ -112,7 +112,7 @@ class PlanLines:
         self.plan = plan
         self.rows: Sequence[int] = []
         self.found: list[Groups] = []
-        self.columns = LineGroup(plan.metrics, plan.reading.kind)
+        self.columns = LineGroup(plan.metrics)
         self.is_simple, self.is_of_bar, self.is_member = _is_simple(plan), is_of_bar(plan), _is_member(plan)
         self.next_place = 0
         self.kept: list[int] = []

@@ -10,7 +10,7 @@ from itertools import accumulate, chain
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow
 from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
-from batchai_magics.metrics.measurement import Fact, Measurement, Record, StepRecord
+from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_groups import Lines
 from batchai_magics.metrics.reading.line_prefixes import TagShapes, clean_lines, parse_prefix_cached
@@ -241,8 +241,8 @@ class LogFile:
 def _position_of(text: bytes, records: list[Record]) -> tuple[int | None, float | None]:
     """The step and epoch of a line."""
     for record in records:
-        if isinstance(record, (StepRecord, Measurement)):
-            return record.step, getattr(record, "epoch", None)
+        if isinstance(record, Measurement):
+            return record.step, record.epoch
     prefix = PREFIX.match(text)
     return step_of(text[prefix.end() if prefix else 0 :]), None
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from batchai_magics.metrics.columns.record_columns import Columns, ColumnsBuilder
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.log_file import LogFile
-from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 
 _BLOCK_BYTES = 1 << 20
@@ -20,38 +19,22 @@ class Readable(Protocol):
         """The next bytes, at most so many; empty at the end."""
 
 
-def read_columns(chunks: Iterable[bytes]) -> Columns:
+def read_table(chunks: Iterable[bytes]) -> MeasurementTable:
     """All records of a log that comes in pieces; memory holds the result and one piece."""
-    file, columns = LogFile(None, UserPatterns({})), ColumnsBuilder()
+    file, table = LogFile(None, UserPatterns({})), MeasurementTable()
     for chunk in chunks:
         for readings in file.read(chunk):
-            columns.add(readings)
-    columns.add_records(file.finish())
-    return columns.columns()
+            table.add(readings)
+    table.add_records(file.finish())
+    return table
 
 
-def read_stream(head: bytes, stream: Readable) -> Columns:
+def read_stream(head: bytes, stream: Readable) -> MeasurementTable:
     """All records of a log whose first bytes were read."""
-    return read_columns(_pieces(head, stream))
+    return read_table(_pieces(head, stream))
 
 
 def _pieces(head: bytes, stream: Readable) -> Iterable[bytes]:
     yield head
     while piece := stream.read(_BLOCK_BYTES):
         yield piece
-
-
-class GrowingLog:
-    """Reads parts of files, one behind the other, and keeps their records as columns."""
-
-    def __init__(self) -> None:
-        self._columns = ColumnsBuilder()
-
-    def read(self, file: LogFile, data: bytes, offset: int, clock: WriteClock | None = None) -> None:
-        """Read the next bytes of a file, at an offset of it; `clock` tells when they were written."""
-        for readings in file.read(data, offset=offset, clock=clock):
-            self._columns.add(readings)
-
-    def columns(self) -> Columns:
-        """The records of all parts."""
-        return self._columns.columns()

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from batchai_magics.metrics.grammar.line_reading import Kind
-from batchai_magics.metrics.measurement import Record, measurement, step_record
+from batchai_magics.metrics.measurement import Record, measurement
 from batchai_magics.metrics.reading.line_plan import MetricName
-
-_ACCURACY_METRICS = 6
 
 
 class LineGroup:
@@ -18,10 +15,10 @@ class LineGroup:
     `rows` are the numbers of the lines within their block; `times` and the positions may be None.
     """
 
-    __slots__ = ("ends", "epochs", "kind", "metrics", "ranks", "rows", "steps", "times", "values")
+    __slots__ = ("ends", "epochs", "metrics", "ranks", "rows", "steps", "times", "values")
 
-    def __init__(self, metrics: Sequence[MetricName], kind: Kind, rows: list[int] | None = None) -> None:
-        self.metrics, self.kind = metrics, kind
+    def __init__(self, metrics: tuple[MetricName, ...], rows: list[int] | None = None) -> None:
+        self.metrics = metrics
         self.rows: Sequence[int] = rows or []
         self.steps: list[int | None] = []
         self.epochs: list[float | None] = []
@@ -34,7 +31,7 @@ class LineGroup:
         """Some of the lines, in this order."""
         if len(places) == len(self.rows):
             return self
-        taken = LineGroup(self.metrics, self.kind)
+        taken = LineGroup(self.metrics)
         for name in ("rows", "steps", "epochs", "ranks", "ends", "times"):
             column = getattr(self, name)
             setattr(taken, name, [column[place] for place in places])
@@ -47,17 +44,13 @@ class LineGroup:
         for (row, step, epoch, rank, end, time), values in zip(
             positions, zip(*self.values, strict=True), strict=True
         ):
-            if self.kind is Kind.BENCHMARK:
-                accuracies = values[4:] if len(values) == _ACCURACY_METRICS else (None, None)
-                yield row, [step_record((step, rank, *values[:4], *accuracies, end, time))]
-            else:
-                yield (
-                    row,
-                    [
-                        measurement((name, value, unit, step, epoch, rank, end, time, phase))
-                        for (name, unit, phase), value in zip(self.metrics, values, strict=True)
-                    ],
-                )
+            yield (
+                row,
+                [
+                    measurement((name, value, unit, step, epoch, rank, end, time, phase))
+                    for (name, unit, phase), value in zip(self.metrics, values, strict=True)
+                ],
+            )
 
 
 class Readings:

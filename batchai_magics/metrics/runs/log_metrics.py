@@ -6,74 +6,28 @@ import codecs
 import io
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, repeat
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
-from batchai_magics.metrics.measurement import Record, StepRecord, json_value
+from batchai_magics.metrics.measurement import Record, json_value
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of, warn_of
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
-from batchai_magics.metrics.runs.other_programs import value_rows
 from batchai_magics.metrics.runs.run_summary import Summary
-from batchai_magics.metrics.runs.step_series import COLUMNS, frame, without_empty_columns
-from batchai_magics.metrics.runs.summary_builder import summarize, summarize_columns
+from batchai_magics.metrics.runs.step_series import frame, line_rows
+from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.tidy_table import tidy as to_tidy
-from batchai_magics.metrics.runs.value_columns import value_frame
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
-
-    from batchai_magics.metrics.columns.record_columns import Array, Columns, StepColumns
-
-_ROWS = 8192  # a piece
-_ACCURACIES = ("top_1", "top_5")
-_PLAIN = 1e11  # a smaller number with three decimals is written as it was printed
-
-
-def json_rows(steps: StepColumns, names: Sequence[str], *, indent: int) -> Iterator[str]:
-    """Yield the objects of a JSON array, formatted like `json.dumps` at this indentation.
-
-    A missing rank or accuracy is null; see `json_value` for NaN.
-    """
-    margin = " " * indent
-    lines = ",\n".join(f'{margin}  "{name}": %s' for name in names)
-    template = f"{margin}{{\n{lines}\n{margin}}}"
-    for start in range(0, len(steps), _ROWS):
-        part = steps.take(slice(start, start + _ROWS))
-        columns = [_texts(part, name) for name in names]
-        yield ",\n" * (start > 0) + ",\n".join(map(template.__mod__, zip(*columns, strict=True)))
-
-
-def _texts(steps: StepColumns, name: str) -> Iterable[str]:
-    from batchai_magics.metrics.columns.record_columns import NO_RANK  # loads numpy: only for large logs
-
-    column = getattr(steps, name)
-    if name == "rank":
-        return ["null" if rank == NO_RANK else str(rank) for rank in column.tolist()]
-    if name not in _ACCURACIES:
-        return _numbers(column)
-    if not steps.has_accuracy.any():
-        return repeat("null", len(column))
-    return [
-        text if is_there else "null"
-        for text, is_there in zip(_numbers(column), steps.has_accuracy.tolist(), strict=True)
-    ]
-
-
-def _numbers(column: Array) -> Iterable[str]:
-    """Format each number as JSON; only unusual values take the slow path through `json_value`."""
-    if (abs(column) < _PLAIN).all():
-        return map(repr, column.tolist())
-    return [json.dumps(json_value(value)) for value in column.tolist()]
-
 
 _CHUNK_BYTES = 1 << 20
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -95,20 +49,17 @@ class LogMetrics:
         self,
         records: Iterable[Record] = (),
         *,
-        columns: Columns | None = None,
         notices: Sequence[str] = (),
         preferences: MetricPreferences = NO_PREFERENCES,
     ) -> None:
-        self._columns = columns
+        self._records = records if isinstance(records, Collection) else tuple(records)
         self.preferences = preferences
         self.notices = tuple(notices)
-        if columns is None:
-            self.records = tuple(records)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
         """All records."""
-        return tuple(self._columns.records()) if self._columns else ()
+        return tuple(self._records)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LogMetrics) and self.records == other.records
@@ -117,7 +68,7 @@ class LogMetrics:
         return hash(self.records)
 
     def __repr__(self) -> str:
-        return f"LogMetrics({len(self.records)} records)"
+        return f"LogMetrics({len(self._records)} records)"
 
     def frame(self, *, tidy: bool = False) -> DataFrame:
         """The step lines as a table.
@@ -128,23 +79,11 @@ class LogMetrics:
         Args:
             tidy: One row per number instead: step, rank, metric, value, unit, wall_time, offset.
         """
-        if tidy:
-            return to_tidy(self.records)
-        if self._columns is None:
-            return frame(self.records)
-        if self._has_columns or not self._columns.has_values:
-            return without_empty_columns(self._columns.frame())
-        return without_empty_columns(value_frame(self._columns, COLUMNS))
+        return to_tidy(self._records) if tidy else frame(self._records)
 
     def summary(self) -> Summary:
         """Speed, ranks and loss of the last run in the log."""
-        if self._columns and self._has_columns:
-            return summarize_columns(self._columns, self.preferences)
-        return summarize(self.records, preferences=self.preferences)
-
-    @property
-    def _has_columns(self) -> bool:
-        return self._columns is not None and len(self._columns.steps) > 0
+        return summarize(self._records, preferences=self.preferences)
 
     def plot(
         self,
@@ -158,7 +97,7 @@ class LogMetrics:
 
         The result displays its figure in a notebook.
         """
-        return plot(self.records, metrics=metrics, x=x, smooth=smooth, ax=ax, preferences=self.preferences)
+        return plot(self._records, metrics=metrics, x=x, smooth=smooth, ax=ax, preferences=self.preferences)
 
     def to_dict(self) -> dict[str, object]:
         """`records`, `total_images_per_sec` and `summary` as JSON-compatible values.
@@ -168,26 +107,25 @@ class LogMetrics:
         """
         summary = self.summary()
         return {
-            "records": self._rows(),
+            "records": [*map(json_value, line_rows(self._records))],
             "total_images_per_sec": json_value(summary.total_images_per_sec),
             "summary": summary.to_dict(),
         }
 
     def json_pieces(self) -> Iterator[str]:
         """Yield `to_dict` as JSON text indented by two spaces, in chunks if the log is large."""
-        if self._columns is None or not self._has_columns:
-            yield self.to_json(indent=2)
-            return
-
         summary = self.summary()
-        rest = {"total_images_per_sec": summary.total_images_per_sec, "summary": summary.to_dict()}
-        yield '{\n  "records": [\n'
-        yield from json_rows(self._columns.steps, COLUMNS, indent=4)
-        yield "\n  ],\n" + json.dumps(rest, indent=2, ensure_ascii=False)[2:]
-
-    def _rows(self) -> list[dict[str, Any]]:
-        steps = [_row(record) for record in self.records if isinstance(record, StepRecord)]
-        return steps or [json_value(row) for row in value_rows(self.records)]
+        rest = {
+            "total_images_per_sec": json_value(summary.total_images_per_sec),
+            "summary": summary.to_dict(),
+        }
+        begin = '{\n  "records": ['
+        for row in line_rows(self._records):
+            text = json.dumps(json_value(row), indent=2, ensure_ascii=False).replace("\n", "\n    ")
+            yield f"{begin}\n    {text}"
+            begin = ","
+        yield ("\n  ]" if begin == "," else f"{begin}]") + ",\n"
+        yield json.dumps(rest, indent=2, ensure_ascii=False)[2:]
 
     def to_json(self, *, indent: int | None = None) -> str:
         """`to_dict` as JSON text."""
@@ -236,7 +174,7 @@ def read_log(
             from batchai_magics.metrics.reading.log_reader import read_stream
 
             notices = [*problems, *notices_of((), (), start)]
-            return LogMetrics(columns=read_stream(head, stream), notices=notices, preferences=preferences)
+            return LogMetrics(read_stream(head, stream), notices=notices, preferences=preferences)
         parser = Parser(patterns)
         records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
         notices = [*problems, *notices_of(parser.mismatches, records, start)]
@@ -297,7 +235,3 @@ def _parse(chunks: Iterable[bytes], parser: Parser) -> Iterator[Record]:
     for chunk in chunks:
         yield from parser.feed(chunk)
     yield from parser.finish()
-
-
-def _row(record: StepRecord) -> dict[str, Any]:
-    return {name: json_value(getattr(record, name)) for name in COLUMNS}

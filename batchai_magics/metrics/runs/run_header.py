@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
-from batchai_magics.metrics.runs.other_programs import GLOBAL_RATES, count_devices
+from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES
 from batchai_magics.metrics.runs.step_series import count_ranks
 
 # step lines of tf_cnn_benchmarks then contain the rate of all processes
@@ -39,7 +39,7 @@ def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
     """The header of one run, in which `ranks_seen` processes printed records."""
     entries = {record.key: record.value for record in run if isinstance(record, Fact)}
     devices = _devices(run)
-    counted = max(_count(entries.get("device_count")) or 0, count_devices(run))
+    counted = max(_count(entries.get("device_count")) or 0, _printed_devices(run))
     device_count = len(devices) or counted or None
     per_device, in_all = _batch_sizes(entries, device_count, is_alone=ranks_seen <= 1)
     return RunHeader(
@@ -75,6 +75,12 @@ def _devices(run: Sequence[Record]) -> tuple[str, ...]:
     """All devices in the headers, without duplicates: Horovod ranks each print all, others their own."""
     named = (record.value for record in run if isinstance(record, Fact) and record.key == "devices")
     return tuple(dict.fromkeys(device for value in named for device in _QUOTED.findall(value)))
+
+
+def _printed_devices(run: Sequence[Record]) -> int:
+    """The number of devices that a line of a program's own tells; 0 if unknown."""
+    named = (each.value for each in run if isinstance(each, Measurement) and each.name == "devices")
+    return int(max(named, default=0))
 
 
 def _promised(run: Sequence[Record]) -> int:

@@ -11,7 +11,8 @@ from itertools import chain, compress, count, islice, zip_longest
 from operator import lt
 from typing import NamedTuple, cast
 
-from batchai_magics.metrics.measurement import RATE_UNIT, Measurement, Record, StepRecord
+from batchai_magics.metrics.measurement import RATE_UNIT, Measurement, Record
+from batchai_magics.metrics.runs.mean_rates import RatesByRank, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
@@ -26,7 +27,7 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
-from batchai_magics.metrics.runs.step_series import StepValues, by_rank, runs, total_of
+from batchai_magics.metrics.runs.step_series import StepValues, has_step_lines, runs, total_of
 from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")
@@ -35,11 +36,8 @@ AXES = ("step", "epoch", "time")
 RATE = "images_per_sec"
 """The speed of tf_cnn_benchmarks."""
 
-STEP_UNITS = {RATE: RATE_UNIT, "loss": "", "top_1": "fraction", "top_5": "fraction"}
-"""The units of the numbers on a step line, by the field of its record."""
-
-QUALIFIERS = frozenset([("eval_examples", "examples")])
-"""Names and units of numbers that qualify others and are no metrics: how many examples were evaluated."""
+QUALIFIERS = frozenset([("uncertainty", RATE_UNIT), ("jitter", RATE_UNIT), ("eval_examples", "examples")])
+"""Names and units of numbers that qualify others and are no metrics: how exact a speed is."""
 
 Rank = int | None
 
@@ -224,32 +222,36 @@ class RunMetrics(Mapping[str, Metric]):
 def run_metrics(records: Iterable[Record], preferences: MetricPreferences = NO_PREFERENCES) -> RunMetrics:
     """The metrics of the last run in these records."""
     run = runs(records)[-1]
-    steps = by_rank(record for record in run if isinstance(record, StepRecord))
-    header = run_header(run, ranks_seen=len(steps))
-    total = _total(run, steps, 0 if header.is_rate_global else header.ranks)
-    of_steps = _metrics(_of_steps(steps), preferences)
-    rates = [
-        replace(metric, total=total, is_summed=not header.is_rate_global) if metric.name == RATE else metric
-        for metric in of_steps
-    ]
-    return RunMetrics([*rates, *other_metrics(run, preferences)], preferences)
+    return metrics_of_run(run, mean_rates(run), preferences)
 
 
-def _total(run: Sequence[Record], steps: Mapping[int, Sequence[StepRecord]], ranks: int) -> float | None:
+def metrics_of_run(
+    run: Sequence[Record], rates: RatesByRank, preferences: MetricPreferences = NO_PREFERENCES
+) -> RunMetrics:
+    """The metrics of one run with these mean rates."""
+    found = _metrics(_series(run), preferences)
+    if has_step_lines(run):
+        header = run_header(run, ranks_seen=len(rates))
+        total = _total(run, rates, 0 if header.is_rate_global else header.ranks)
+        found = [
+            replace(metric, total=total, is_summed=not header.is_rate_global)
+            if metric.name == RATE
+            else metric
+            for metric in found
+        ]
+    return RunMetrics(found, preferences)
+
+
+def _total(run: Sequence[Record], rates: RatesByRank, ranks: int) -> float | None:
     """The printed total; None if it is one rank's alone. `ranks` is 0 if each prints the rate of all."""
     printed = total_of(run)
     total = float(printed.value) if printed else None
-    rates = [records[-1].images_per_sec for records in steps.values()]
-    share = max(ranks, len(rates)) / (len(rates) or 1)
-    return None if total and ranks and is_rate_of_one(total, rates, share * sum(rates)) else total
+    lasts = [lines[-1].images_per_sec for lines in rates.values()]
+    share = max(ranks, len(lasts)) / (len(lasts) or 1)
+    return None if total and ranks and is_rate_of_one(total, lasts, share * sum(lasts)) else total
 
 
-def other_metrics(run: Sequence[Record], preferences: MetricPreferences) -> list[Metric]:
-    """The metrics of one run except those of tf_cnn_benchmarks' step lines."""
-    return _metrics(_of_values(run), preferences)
-
-
-def _metrics(series: Iterable[_Series], preferences: MetricPreferences) -> list[Metric]:
+def _metrics(series: Iterable[_RankSeries], preferences: MetricPreferences) -> list[Metric]:
     """Metrics from the points of single ranks."""
     by_name: dict[MetricTraits, dict[Rank, MetricColumns]] = {}
     units: dict[MetricTraits, str] = {}
@@ -263,7 +265,7 @@ def _metrics(series: Iterable[_Series], preferences: MetricPreferences) -> list[
     ]
 
 
-_Series = tuple[MetricTraits, str, Rank, MetricColumns]
+_RankSeries = tuple[MetricTraits, str, Rank, MetricColumns]
 
 
 def _axis(columns: Sequence[MetricColumns]) -> str:
@@ -272,20 +274,8 @@ def _axis(columns: Sequence[MetricColumns]) -> str:
     return AXES[1] if is_by_epoch else AXES[0]
 
 
-def _of_steps(steps: Mapping[int, Sequence[StepRecord]]) -> Iterator[_Series]:
-    """The metrics of tf_cnn_benchmarks' step lines, given by rank."""
-    for rank, records in steps.items():
-        for name, unit in STEP_UNITS.items():
-            told = [record for record in records if getattr(record, name) is not None]
-            if told:
-                values = [getattr(record, name) for record in told]
-                nothing = [None] * len(values)
-                columns = MetricColumns([r.step for r in told], nothing, [r.wall_time for r in told], values)
-                yield traits_of(name, unit=unit), unit, rank, columns
-
-
-def _of_values(run: Sequence[Record]) -> Iterator[_Series]:
-    """The metrics of other programs and of the user's patterns."""
+def _series(run: Sequence[Record]) -> Iterator[_RankSeries]:
+    """The points of each metric by rank."""
     groups: defaultdict[tuple[str, Rank], list[Measurement]] = defaultdict(list)
     for record in run:
         if isinstance(record, Measurement) and (record.name, record.unit) not in QUALIFIERS:

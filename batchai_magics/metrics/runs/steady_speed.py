@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.metrics.measurement import StepRecord
+from batchai_magics.metrics.runs.mean_rates import MeanRate
 
 PRECISION = 0.02
 """Intervals are long enough that rounding of the printed rates changes their speed by less."""
@@ -42,7 +42,7 @@ class Interval:
     images_per_sec: float
 
 
-def intervals(steps: Sequence[StepRecord]) -> list[Interval]:
+def intervals(steps: Sequence[MeanRate]) -> list[Interval]:
     """The speeds between printed steps, which the cumulative means of step lines hide.
 
     With n steps at a mean rate r, n/r is the elapsed time in batches, so the batch size cancels out. Lines
@@ -83,13 +83,13 @@ def warm_up_steps(intervals: Sequence[Interval]) -> int | None:
 class RankHistory:
     """The step lines of one process, reduced to what its speed depends on; None without a rate."""
 
-    last: StepRecord
-    last_rated: StepRecord | None
+    last: MeanRate
+    last_rated: MeanRate | None
     last_step: int
     intervals: Sequence[Interval]
 
     @classmethod
-    def of(cls, steps: Sequence[StepRecord]) -> RankHistory:
+    def of(cls, steps: Sequence[MeanRate]) -> RankHistory:
         """Summarize step lines in file order."""
         rated = next((step for step in reversed(steps) if step.images_per_sec >= 0), None)
         return cls(steps[-1], rated, max(step.step for step in steps), intervals(steps))

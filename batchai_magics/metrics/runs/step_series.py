@@ -1,35 +1,61 @@
-"""Step records as tables and as one series per process."""
+"""The lines with numbers of a log as a table, its runs, and values of several processes by step."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import compress
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.measurement import (
+    RATE_UNIT,
     TOTAL,
     Fact,
     Measurement,
     Record,
-    StepRecord,
-    step_record,
+    is_step_line,
+    lines_of,
 )
+from batchai_magics.metrics.runs.mean_rates import with_ranks
 from batchai_magics.metrics.runs.metric_traits import traits_of
-from batchai_magics.metrics.runs.other_programs import ABSENT, steps_of_values, value_frame
 from batchai_magics.metrics.runs.resumed_attempts import continued, continues, is_attempt
 from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
     import pandas
 
-    from batchai_magics.metrics.columns.record_columns import Columns, StepColumns
+    from batchai_magics.metrics.measurement_table import LineColumns
 
 
 COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
-"""The fields of a step line, in the order of every table and JSON object of them."""
+"""The numbers of a step line of tf_cnn_benchmarks, in the order of every table and JSON object of them."""
 
-_FLOATS = COLUMNS[2:]
+UNITS = {"images_per_sec": RATE_UNIT, "uncertainty": RATE_UNIT, "jitter": RATE_UNIT}
+
+
+def has_step_lines(records: Iterable[Record]) -> bool:
+    """Whether there are lines of tf_cnn_benchmarks."""
+    return is_step_line(record for record in records if isinstance(record, Measurement))
+
+
+def line_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:
+    """The numbers of each line by name, with its `step`, `rank` and `epoch`, in file order.
+
+    In a log of tf_cnn_benchmarks, only its step lines count, with COLUMNS.
+    """
+    every: Collection[Record] = records if isinstance(records, Collection) else list(records)
+    if has_step_lines(every):
+        yield from step_rows(every)
+        return
+    for line in lines_of(every):
+        first = line[0]
+        position = {"step": first.step, "rank": first.rank, "epoch": first.epoch}
+        yield {**position, **{number.name: number.value for number in line}}
+
+
+def step_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:
+    """The step lines of tf_cnn_benchmarks with COLUMNS, in file order."""
+    for line in filter(is_step_line, lines_of(records)):
+        row = {"step": line[0].step, "rank": line[0].rank, **{each.name: each.value for each in line}}
+        yield {name: row.get(name) for name in COLUMNS}
 
 
 def frame(records: Iterable[Record]) -> pandas.DataFrame:
@@ -43,11 +69,43 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
         stands for a number that the line lacks. For other programs, one row per line with numbers: `step` is
         nullable too, and `epoch` and a column for each other number follow.
     """
-    every = list(records)
-    steps = [record for record in every if isinstance(record, StepRecord)]
-    if not steps and any(isinstance(record, Measurement) for record in every):
-        return without_empty_columns(value_frame(every, COLUMNS))
-    return without_empty_columns(_step_frame(steps))
+    from batchai_magics.metrics.measurement_table import MeasurementTable
+
+    table = records if isinstance(records, MeasurementTable) else MeasurementTable.of(records)
+    parts = [*table.line_columns]
+    benchmarks = [part for part in parts if part.is_benchmark]
+    if parts and not benchmarks:
+        return without_empty_columns(_line_frame(parts))
+    return without_empty_columns(_line_frame(benchmarks)[[*COLUMNS]].astype({"step": "int64"}))
+
+
+def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
+    """One row per line: COLUMNS, `epoch`, and one for each other number."""
+    import numpy as np
+    import pandas as pd
+
+    from batchai_magics.metrics.measurement_table import MISSING
+
+    rows = np.concatenate([np.array([], np.int64), *(part.rows for part in parts)])
+    places = np.empty(len(rows), np.int64)
+    places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
+    ends = np.cumsum([0, *(len(part.rows) for part in parts)]).tolist()
+    in_order = sorted(parts, key=lambda part: int(part.rows[0]))
+    names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.values)])
+    table: dict[str, Any] = {name: np.full(len(rows), np.nan) for name in names}
+    for name in ("step", "rank"):
+        table[name] = np.full(len(rows), MISSING)
+    for part, begin, end in zip(parts, ends, ends[1:], strict=False):
+        for name, column in {**part.positions, **part.values}.items():
+            table[name][places[begin:end]] = column
+    for name in ("step", "rank"):
+        table[name] = pd.arrays.IntegerArray(table[name], table[name] == MISSING)
+    is_missing = np.isnan(table["epoch"])
+    if (table["epoch"][~is_missing] % 1 == 0).all():
+        table["epoch"] = pd.arrays.IntegerArray(
+            np.where(is_missing, 0, table["epoch"]).astype(np.int64), is_missing
+        )
+    return pd.DataFrame(table, copy=False)
 
 
 def without_empty_columns(table: pandas.DataFrame) -> pandas.DataFrame:
@@ -56,17 +114,6 @@ def without_empty_columns(table: pandas.DataFrame) -> pandas.DataFrame:
         return table
     names = [name for name in table if table[name].notna().any()]
     return table if len(names) == len(table.columns) else table[names]
-
-
-def _step_frame(steps: Sequence[StepRecord]) -> pandas.DataFrame:
-    import pandas as pd
-
-    columns = {
-        "step": pd.array([record.step for record in steps], dtype="int64"),
-        "rank": pd.array([record.rank for record in steps], dtype="Int64"),
-        **{name: pd.array([getattr(record, name) for record in steps], dtype="float64") for name in _FLOATS},
-    }
-    return pd.DataFrame(columns)
 
 
 def runs(records: Iterable[Record]) -> list[list[Record]]:
@@ -82,7 +129,7 @@ def runs(records: Iterable[Record]) -> list[list[Record]]:
         if _opens_run(record, result[-1]):
             result.append([])
         result[-1].append(record)
-    return list(map(on_timeline, _with_resumed(result)))
+    return [with_ranks(on_timeline(run)) for run in _with_resumed(result)]
 
 
 def _with_resumed(parts: Sequence[list[Record]]) -> list[list[Record]]:
@@ -94,43 +141,6 @@ def _with_resumed(parts: Sequence[list[Record]]) -> list[list[Record]]:
         else:
             result.append(part)
     return result
-
-
-RunOfColumns = tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]
-
-
-def runs_of_columns(columns: Columns) -> RunOfColumns:
-    """The last run of a log: its other records, and the steps of each process as in `by_rank`.
-
-    Step records are created on demand, for one process at a time.
-    """
-    if any(is_attempt(record) for _, record in columns.other_records):
-        return _last_run_of_attempts(columns)
-    run: list[Record] = []
-    first_step = 0
-    for place, record in columns.other_records:
-        if _opens_run(record, run):
-            run, first_step = [], place
-        run.append(record)
-    return run, _columns_by_rank(columns.steps.take(slice(first_step, None)))
-
-
-def _last_run_of_attempts(
-    columns: Columns,
-) -> tuple[Sequence[Record], Iterator[tuple[int, Sequence[StepRecord]]]]:
-    """The same for a log with several attempts, of which all records are made."""
-    records: list[Record] = list(columns.steps.records())
-    for place, record in reversed(list(columns.other_records)):
-        records.insert(place, record)
-    run = runs(records)[-1]
-    others = [record for record in run if not isinstance(record, StepRecord)]
-    return others, iter(by_rank(run).items())
-
-
-def _columns_by_rank(steps: StepColumns) -> Iterator[tuple[int, Sequence[StepRecord]]]:
-    slots = steps.rank_slots()
-    for slot in sorted(set(slots.tolist())):
-        yield slot, list(steps.take(slots == slot).records())
 
 
 def _opens_run(record: Record, run: list[Record]) -> bool:
@@ -157,32 +167,6 @@ def total_of(run: Sequence[Record]) -> Fact | None:
 def count_ranks(record: Fact) -> int:
     """The number of processes in a header's `Devices` line; 0 for any other line."""
     return record.value.count("horovod/") if record.key == "devices" else 0
-
-
-def by_rank(records: Iterable[Record]) -> dict[int, list[StepRecord]]:
-    """The step records of each process of one run: rank → records in file order, ascending by rank.
-
-    Lines of other programs are converted. If ranks are unknown, the k-th repetition of a step is assigned to
-    process k: identities are arbitrary then, but each step of each process is counted once.
-    """
-    result: defaultdict[int, list[StepRecord]] = defaultdict(list)
-    repetitions: defaultdict[int, int] = defaultdict(int)
-    every = list(records)
-    for record in [each for each in every if isinstance(each, StepRecord)] or steps_of_values(every):
-        slot = repetitions[record.step] if record.rank is None else record.rank
-        repetitions[record.step] += record.rank is None
-        result[slot].append(record)
-    return dict(sorted(result.items()))
-
-
-def combined_rates(series: Mapping[int, Sequence[StepRecord]], ranks: int = 0) -> dict[float, float]:
-    """The rate of `ranks` processes (default: those seen) at each step that all seen processes printed."""
-    if not series:
-        return {}
-    share = (ranks or len(series)) / len(series)
-    rates = [{record.step: record.images_per_sec for record in steps} for steps in series.values()]
-    common = set.intersection(*(set(rate) for rate in rates))
-    return {step: share * sum(rate[step] for rate in rates) for step in sorted(common)}
 
 
 class StepValues:
@@ -224,45 +208,19 @@ class StepValues:
         }
 
 
-def step_values(name: str, series: Iterable[Sequence[StepRecord]]) -> StepValues:
-    """One number of the step lines of several processes; lines that lack it are left out."""
-    values = StepValues()
-    for steps in series:
-        add_steps(values, name, steps)
-    return values
-
-
-def add_steps(values: StepValues, name: str, steps: Sequence[StepRecord]) -> None:
-    """Add one number of the step lines of a process, if it has any."""
-    column = [getattr(record, name) for record in steps]
-    numbers = [record.step for record in steps]
-    if None in column or ABSENT in column:  # the latter by identity: a printed NaN is another object
-        is_told = [value is not None and value is not ABSENT for value in column]
-        numbers, column = list(compress(numbers, is_told)), list(compress(column, is_told))
-    if column:
-        values.add(dict(zip(numbers, column, strict=True)))
-
-
-def mean_losses(series: Mapping[int, Sequence[StepRecord]]) -> dict[float, float]:
-    """The loss at each step, ascending: the mean of the processes that printed it."""
-    return step_values("loss", series.values()).means()
-
-
 _PLACES = ("step", "epoch", "rank")
 
 
 def records_of_frame(frame: pandas.DataFrame) -> list[Record]:
     """The records of a table, as `frame` or `tidy` makes it."""
-    is_tidy = {"metric", "value"} <= set(frame.columns)
-    has_steps = {"images_per_sec", "uncertainty", "jitter"} <= set(frame.columns)
+    names = set(frame.columns)
+    is_tidy, units = {"metric", "value"} <= names, UNITS if UNITS.keys() <= names else {}
     rows = [{str(name): _known(cell) for name, cell in row.items()} for row in frame.to_dict("records")]
     if is_tidy:
         return [_value(row, row["metric"], row["value"]) for row in rows]
-    if has_steps:
-        return [step_record([*(row.get(name) for name in COLUMNS), 0, None]) for row in rows]
     return [
-        _value(row, name, cell)
-        for row in rows
+        _value({"unit": units.get(name), "offset": number, **row}, name, cell)
+        for number, row in enumerate(rows)
         for name, cell in row.items()
         if name not in _PLACES and cell is not None
     ]
@@ -277,6 +235,7 @@ def _value(row: Mapping[str, Any], name: str, value: float) -> Measurement:
         row.get("step"),
         row.get("epoch"),
         row.get("rank"),
+        row.get("offset") or 0,
         wall_time=time.timestamp() if time is not None else None,
         phase=traits_of(name).phase,
     )

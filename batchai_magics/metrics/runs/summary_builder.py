@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
-from batchai_magics.metrics.measurement import Record, StepRecord
+from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.runs.mean_rates import mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
-from batchai_magics.metrics.runs.metric_traits import (
-    NO_PREFERENCES,
-    MetricPreferences,
-    headline_of,
-    ordered,
-    traits_of,
-)
+from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
-from batchai_magics.metrics.runs.run_metrics import RATE, STEP_UNITS, other_metrics
+from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics, metrics_of_run
 from batchai_magics.metrics.runs.run_summary import LossTrend, Summary
 from batchai_magics.metrics.runs.steady_speed import (
     RankHistory,
@@ -29,19 +24,8 @@ from batchai_magics.metrics.runs.steady_speed import (
     skew,
     speeds,
 )
-from batchai_magics.metrics.runs.step_series import (
-    StepValues,
-    add_steps,
-    by_rank,
-    runs,
-    runs_of_columns,
-    total_of,
-)
+from batchai_magics.metrics.runs.step_series import has_step_lines, runs, total_of
 from batchai_magics.metrics.runs.stragglers import stragglers
-
-if TYPE_CHECKING:
-    from batchai_magics.metrics.columns.record_columns import Columns
-
 
 _MOST_POINTS = 200
 _LEAST_POINTS = 5
@@ -62,35 +46,16 @@ def summarize(
         preferences: What the user has said of metrics.
     """
     run = runs(records)[-1]
-    return _summary(run, by_rank(run).items(), nodes or {}, preferences)
-
-
-def summarize_columns(columns: Columns, preferences: MetricPreferences = NO_PREFERENCES) -> Summary:
-    """Summarize a large log with step lines, creating the records of one process at a time."""
-    return _summary(*runs_of_columns(columns), {}, preferences, is_of_columns=True)
-
-
-def warm_up_of(records: Iterable[Record]) -> int | None:
-    """The `warm_up_steps` of the summary, without computing the rest."""
-    steps_by_rank = by_rank(runs(records)[-1])
-    return common_warm_up({rank: RankHistory.of(steps) for rank, steps in steps_by_rank.items()})
-
-
-def _summary(
-    run: Sequence[Record],
-    steps_by_rank: Iterable[tuple[int, Sequence[StepRecord]]],
-    nodes: Mapping[int, str],
-    preferences: MetricPreferences,
-    *,
-    is_of_columns: bool = False,
-) -> Summary:
-    has_steps = is_of_columns or any(isinstance(record, StepRecord) for record in run)
-    histories, values = _step_values(steps_by_rank, STEP_UNITS if has_steps else ("loss",))
+    mean = mean_rates(run)
+    histories = {rank: RankHistory.of(rates) for rank, rates in mean.items()}
     header = run_header(run, ranks_seen=len(histories))
     cut = common_warm_up(histories)
     ranks = max(header.ranks, len(histories))
     run_speeds = speeds(histories, cut, ranks=ranks, is_rate_global=header.is_rate_global)
     total = _total(run, run_speeds, header)
+    nodes = nodes or {}
+    whole = _total_rate(total, run_speeds, header, nodes)
+    metrics = metrics_of_run(run, mean, preferences)
     found = Summary(
         model=header.model,
         dataset=header.dataset,
@@ -106,55 +71,40 @@ def _summary(
         images_per_sec=_over_all_steps(histories, run_speeds),
         **total,
         **_shares_of(run_speeds.total, ranks, header),
-        **_by_rank(run_speeds, header, nodes, whole=_total_rate(total, run_speeds, header, nodes)),
+        **_by_rank(run_speeds, header, nodes, whole=whole),
         stragglers=() if header.is_rate_global else stragglers(histories, run_speeds.rates, cut=cut),
-        **_losses(list(values["loss"].means().values())),
+        **_losses(metrics),
     )
-    of_steps = _step_summaries(values, found, preferences, share=run_speeds.share)
-    others = (metric.summary for metric in other_metrics(run, preferences))
-    return _with_metrics(found, [*(of_steps if has_steps else ()), *filter(None, others)], preferences)
+    figures = metrics.summaries
+    if has_step_lines(run):
+        figures = tuple(
+            _with_speed(each, found, run_speeds.share) if each.name == RATE else each for each in figures
+        )
+    return replace(found, metrics=figures, headline=_headline(metrics, figures))
 
 
-def _step_values(
-    steps_by_rank: Iterable[tuple[int, Sequence[StepRecord]]], names: Iterable[str]
-) -> tuple[dict[int, RankHistory], dict[str, StepValues]]:
-    """The history of each rank, and the values of these metrics over all ranks."""
-    histories, values = dict[int, RankHistory](), {name: StepValues() for name in STEP_UNITS}
-    for rank, steps in steps_by_rank:
-        histories[rank] = RankHistory.of(steps)
-        for name in names:
-            add_steps(values[name], name, steps)
-    return histories, values
+def warm_up_of(records: Iterable[Record]) -> int | None:
+    """The `warm_up_steps` of the summary, without computing the rest."""
+    rates = mean_rates(runs(records)[-1])
+    return common_warm_up({rank: RankHistory.of(lines) for rank, lines in rates.items()})
 
 
-def _step_summaries(
-    values: Mapping[str, StepValues], found: Summary, preferences: MetricPreferences, *, share: float
-) -> Iterator[MetricSummary]:
-    """The figures of the numbers on step lines; `share` scales the speed to that of all processes."""
-    for name, unit in STEP_UNITS.items():
-        traits = traits_of(name, unit=unit)
-        is_sum = name == RATE and not found.is_rate_global
-        by_step = values[name].sums(share) if is_sum else values[name].means()
-        summary = MetricSummary.of(traits, unit, preferences.direction(traits), [*by_step.items()])
-        if summary:
-            yield _with_speed(summary, found) if name == RATE else summary
+def _headline(metrics: RunMetrics, figures: Iterable[MetricSummary]) -> MetricSummary | None:
+    return next((each for each in figures if metrics.headline and each.name == metrics.headline.name), None)
 
 
-def _with_speed(summary: MetricSummary, found: Summary) -> MetricSummary:
-    """The figures of images/sec: the program prints cumulative means, so the steady speed is their mean."""
-    mean = found.steady.images_per_sec if found.steady else summary.mean
+def _with_speed(figures: MetricSummary, found: Summary, share: float) -> MetricSummary:
+    """The figures of images/sec, of all processes: `share` is their number by that of those seen.
+
+    The program prints cumulative means, so the steady speed is their mean.
+    """
+    scale = 1.0 if found.is_rate_global else share
+    mean = found.steady.images_per_sec if found.steady else figures.mean
     total = None if found.is_total_of_one_rank else found.total_images_per_sec
-    return replace(summary, mean=mean, total=total)
-
-
-def _with_metrics(
-    found: Summary, metrics: Sequence[MetricSummary], preferences: MetricPreferences
-) -> Summary:
-    by_traits = {traits_of(metric.name, metric.phase, metric.unit): metric for metric in metrics}
-    order = [by_traits[traits] for traits in ordered(by_traits, preferences)]
-    name = headline_of(by_traits, preferences)
-    headline = next((metric for metric in order if metric.name == name), None)
-    return replace(found, metrics=tuple(order), headline=headline)
+    best = None if figures.best is None else scale * figures.best
+    return replace(
+        figures, first=scale * figures.first, last=scale * figures.last, best=best, mean=mean, total=total
+    )
 
 
 def _over_all_steps(histories: Mapping[int, RankHistory], run_speeds: Speeds) -> float | None:
@@ -237,7 +187,10 @@ class _Losses(TypedDict):
     has_nan: bool
 
 
-def _losses(losses: Sequence[float]) -> _Losses:
+def _losses(metrics: RunMetrics) -> _Losses:
+    found = metrics.get("loss")
+    segments = found.segments() if found else []
+    losses = [loss for segment in segments for loss in segment.values()]
     return {
         "first_loss": losses[0] if losses else None,
         "last_loss": losses[-1] if losses else None,

@@ -11,7 +11,6 @@ from batchai_magics.metrics.measurement import (
     TOTAL,
     Measurement,
     Record,
-    StepRecord,
 )
 from batchai_magics.metrics.runs.timeline import on_timeline
 
@@ -22,24 +21,12 @@ if TYPE_CHECKING:
 TIDY_COLUMNS = ("step", "rank", "metric", "value", "unit", "wall_time", "offset")
 """The columns of the table, in order."""
 
-_UNITS = {
-    **dict.fromkeys(("images_per_sec", "uncertainty", "jitter"), RATE_UNIT),
-    "loss": "",
-    **dict.fromkeys(("top_1", "top_5"), "fraction"),
-}
-
 
 def numbers(records: Iterable[Record]) -> Iterator[Measurement]:
     """Yield every number in the records, in file order; a run's total is one too."""
     for record in records:
         if isinstance(record, Measurement):
             yield record
-        elif isinstance(record, StepRecord):
-            for name, unit in _UNITS.items():
-                value = getattr(record, name)
-                if value is not None:
-                    place = (record.step, None, record.rank, record.offset, record.wall_time)
-                    yield Measurement(name, value, unit, *place)
         elif record.key == TOTAL:
             line = (record.rank, record.offset, record.wall_time)
             yield Measurement(TOTAL, float(record.value), RATE_UNIT, None, None, *line)

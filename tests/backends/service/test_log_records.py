@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.service.log_records import clock_of, parts_of, records_in
 from batchai_magics.metrics import Parser
-from tests.metrics.log_text import step
+from tests.metrics.log_text import step, step_lines
 from tests.metrics.reading.test_shapes import logs
 
 PLACES = st.integers(0, 3000)
@@ -51,7 +51,7 @@ def test_lines_of_many_ranks_by_turns_are_fed_once_for_each_rank(monkeypatch):
     piece = piece_of(log, 0, len(log), [(end, line % 2) for line, end in enumerate([0, *ends[:-1]])], [])
     fed, feed = [], Parser.feed
     monkeypatch.setattr(Parser, "feed", lambda *args, **at: fed.append(args[1:]) or feed(*args, **at))
-    records = list(records_in(piece, Parser()))
+    records = step_lines(records_in(piece, Parser()))
     assert [rank for data, rank in fed if data] == [0, 1]
     assert [record.offset for record in records] == ends
     assert [record.rank for record in records] == [0, 1] * 4

@@ -85,7 +85,7 @@ def test_broken_text_in_a_value_is_replaced():
 
 def test_the_entries_of_a_line_come_before_its_step():
     records = Parser().feed((OPENING.strip() + step(1) + "\n").encode())
-    assert [type(r).__name__ for r in records] == ["Fact", "StepRecord"]
+    assert [type(r).__name__ for r in records] == ["Fact"] + ["Measurement"] * 4
 
 
 def test_the_label_of_the_next_line_is_no_part_of_a_value():

@@ -5,18 +5,18 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Parser, StepRecord
+from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from tests.metrics.formats.near_misses import NEAR_MISSES
 from tests.metrics.formats.program_lines import KNOWN_LINES
-from tests.metrics.log_text import HEADER, step, total
+from tests.metrics.log_text import HEADER, step, step_lines, total
 
 rates = st.floats(0, 1e6, allow_nan=False)
 losses = st.one_of(st.sampled_from(["nan", "inf", "-inf"]), st.floats(-1e9, 1e30).map("{:.3f}".format))
 accuracies = st.sampled_from(["", "\t0.125\t0.500", "\tnan\tnan"])
-step_lines = st.builds(step, st.integers(0, 10**6), rates, losses, accuracies)
+some_step_lines = st.builds(step, st.integers(0, 10**6), rates, losses, accuracies)
 texts = st.one_of(
-    step_lines,
+    some_step_lines,
     st.builds(total, rates),
     st.sampled_from(
         [*HEADER.splitlines(), HEADER, "Step\tImg/sec\ttotal_loss", "3", "10\t412.7 examples/sec"]
@@ -88,7 +88,7 @@ def test_any_interleaving_of_whole_lines_keeps_each_ranks_series(series, random)
         for rank in order
         for number, loss in [next(rest[rank])]
     )
-    records = [r for r in Parser().feed(log.encode()) if isinstance(r, StepRecord)]
+    records = step_lines(Parser().feed(log.encode()))
     for rank, lines in enumerate(series):
         assert repr([(r.step, r.loss) for r in records if r.rank == rank]) == repr(
             [(n, float(x)) for n, x in lines]
@@ -120,10 +120,12 @@ def test_a_long_block_gives_what_its_lines_give(parts):
     assert read(log) == read(*log.splitlines(keepends=True))
 
 
-@given(st.lists(step_lines.filter(lambda line: not line.startswith("0\t")), max_size=30))
+@given(st.lists(some_step_lines.filter(lambda line: not line.startswith("0\t")), max_size=30))
 def test_glued_lines_give_as_many_records_as_whole_ones(lines):
     def shown(log):
-        return [(r.images_per_sec, repr(r.loss), repr(r.top_5)) for r in Parser().feed(log.encode())]
+        return [
+            (r.images_per_sec, repr(r.loss), repr(r.top_5)) for r in step_lines(Parser().feed(log.encode()))
+        ]
 
     assert shown("".join(lines) + "\n") == shown("".join(f"{line}\n" for line in lines))
 
@@ -141,7 +143,7 @@ def test_a_stream_without_newlines_costs_no_memory():
 
 def test_a_line_of_10_mb_hides_nothing_around_it():
     log = f"{step(1)}\n{'7' * 10_000_000}\n{step(10)}\n".encode()
-    assert [r.step for r in Parser().feed(log)] == [1, 10]
+    assert [r.step for r in step_lines(Parser().feed(log))] == [1, 10]
 
 
 def test_an_overlong_line_is_never_cut_within_a_step_number():

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_reader import GrowingLog
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from tests.metrics.log_text import HEADER, step
+from tests.metrics.log_text import HEADER, step, step_lines
 from tests.metrics.reading.test_log_reader import logs, plain_bits
 
 LEADS = (
@@ -46,10 +46,16 @@ def parsed(parts, rank, clock):
 def grown(parts, rank, clock):
     parser, read = Parser(), []
     for data, offset in parts:
-        growing = GrowingLog()
-        growing.read(parser.file_of(rank), data, offset, clock)
-        read += growing.columns()
+        read += table_of(parser, [(rank, data, offset)], clock)
     return read, parser.finish()
+
+
+def table_of(parser, parts, clock=None):
+    table = MeasurementTable()
+    for rank, data, offset in parts:
+        for readings in parser.file_of(rank).read(data, offset=offset, clock=clock):
+            table.add(readings)
+    return table
 
 
 def same(log, cuts=(), rank=None, clock=None):
@@ -91,10 +97,9 @@ def test_a_jump_in_the_file_is_that_of_its_offsets():
 
 
 def test_parts_of_several_files_are_in_the_order_of_reading():
-    lines, parser, growing = f"{step(10)}\n{step(20)}\n".encode(), Parser(), GrowingLog()
-    for place, (rank, data) in enumerate([(0, lines), (1, lines[:30]), (0, lines), (1, lines[30:])]):
-        growing.read(parser.file_of(rank), data, 1000 * place)
-    assert [(record.rank, record.step) for record in growing.columns()] == [
+    lines = f"{step(10)}\n{step(20)}\n".encode()
+    pieces = [(0, lines, 0), (1, lines[:30], 1000), (0, lines, 2000), (1, lines[30:], 3000)]
+    assert [(line.rank, line.step) for line in step_lines(table_of(Parser(), pieces))] == [
         (rank, number) for rank in (0, 0, 1) for number in (10, 20)
     ]
 

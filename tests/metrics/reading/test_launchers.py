@@ -1,7 +1,7 @@
 import pytest
 
-from batchai_magics.metrics import Fact, Parser, StepRecord
-from tests.metrics.log_text import HEADER, step
+from batchai_magics.metrics import Fact, Parser
+from tests.metrics.log_text import HEADER, step, step_lines
 
 LINE = step(10)
 ISO = "2019-03-02T10:25:35"
@@ -13,7 +13,7 @@ def read(text, rank=None):
 
 
 def found(text, rank=None):
-    return [(r.rank, r.step) for r in read(text, rank) if isinstance(r, StepRecord)]
+    return [(r.rank, r.step) for r in step_lines(read(text, rank))]
 
 
 TAGGED = {
@@ -127,14 +127,17 @@ def test_ranks_fed_in_turn_have_their_own_unfinished_lines():
     parser.feed(LINE[:8].encode(), 0)
     parser.feed(step(20)[:12].encode(), 1)
     records = parser.feed(LINE[8:].encode() + b"\n", 0) + parser.feed(step(20)[12:].encode() + b"\n", 1)
-    assert [(r.rank, r.step, r.offset) for r in records] == [(0, 10, len(LINE) + 1), (1, 20, len(LINE) + 1)]
+    assert [(r.rank, r.step, r.offset) for r in step_lines(records)] == [
+        (0, 10, len(LINE) + 1),
+        (1, 20, len(LINE) + 1),
+    ]
 
 
 def test_every_ranks_text_comes_back_whole_from_chunks_cut_anywhere():
     texts = {rank: "".join(step(n, rank + 10) + "\n" for n in range(10, 600, 10)) for rank in range(4)}
     pieces = [(r, texts[r][i : i + 97]) for i in range(0, len(texts[0]), 97) for r in texts]
     records = read("".join(f"[1,{rank}]<stdout>:{piece}" for rank, piece in pieces))
-    series = {r: [x.step for x in records if x.rank == r] for r in texts}
+    series = {r: [x.step for x in step_lines(records) if x.rank == r] for r in texts}
     assert series == {rank: list(range(10, 600, 10)) for rank in range(4)}
     assert not [r for r in records if isinstance(r, Fact)]
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from batchai_magics.metrics import Fact, Measurement, StepRecord
-from tests.metrics.log_text import HEADER, step, total
+from batchai_magics.metrics import Fact, Measurement
+from batchai_magics.metrics.measurement import lines_of
+from tests.metrics.log_text import HEADER, step, step_lines, total
 from tests.metrics.reading.test_log_reader import by_blocks, parsed, same
 
 LINE = step(10)
@@ -20,7 +21,7 @@ def both(log, **options):
 
 
 def steps_of(records):
-    return [(record.rank, record.step) for record in records if isinstance(record, StepRecord)]
+    return [(record.rank, record.step) for record in step_lines(records)]
 
 
 @pytest.mark.parametrize("noise", [NOISE * 5000, STEPS * 90, f"{NOISE}{LINE}\n" * 3000])
@@ -116,4 +117,4 @@ def test_the_first_step_is_no_rhythm():
 
 def test_a_time_of_zero_seconds_is_a_time():
     log = f"1970-01-01T00:00:00Z {LINE}\n{LINE}\n"
-    assert [record.wall_time for record in both(log)] == [0.0, None]
+    assert [line[0].wall_time for line in lines_of(both(log))] == [0.0, None]

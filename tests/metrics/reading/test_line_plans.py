@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_reader import read_columns
+from batchai_magics.metrics.reading.log_reader import read_table
 
 TEMPLATES = (
     "step {a}: loss {b}",
@@ -46,7 +46,7 @@ def test_any_lines_around_a_line_leave_its_numbers_alone(chosen, is_growing):
     if is_growing:
         read = [numbers(parser.feed(part)) for part in parts]
     else:
-        records = list(read_columns([b"".join(parts)]).records())
+        records = list(read_table([b"".join(parts)]))
         ends = [sum(map(len, parts[: place + 1])) for place in range(len(parts))]
         read = [numbers(each for each in records if each.offset == end) for end in ends]
     assert read == [numbers(Parser().feed(part)) for part in parts]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_reader import read_columns
+from batchai_magics.metrics.reading.log_reader import read_table
 
 TEMPLATES = (
     "Epoch {b}/9",
@@ -49,7 +49,7 @@ def test_lines_give_the_same_at_once_as_one_by_one(runs, prefix, ranks):
     ]
     parser = Parser()
     one_by_one = [record for line in lines for record in parser.feed(line)] + parser.finish()
-    assert values(read_columns([b"".join(lines)]).records()) == values(one_by_one)
+    assert values(read_table([b"".join(lines)])) == values(one_by_one)
 
 
 def test_each_of_many_ranks_keeps_its_epoch():

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Fact, Parser, StepRecord, frame, read_metrics
+from batchai_magics.metrics import Fact, Parser, frame, read_metrics
 from batchai_magics.metrics.measurement import TOTAL
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
-from batchai_magics.metrics.reading.log_reader import read_columns
+from batchai_magics.metrics.reading.log_reader import read_table
 from tests.metrics.formats.program_lines import KNOWN_LINES
-from tests.metrics.log_text import HEADER, run, step, total
+from tests.metrics.log_text import HEADER, run, step, step_lines, total
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
 numbers = st.one_of(st.integers(1, 9999), st.sampled_from([0, 1, 10, 9_999_999, 10_000_000, 10**17, 10**19]))
@@ -59,7 +59,7 @@ def parsed(log):
 def by_blocks(*chunks, block_bytes=1 << 16):
     log = b"".join(chunks)
     blocks = [log[at : at + block_bytes] for at in range(0, len(log), block_bytes)]
-    return list(read_columns(blocks).records())
+    return list(read_table(blocks))
 
 
 def same(log, **options):
@@ -74,7 +74,7 @@ def test_any_log_gives_the_parsers_records_in_any_blocks(log, block_bytes):
 @given(logs, st.lists(st.integers(0, 3000), max_size=9))
 def test_any_chunks_give_the_parsers_records(log, cuts):
     chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
-    assert repr(list(read_columns(chunks).records())) == repr(parsed(log))
+    assert repr(list(read_table(chunks))) == repr(parsed(log))
 
 
 @given(st.lists(plain_bits, max_size=40).map(b"".join), st.integers(0, 40))
@@ -103,7 +103,7 @@ def test_each_line_has_the_rank_of_its_tag(tag):
     log = "".join(
         f"{tag.format(rank)}{step(10 * number)}\n" for number in range(1, 50) for rank in (0, 1, 12)
     )
-    assert [record.rank for record in by_blocks(log.encode())] == [0, 1, 12] * 49
+    assert [line.rank for line in step_lines(by_blocks(log.encode()))] == [0, 1, 12] * 49
     same(log.encode())
 
 
@@ -111,7 +111,7 @@ def test_untagged_lines_belong_to_the_stream_of_the_last_tag():
     log = f"{step(1)}\n[1,3]<stdout>:hello\n{step(10)}\n{step(10)}{step(20)}\n"
     log += f"odd [1,4]<stdout>:{step(30)}\n{step(40)}\n"
     same(log.encode())
-    assert [record.rank for record in by_blocks(log.encode())] == [None, 3, 3, 3, 4, 4]
+    assert [line.rank for line in step_lines(by_blocks(log.encode()))] == [None, 3, 3, 3, 4, 4]
 
 
 def test_a_step_behind_text_is_found_by_the_rhythm_of_all_steps_before():
@@ -135,7 +135,7 @@ def test_the_frame_is_that_of_the_records():
         for n in range(1, 99)
     )
     log = f"{step(1)}\n{log}"
-    pd.testing.assert_frame_equal(read_columns([log.encode()]).frame(), frame(parsed(log.encode())))
+    pd.testing.assert_frame_equal(frame(read_table([log.encode()])), frame(parsed(log.encode())))
 
 
 def test_a_big_log_is_read_as_the_parser_reads_it(tmp_path):
@@ -146,7 +146,7 @@ def test_a_big_log_is_read_as_the_parser_reads_it(tmp_path):
     for source in (tmp_path / "log", log, io.BytesIO(log)):
         metrics = read_metrics(source)
         assert metrics.records == tuple(expected)
-        assert len(metrics.frame()) == sum(isinstance(record, StepRecord) for record in expected)
+        assert len(metrics.frame()) == len(step_lines(expected))
 
 
 @pytest.mark.slow

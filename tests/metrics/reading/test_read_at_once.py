@@ -4,10 +4,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Fact, Measurement, Parser, StepRecord
+from batchai_magics.metrics import Fact, Measurement, Parser
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from tests.metrics.formats.program_lines import KNOWN_LINES, LINES
-from tests.metrics.log_text import HEADER, step, total
+from tests.metrics.log_text import HEADER, step, step_lines, total
 
 LINE = step(10)
 CUT = LINE.index(" +/-")
@@ -24,7 +24,7 @@ def tagged(text, rank):
 
 
 def step_ranks(records):
-    return [(record.rank, record.step) for record in records if isinstance(record, StepRecord)]
+    return [(record.rank, record.step) for record in step_lines(records)]
 
 
 BLOCKS = {
@@ -148,7 +148,7 @@ def test_a_finished_parser_knows_neither_ranks_nor_offsets():
     parser = Parser()
     parser.feed(f"[1,3]<stdout>:{LINE}\n".encode())
     parser.finish()
-    (record,) = parser.feed(f"{LINE}\n".encode())
+    (record,) = step_lines(parser.feed(f"{LINE}\n".encode()))
     assert (record.rank, record.offset) == (None, len(LINE) + 1)
 
 

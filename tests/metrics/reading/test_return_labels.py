@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_reader import read_columns
+from batchai_magics.metrics.reading.log_reader import read_table
 from tests.metrics.log_text import step
 from tests.metrics.reading import test_growing_logs as growing
 
@@ -88,7 +88,7 @@ def test_how_a_log_is_cut_changes_nothing(log, cuts):
     parser = Parser()
     parts = [record for chunk in chunks for record in parser.feed(chunk)]
     assert repr(parts + parser.finish()) == expected
-    assert repr([*read_columns(chunks).records()]) == expected
+    assert repr([*read_table(chunks)]) == expected
 
 
 @given(logs, cuts, growing.ranks, growing.clocks)

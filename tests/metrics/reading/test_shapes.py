@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Parser, StepRecord
+from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.log_file import LogFile
-from batchai_magics.metrics.reading.log_reader import read_columns
+from batchai_magics.metrics.reading.log_reader import read_table
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from tests.metrics.formats.program_lines import KNOWN_LINES
-from tests.metrics.log_text import HEADER, step, total
+from tests.metrics.log_text import HEADER, step, step_lines, total
 from tests.metrics.reading.test_any_bytes import losses, rates
 from tests.metrics.shapes import SHAPES, dressed, lines_in
 
@@ -90,14 +90,14 @@ def test_a_clock_and_a_rank_of_the_callers_change_nothing_of_that(log, rank):
 
 @given(logs)
 def test_whole_logs_say_what_their_lines_say(log):
-    assert repr([*read_columns([log]).records()]) == repr(read(*lines_of(log)))
+    assert repr([*read_table([log])]) == repr(read(*lines_of(log)))
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_log_of_one_shape_is_read_to_its_end(shape):
     log = "".join(f"{dressed(shape, step(10 * n), rank=n % 4)}\n" for n in range(1, 200)).encode()
-    records = [*read_columns([log]).records()]
-    assert sorted(r.step for r in records if isinstance(r, StepRecord)) == [10 * n for n in range(1, 200)]
+    records = [*read_table([log])]
+    assert sorted(r.step for r in step_lines(records)) == [10 * n for n in range(1, 200)]
     assert repr(records) == repr(read(*lines_of(log))) == repr(read(log))
 
 
@@ -105,8 +105,8 @@ def test_lines_that_nothing_ends_come_in_the_order_of_their_ranks():
     ended = "".join(f"[1,{rank}]<stdout>:{step(10)}\n" for rank in (9, 1, 5))
     open_ = "".join(f"[1,{rank}]<stdout>:{step(20 + rank)}[1,0]<stdout>:\n" for rank in (5, 9, 1))
     log = (ended + open_).encode()
-    for records in (read(log), read(*lines_of(log)), [*read_columns([log]).records()]):
-        assert [r.step for r in records if isinstance(r, StepRecord)] == [10, 10, 10, 21, 25, 29]
+    for records in (read(log), read(*lines_of(log)), read_table([log])):
+        assert [r.step for r in step_lines(records)] == [10, 10, 10, 21, 25, 29]
 
 
 def test_a_coloured_line_that_is_read_singly_ends_where_its_bytes_end():

@@ -71,7 +71,12 @@ def test_what_is_no_number_is_no_record():
 
 def test_patterns_read_beside_the_built_in_formats():
     records = read(r"jitter = ([\d.]+)", "10\timages/sec: 1.0 +/- 0.0 (jitter = 2.5)\t7.000\n")
-    assert [type(r).__name__ for r in records] == ["StepRecord", "Measurement"]
+    assert {r.name: r.value for r in records} == {
+        "images_per_sec": 1,
+        "uncertainty": 0,
+        "jitter": 2.5,
+        "loss": 2.5,
+    }
 
 
 def test_a_json_lines_own_number_wins_over_a_pattern_of_that_name():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Fact, Parser, read_metrics, tidy
-from batchai_magics.metrics.measurement import TOTAL
+from batchai_magics.metrics.measurement import TOTAL, lines_of
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from batchai_magics.metrics.reading.timestamps import WriteTimes, json_timestamp, parse_timestamp
 from tests.metrics.log_text import HEADER, run, step, total
@@ -22,9 +22,10 @@ def read(text, **told):
 
 
 def times(text, **told):
-    """The times of what is measured: of a header, nobody asks."""
+    """The times of lines with measurements, and of totals: of a header, nobody asks."""
     records = read(text, **told)
-    return [record.wall_time for record in records if not isinstance(record, Fact) or record.key == TOTAL]
+    totals = [each.wall_time for each in records if isinstance(each, Fact) and each.key == TOTAL]
+    return [line[0].wall_time for line in lines_of(records)] + totals
 
 
 STAMPED = {
@@ -176,8 +177,8 @@ def test_a_big_log_has_the_times_of_its_lines():
 def test_an_offset_may_be_told_where_processes_share_a_file():
     parser = Parser()
     parser.feed(LINE[:7].encode(), 0, offset=100)
-    (record,) = parser.feed(f"{LINE[7:]}\n".encode(), 0, offset=500)
-    assert record.offset == 500 + len(LINE) - 7 + 1
+    (line,) = lines_of(parser.feed(f"{LINE[7:]}\n".encode(), 0, offset=500))
+    assert line[0].offset == 500 + len(LINE) - 7 + 1
 
 
 LINES = [
@@ -216,9 +217,9 @@ def test_any_interleaving_of_whole_lines_keeps_each_ranks_times(series, random):
     log = "".join(
         f"Sat Mar  2 10:25:{next(rest[rank]):02d} 2019[1,{rank}]<stdout>:{LINE}\n" for rank in order
     )
-    records = Parser().feed(log.encode())
+    lines = [line[0] for line in lines_of(Parser().feed(log.encode()))]
     for rank, seconds in enumerate(series):
-        assert [r.wall_time for r in records if r.rank == rank] == [T - 35 + second for second in seconds]
+        assert [r.wall_time for r in lines if r.rank == rank] == [T - 35 + second for second in seconds]
 
 
 def test_each_line_has_the_time_at_which_its_end_was_written():

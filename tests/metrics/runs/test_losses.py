@@ -2,9 +2,9 @@ import random
 
 import pytest
 
-from batchai_magics.metrics import LossTrend, StepRecord
-from batchai_magics.metrics.runs.step_series import mean_losses
+from batchai_magics.metrics import LossTrend, summarize
 from batchai_magics.metrics.runs.summary_builder import loss_trend
+from tests.metrics.log_text import step_numbers
 
 
 def test_a_noisy_descent_is_falling():
@@ -35,8 +35,8 @@ def test_many_losses_are_told_from_their_means():
 
 
 def test_a_steps_loss_is_the_mean_of_its_ranks():
-    series = {rank: [StepRecord(10, rank, 1, 0, 0, loss)] for rank, loss in ((0, 1.0), (1, 2.0))}
-    assert mean_losses(series) == {10: 1.5}
+    lines = [*step_numbers(10, 0, loss=1.0), *step_numbers(10, 1, loss=2.0)]
+    assert summarize(lines).last_loss == 1.5
 
 
 def test_chance_is_judged_with_the_correction_for_whole_pairs():

@@ -5,11 +5,11 @@ import pytest
 
 from batchai_magics.metrics import (
     Summary,
-    by_rank,
     frame,
     read_metrics,
     summarize,
 )
+from batchai_magics.metrics.runs.mean_rates import mean_rates
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
 from tests.metrics.log_text import HEADER, run, step, total
 
@@ -139,7 +139,7 @@ class TestSummary:
 
 class TestSeries:
     def test_a_rank_has_its_own_lines(self):
-        series = by_rank(records(tagged({1: 100, 0: 90})))
+        series = mean_rates(records(tagged({1: 100, 0: 90})))
         assert {rank: [r.step for r in steps] for rank, steps in series.items()} == {
             0: [1, 10, 20],
             1: [1, 10, 20],

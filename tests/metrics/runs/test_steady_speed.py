@@ -1,6 +1,7 @@
 import pytest
 
-from batchai_magics.metrics import StepRecord, by_rank, read_metrics
+from batchai_magics.metrics import read_metrics
+from batchai_magics.metrics.runs.mean_rates import MeanRate, mean_rates
 from batchai_magics.metrics.runs.steady_speed import (
     Interval,
     RankHistory,
@@ -9,6 +10,7 @@ from batchai_magics.metrics.runs.steady_speed import (
     steady_speed,
     warm_up_steps,
 )
+from batchai_magics.metrics.runs.step_series import runs
 from tests.metrics.log_text import run, step
 
 EVERY = 10
@@ -24,7 +26,7 @@ def steps(seconds, rank=0, batch=100):
     for number, taken in enumerate(seconds, 1):
         spent += taken
         rate = round(number * EVERY * batch / spent, 1)
-        records.append(StepRecord(number * EVERY, rank, rate, 1.5, 2.5, 1.0))
+        records.append(MeanRate(number * EVERY, rate, 1.5, 2.5))
     return records
 
 
@@ -90,7 +92,7 @@ def test_noise_is_no_warm_up():
 
 def test_a_few_lines_tell_no_warm_up():
     assert warm_up_steps([Interval(0, 10, 1.0)] * 3) is None
-    assert common_warm_up(courses(by_rank(read_metrics(run(ranks=2).encode()).records))) is None
+    assert common_warm_up(courses(mean_rates(runs(read_metrics(run(ranks=2).encode()).records)[-1]))) is None
 
 
 def test_the_common_warm_up_is_that_of_half_of_the_ranks():
@@ -112,4 +114,4 @@ def test_without_warm_up_the_last_line_says_it_all():
 
 def test_a_rate_of_nothing_is_left_out():
     records = read_metrics(f"{step(10, 0.0)}\n{step(20, 50.0)}\n".encode()).records
-    assert rates_of(intervals(records)) == [50]
+    assert rates_of(intervals(mean_rates(records)[0])) == [50]

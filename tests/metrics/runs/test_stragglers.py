@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics.measurement import StepRecord
+from batchai_magics.metrics.runs.mean_rates import MeanRate
 from batchai_magics.metrics.runs.steady_speed import RankHistory, common_warm_up, speeds
 from batchai_magics.metrics.runs.stragglers import chance, stragglers
 
@@ -38,7 +38,7 @@ def printed(times, *, every, rank=0):
     for step, time in enumerate(times, 1):
         spent += time
         if step == 1 or step % every == 0:
-            lines.append(StepRecord(step, rank, round(100 * step / spent, 1), 0, 0, 1.0))
+            lines.append(MeanRate(step, round(100 * step / spent, 1), 0, 0))
     return RankHistory.of(lines)
 
 

@@ -13,7 +13,6 @@ from batchai_magics.follow import (
     StateChanged,
 )
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.metrics import StepRecord
 from batchai_magics.metrics.measurement import Measurement
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -23,6 +22,7 @@ from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_header import facts_of
 from batchai_magics.widgets.job.message_batch import LOG_BYTES, REPLAY_BYTES, Cursor
+from tests.metrics.log_text import step_numbers
 from tests.widgets.scripted_job import FAILURE, JOB, resource
 
 BIG = 400_000
@@ -39,7 +39,11 @@ def restart(feed, text, file="stdout.txt"):
 
 
 def points(feed, *steps):
-    feed.take(MetricsAdded(JOB, tuple(StepRecord(step, 0, 100.0, 0, 3.0, 2.0) for step in steps)))
+    feed.take(
+        MetricsAdded(
+            JOB, tuple(number for step in steps for number in step_numbers(step, 0, 100.0, 2.0, jitter=3.0))
+        )
+    )
 
 
 def test_batches_are_numbered_and_end_when_the_view_has_all():
@@ -268,10 +272,10 @@ def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
 def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
     feed, steps = (
         JobModel(),
-        [StepRecord(step, 0, 10.0 if step < 3 else 100.0, 0, 3.0, 2.0) for step in range(30)],
+        [number for step in range(30) for number in step_numbers(step, 0, 10.0 if step < 3 else 100.0, 2.0)],
     )
-    feed.take(MetricsAdded(JOB, tuple(steps[:25])))
-    feed.take(MetricsAdded(JOB, tuple(steps[25:])))
+    feed.take(MetricsAdded(JOB, tuple(steps[:100])))
+    feed.take(MetricsAdded(JOB, tuple(steps[100:])))
     assert feed.warm_up is None
     feed.end()
     assert feed.warm_up == 0

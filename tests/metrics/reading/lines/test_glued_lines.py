@@ -1,7 +1,7 @@
 import pytest
 
-from batchai_magics.metrics import Fact, Parser, StepRecord
-from tests.metrics.log_text import HEADER, step, total
+from batchai_magics.metrics import Fact, Parser
+from tests.metrics.log_text import HEADER, step, step_lines, total
 
 
 def read(text):
@@ -10,7 +10,7 @@ def read(text):
 
 
 def found(text):
-    return [(r.step, r.loss) for r in read(text) if isinstance(r, StepRecord)]
+    return [(r.step, r.loss) for r in step_lines(read(text))]
 
 
 def test_two_step_lines_on_one_line_are_split_after_three_decimals():
@@ -24,13 +24,13 @@ def test_any_loss_may_be_glued_to_the_next_step(loss):
 
 def test_accuracies_are_split_after_three_decimals():
     text = step(7, accuracies="\t0.125\t0.000") + step(8, accuracies="\t0.250\t0.500") + "\n"
-    assert [(r.step, r.top_5) for r in read(text)] == [(7, 0.0), (8, 0.5)]
+    assert [(r.step, r.top_5) for r in step_lines(read(text))] == [(7, 0.0), (8, 0.5)]
 
 
 def test_a_version_number_before_a_step_is_taken_off():
     records = read("TensorFlow:  1.8" + step(1) + "\n")
     assert [(r.key, r.value) for r in records if isinstance(r, Fact)] == [("tensorflow", "1.8")]
-    assert [r.step for r in records if isinstance(r, StepRecord)] == [1]
+    assert [r.step for r in step_lines(records)] == [1]
 
 
 def test_a_version_of_two_digits_is_taken_off():
@@ -40,7 +40,7 @@ def test_a_version_of_two_digits_is_taken_off():
 def test_a_number_of_batches_before_a_step_is_taken_off():
     records = read(HEADER + "Num batches: 100" + step(10) + "\n")
     assert [r.value for r in records if isinstance(r, Fact) and r.key == "num_batches"] == ["100"] * 2
-    assert [r.step for r in records if isinstance(r, StepRecord)] == [10]
+    assert [r.step for r in step_lines(records)] == [10]
 
 
 def test_a_year_before_a_step_is_taken_off():
@@ -70,8 +70,8 @@ def test_step_0_behind_text_is_none():
 
 
 def test_a_total_and_a_step_are_split_after_two_decimals():
-    total_record, step_record = read("total images/sec: 1740.38" + step(10) + "\n")
-    assert (total_record.value, step_record.step) == ("1740.38", 10)
+    total_record, first, *_ = read("total images/sec: 1740.38" + step(10) + "\n")
+    assert (total_record.value, first.step) == ("1740.38", 10)
 
 
 def test_two_totals_on_one_line_are_both_read():

@@ -2,8 +2,8 @@ import math
 
 import pytest
 
-from batchai_magics.metrics import Fact, Measurement, Parser, StepRecord
-from tests.metrics.log_text import step, total
+from batchai_magics.metrics import Fact, Measurement, Parser
+from tests.metrics.log_text import step, step_lines, total
 
 
 def read(text):
@@ -11,34 +11,43 @@ def read(text):
     return parser.feed(text.encode()) + parser.finish()
 
 
+def steps_of(text):
+    return step_lines(read(text))
+
+
 def steps(text):
-    return [(record.step, record.loss) for record in read(text) if isinstance(record, StepRecord)]
+    return [(record.step, record.loss) for record in step_lines(read(text))]
 
 
 def test_a_step_line_gives_all_its_numbers():
     line = "110\timages/sec: 2296.2 +/- 3.4 (jitter = 12.5)\t7.916\n"
-    assert read(line) == [StepRecord(110, None, 2296.2, 3.4, 12.5, 7.916, offset=len(line))]
+    assert read(line) == [
+        Measurement("images_per_sec", 2296.2, "images/sec", 110, offset=len(line)),
+        Measurement("uncertainty", 3.4, "images/sec", 110, offset=len(line)),
+        Measurement("jitter", 12.5, "images/sec", 110, offset=len(line)),
+        Measurement("loss", 7.916, "", 110, offset=len(line)),
+    ]
 
 
 def test_accuracies_are_read_where_they_are_printed():
-    (record,) = read(step(10, accuracies="\t0.125\t0.500") + "\n")
+    (record,) = steps_of(step(10, accuracies="\t0.125\t0.500") + "\n")
     assert (record.top_1, record.top_5) == (0.125, 0.5)
 
 
 @pytest.mark.parametrize("blanks", ["\t", " ", "    ", " \t "])
 def test_tabs_may_have_become_blanks(blanks):
-    (record,) = read(step(10, accuracies="\t0.125\t0.500").replace("\t", blanks) + "\n")
+    (record,) = steps_of(step(10, accuracies="\t0.125\t0.500").replace("\t", blanks) + "\n")
     assert (record.step, record.loss, record.top_5) == (10, 7.087, 0.5)
 
 
 @pytest.mark.parametrize("loss", ["nan", "inf", "-inf", "0.000", "-1.500", "502216779393662976.000"])
 def test_a_loss_may_be_any_number(loss):
-    (record,) = read(step(10, loss=loss) + "\n")
+    (record,) = steps_of(step(10, loss=loss) + "\n")
     assert math.isnan(record.loss) if loss == "nan" else record.loss == float(loss)
 
 
 def test_nan_accuracies_are_read():
-    (record,) = read(step(10, loss="nan", accuracies="\tnan\tnan") + "\n")
+    (record,) = steps_of(step(10, loss="nan", accuracies="\tnan\tnan") + "\n")
     assert math.isnan(record.top_1)
     assert math.isnan(record.top_5)
 
@@ -49,7 +58,7 @@ def test_what_a_wrapper_appends_is_not_the_loss():
 
 def test_the_offset_is_the_end_of_the_line():
     text = f"noise\n{step(1)}\r\nmore\n{step(10)}\n"
-    offsets = [record.offset for record in read(text)]
+    offsets = [record.offset for record in steps_of(text)]
     assert offsets == [text.index("\r") + 1, len(text)]
 
 
@@ -67,7 +76,7 @@ class TestUnfinishedLines:
     def test_a_line_counts_only_when_it_has_ended(self):
         parser = Parser()
         assert parser.feed(step(10).encode()) == []
-        assert [record.step for record in parser.feed(b"\n")] == [10]
+        assert [record.step for record in step_lines(parser.feed(b"\n"))] == [10]
 
     def test_a_whole_last_line_counts_at_the_end(self):
         assert steps(step(1) + "\n" + step(10)) == [(1, 7.087), (10, 7.087)]
@@ -151,4 +160,5 @@ class TestEvaluation:
 
     def test_evaluation_and_steps_keep_their_order(self):
         text = f"{step(10)}\n10\t412.7 examples/sec\n{step(20)}\n"
-        assert [type(record).__name__ for record in read(text)] == ["StepRecord", "Measurement", "StepRecord"]
+        steps = [(record.step, record.phase) for record in read(text)]
+        assert steps == [(10, "train")] * 4 + [(10, "val")] + [(20, "train")] * 4

@@ -3,19 +3,15 @@
 import numpy as np
 import pytest
 
-from batchai_magics.jobs.log_numbers import NO_RANK, StepPoints
+from batchai_magics.jobs.log_numbers import NO_RANK, LogNumbers
 from batchai_magics.metrics import Parser, read_metrics
-from batchai_magics.metrics.columns.record_columns import Columns
-from batchai_magics.metrics.measurement import (
-    ATTEMPT,
-    Fact,
-    Measurement,
-    StepRecord,
-)
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement
+from batchai_magics.metrics.measurement_table import MeasurementTable
+from tests.metrics.log_text import step_numbers
 
 
 def points_of(text):
-    points = StepPoints()
+    points = LogNumbers()
     points.add(read_metrics(text.encode()).records)
     return points
 
@@ -47,7 +43,7 @@ def test_an_epoch_is_the_place_of_each_rank_alone():
 
 
 def test_numbers_without_a_step_are_counted_for_each_rank():
-    points = StepPoints()
+    points = LogNumbers()
     points.add(
         Measurement("lr", value, step=None, rank=rank) for value, rank in ((1.0, 0), (2.0, 1), (3.0, 0))
     )
@@ -84,11 +80,9 @@ def test_each_number_has_its_epoch_and_seconds_since_the_first():
 
 
 def test_step_lines_have_seconds_since_the_first():
-    points = StepPoints()
-    steps = [
-        StepRecord(i, 0, 1.0, 0, 0, 1.0, wall_time=time) for i, time in ((1, 5e8), (2, None), (3, 5e8 + 2))
-    ]
-    points.add(steps)
+    points = LogNumbers()
+    for step, time in ((1, 5e8), (2, None), (3, 5e8 + 2)):
+        points.add(step_numbers(step, 0, wall_time=time))
     times = np.frombuffer(points.columns(0, 3)[5], np.float32)
     assert [times[0], times[2], np.isnan(times[1])] == [0, 2, True]
 
@@ -104,14 +98,14 @@ def test_numbers_of_epochs_alone_are_drawn_over_epochs():
 
 
 def test_rank_0_is_told_apart_from_nobody():
-    points = StepPoints()
-    points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0), StepRecord(1, None, 1.0, 0, 0, 1.0)])
+    points = LogNumbers()
+    points.add([*step_numbers(1, 0), *step_numbers(1, None)])
     assert np.frombuffer(points.columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]
 
 
 def test_a_step_that_no_column_holds_is_the_last_one_that_does():
-    points = StepPoints()
-    points.add([StepRecord(step, 0, 1.0, 0, 2.0, 3.0) for step in (7, 1 << 40)])
+    points = LogNumbers()
+    points.add([*step_numbers(7, 0, loss=3.0, jitter=2.0), *step_numbers(1 << 40, 0)])
     assert np.frombuffer(points.columns(0, 2)[0], np.int32).tolist() == [7, (1 << 31) - 1]
     assert [np.frombuffer(column, np.float32).tolist() for column in points.columns(0, 1)[2:5]] == [
         [1],
@@ -121,49 +115,25 @@ def test_a_step_that_no_column_holds_is_the_last_one_that_does():
 
 
 def test_accuracies_beside_steps_are_numbers_of_their_own():
-    points = StepPoints()
-    points.add([StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5), StepRecord(2, 0, 1.0, 0, 0, 1.0)])
+    points = LogNumbers()
+    points.add([*step_numbers(1, 0, top_1=0.5), *step_numbers(2, 0)])
     assert len(points) == 2
     assert values(points, "top_1") == ([1], [0.5])
     assert "top_5" not in points.others
 
 
 def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
-    points = StepPoints()
-    points.add([StepRecord(10, None, 1e300, 1.0, float("nan"), -1e300), StepRecord(20, 3, 1, 1.0, 0, 2)])
+    points = LogNumbers()
+    points.add(step_numbers(10, None, 1e300, -1e300, jitter=float("nan")))
+    points.add(step_numbers(20, 3, loss=2.0))
     steps, ranks, rates, losses, jitters, _ = points.columns(0, 2)
     assert np.frombuffer(steps + ranks, np.int32).tolist() == [10, 20, NO_RANK, 3]
     assert np.frombuffer(rates + losses, np.float32).tolist() == [np.inf, 1, -np.inf, 2]
     assert np.isnan(np.frombuffer(jitters, np.float32)).tolist() == [True, False]
 
 
-@pytest.mark.parametrize(
-    "records",
-    [
-        [],
-        [StepRecord(1, None, 1e300, 0, float("nan"), -1e300), StepRecord(1 << 40, 3, 1.5, 0, 2.0, 2.5)],
-        [StepRecord(1, 0, 1.0, 0, 0, 1.0, 0.5, 0.75), StepRecord(2, 1, 1.0, 0, 0, 1.0)],
-        [
-            Measurement("lr", 0.5, step=10, rank=1),
-            StepRecord(1, 0, 1.0, 0, 0, 1.0),
-            Measurement("eval_top_1", 0.25, "fraction", step=1, rank=0, phase="val"),
-        ],
-    ],
-)
-def test_columns_give_the_points_of_their_records(records):
-    one_by_one, at_once = StepPoints(), StepPoints()
-    one_by_one.add(records)
-    at_once.add_columns(Columns.of(records))
-    assert at_once.columns(0, 9) == one_by_one.columns(0, 9)
-    numbers = [
-        {name: values.columns(0, 9) for name, values in points.others.items()}
-        for points in (one_by_one, at_once)
-    ]
-    assert numbers[0] == numbers[1]
-
-
 def test_steps_that_32_bits_do_not_hold_are_drawn_where_they_are():
-    points = StepPoints()
+    points = LogNumbers()
     points.add([Measurement("loss", 0.5, step=10_000_000_000)])
     assert values(points, "loss")[0] == [10_000_000_000]
 
@@ -173,7 +143,7 @@ def test_the_first_step_of_a_later_attempt_is_marked(is_at_once):
     lines = [f"step {step}: loss = 0.5\n" for step in (10, 20)]
     begin = "[batchai] attempt 2 begins on node-1 (node failure)\n"
     parts = ["".join([*lines, begin, *lines])] if is_at_once else [*lines, begin, *lines]
-    parser, points = Parser(), StepPoints()
+    parser, points = Parser(), LogNumbers()
     for part in parts:
         points.add(parser.feed(part.encode()))
     assert points.attempts == {2: 10}
@@ -182,15 +152,13 @@ def test_the_first_step_of_a_later_attempt_is_marked(is_at_once):
 
 
 def test_the_first_attempt_is_not_marked():
-    points = StepPoints()
-    points.add([Fact(ATTEMPT, "1", None, 10), StepRecord(1, 0, 1, 1, 1, 1, offset=20)])
+    points = LogNumbers()
+    points.add([Fact(ATTEMPT, "1", None, 10), *step_numbers(1, 0, offset=20)])
     assert points.attempts == {}
 
 
-def test_an_attempt_of_step_lines_is_marked_in_columns_too():
-    records = [StepRecord(step, 0, 1, 1, 1, 1, offset=step) for step in (1, 2)]
-    more = [Fact(ATTEMPT, "2", None, 10), StepRecord(2, 0, 1, 1, 1, 1, offset=20)]
-    points = StepPoints()
-    points.add_columns(Columns.of(records))
-    points.add_columns(Columns.of(more))
+def test_an_attempt_of_step_lines_is_marked_too():
+    points = LogNumbers()
+    points.add([*step_numbers(1, 0, offset=1), *step_numbers(2, 0, offset=2)])
+    points.add(MeasurementTable.of([Fact(ATTEMPT, "2", None, 10), *step_numbers(2, 0, offset=20)]))
     assert points.attempts == {2: 2}

@@ -1,0 +1,58 @@
+"""Measurements as columns: the records that were added, in their order, and a table of their lines."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.metrics import Fact, Measurement, frame
+from batchai_magics.metrics.measurement_table import MeasurementTable
+from tests.metrics.log_text import step_numbers
+
+RECORDS = [
+    Fact("model", "resnet50", 0, 5, 1.5),
+    *step_numbers(1, None, offset=10),
+    *step_numbers(10, 3, loss=-0.0, top_1=0.25, top_5=0.5, offset=20, wall_time=1.5e9),
+    Measurement("val_loss", float("nan"), "", None, 2, 0, 30, None, "val"),
+    Fact("total_images_per_sec", "5.25", None, 40),
+    Measurement("val_loss", 0.5, "", None, 2.5, 0, 50, None, "val"),
+    *step_numbers(20, 3, loss=0.0, offset=60),
+]
+
+
+@pytest.mark.parametrize("cut", range(0, len(RECORDS), 3))
+def test_a_table_gives_the_records_that_were_added(cut: int) -> None:
+    table = MeasurementTable()
+    table.add_records(RECORDS[:cut])
+    table.add_records(RECORDS[cut:])
+    assert (repr([*table]), len(table)) == (repr(RECORDS), len(RECORDS))
+
+
+@pytest.mark.parametrize("values", [[0.5] * 99, [0.5] * 98 + [0.25], [float("nan")] * 99, [0.0, -0.0] * 49])
+def test_columns_of_many_parts_are_those_of_all(values: list[float]) -> None:
+    records = [Measurement("loss", value, "", n, offset=n) for n, value in enumerate(values)]
+    table = MeasurementTable()
+    for record in records:
+        table.add_records([record])
+    assert repr([*table]) == repr(records)
+
+
+def test_columns_of_one_value_take_no_memory() -> None:
+    table = MeasurementTable.of(number for n in range(99) for number in step_numbers(n, 7, offset=n))
+    (lines,) = table.line_columns
+    assert (lines.positions["rank"].strides, lines.values["loss"].strides) == ((0,), (0,))
+
+
+def test_thousands_of_names_are_as_many_numbers_and_no_dense_frame() -> None:
+    table = MeasurementTable.of(Measurement(f"m{n % 5000}", 1.5, step=n, offset=n) for n in range(10_000))
+    numbers = sum(column.size for lines in table.line_columns for column in lines.values.values())
+    assert (numbers, len(table)) == (10_000, 10_000)
+
+
+def test_a_frame_has_the_lines_of_all_columns_in_file_order() -> None:
+    records = [
+        Measurement(name, float(n), "", n, offset=n) for n, name in enumerate(["loss", "acc", "acc", "loss"])
+    ]
+    table = frame(records)
+    assert table["step"].tolist() == [0, 1, 2, 3]
+    assert [*table.columns] == ["step", "loss", "acc"]
+    assert table["loss"].isna().tolist() == [False, True, True, False]
