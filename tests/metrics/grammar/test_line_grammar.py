@@ -133,17 +133,6 @@ def test_a_name_begins_behind_a_sentence_and_an_article(text, name):
     assert [(record.name, record.epoch, record.value) for record in read(f"{text}\n")] == [(name, 3, 0.25)]
 
 
-@given(name=st.sampled_from(NAMES), size=st.integers(1, 5000))
-def test_any_chunking_of_a_programs_log_gives_what_the_whole_gives(name, size):
-    data = (PROGRAMS / f"{name}.log").read_bytes()
-    parser = Parser()
-    records = [
-        record for begin in range(0, len(data), size) for record in parser.feed(data[begin : begin + size])
-    ]
-    whole = Parser()
-    assert repr(records + parser.finish()) == repr(whole.feed(data) + whole.finish())
-
-
 @pytest.mark.parametrize(
     ("numbers", "expected"),
     [

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from tests.metrics.log_text import HEADER, step, step_lines
-from tests.metrics.reading.test_log_reader import logs, plain_bits
-
-LEADS = (
-    "2019-03-02T10:25:35.25Z ",
-    "Sat Mar  2 10:25:35 2019[1,{}]<stdout>:",
-    "Sat Mar  2 10:25:35 2019<stdout>:",
-    "[{}] ",
-    "[1,{}]<stdout>: ",
-)
+from tests.metrics.log_text import step, step_lines
+from tests.metrics.reading.test_log_reader import logs
 
 ranks = st.sampled_from([None, None, 0, 3])
 clocks = st.one_of(
@@ -66,27 +58,6 @@ def same(log, cuts=(), rank=None, clock=None):
 @given(logs, cut_places, ranks, clocks)
 def test_any_parts_of_a_growing_log_give_the_parsers_records(log, cuts, rank, clock):
     same(log, cuts, rank, clock)
-
-
-@given(st.lists(plain_bits, max_size=40).map(b"".join), st.integers(0, 40), cut_places, ranks, clocks)
-def test_headers_within_a_growing_log_change_nothing(log, place, cuts, rank, clock):
-    same(log[:place] + b"\n" + HEADER.encode() + log, cuts, rank, clock)
-
-
-def test_a_record_in_an_endless_line_ends_where_the_parser_cuts_it_though_another_line_is_coloured():
-    endless = b"x" * 70_000 + b" " + step(10).encode() + b" " + b"x" * 70_000
-    same(b"\x1b[0mhello\n" + endless + b"\n" + step(20).encode() + b"\n")
-
-
-@pytest.mark.parametrize("lead", LEADS)
-@pytest.mark.parametrize("rank", [None, 5])
-def test_a_clock_and_the_stamps_of_lines_give_way_to_each_other_as_in_the_parser(lead, rank):
-    glued = ["\n", "\n", step(17) + "\n"]
-    lines = (f"{lead.format(number % 3)}{step(10 * number)}{glued[number % 3]}" for number in range(1, 60))
-    log = "".join(lines).encode()
-    clock = WriteTimes([100, 1000, 2000], [1e9, 2e9, 3e9])
-    for cuts in ((), (777, 1300)):
-        same(log, cuts, rank, clock)
 
 
 def test_a_jump_in_the_file_is_that_of_its_offsets():

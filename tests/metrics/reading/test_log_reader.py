@@ -3,19 +3,16 @@
 import io
 import subprocess
 import sys
-from itertools import pairwise
 
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Fact, Parser, frame, read_metrics
-from batchai_magics.metrics.measurement import TOTAL
-from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
+from batchai_magics.metrics import Parser, frame, read_metrics
 from batchai_magics.metrics.reading.log_reader import read_table
 from tests.metrics.formats.program_lines import KNOWN_LINES
-from tests.metrics.log_text import HEADER, run, step, step_lines, total
+from tests.metrics.log_text import HEADER, run, step, step_lines
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
 numbers = st.one_of(st.integers(1, 9999), st.sampled_from([0, 1, 10, 9_999_999, 10_000_000, 10**17, 10**19]))
@@ -71,29 +68,9 @@ def test_any_log_gives_the_parsers_records_in_any_blocks(log, block_bytes):
     same(log, block_bytes=block_bytes)
 
 
-@given(logs, st.lists(st.integers(0, 3000), max_size=9))
-def test_any_chunks_give_the_parsers_records(log, cuts):
-    chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
-    assert repr(list(read_table(chunks))) == repr(parsed(log))
-
-
 @given(st.lists(plain_bits, max_size=40).map(b"".join), st.integers(0, 40))
 def test_headers_and_restarts_change_nothing(log, place):
     same(log[:place] + b"\n" + HEADER.encode() + log + run(ranks=2).encode() + log)
-
-
-@given(st.binary(max_size=3000), st.integers(1, 100))
-def test_no_bytes_raise(data, block_bytes):
-    same(data, block_bytes=block_bytes)
-
-
-@pytest.mark.parametrize(
-    "size", [MAX_LINE_BYTES // 2, MAX_LINE_BYTES - 1, MAX_LINE_BYTES, 3 * MAX_LINE_BYTES]
-)
-@pytest.mark.parametrize("block_bytes", [1000, 1 << 17, 1 << 20])
-def test_a_long_line_is_cut_where_the_parser_cuts_it(size, block_bytes):
-    line = "x" * (size % 97) + step(120) * (size // len(step(120)))
-    same(f"{step(1)}\n{line}\n{step(10)}{line}{step(20)}\n".encode(), block_bytes=block_bytes)
 
 
 @pytest.mark.parametrize(
@@ -104,28 +81,6 @@ def test_each_line_has_the_rank_of_its_tag(tag):
         f"{tag.format(rank)}{step(10 * number)}\n" for number in range(1, 50) for rank in (0, 1, 12)
     )
     assert [line.rank for line in step_lines(by_blocks(log.encode()))] == [0, 1, 12] * 49
-    same(log.encode())
-
-
-def test_untagged_lines_belong_to_the_stream_of_the_last_tag():
-    log = f"{step(1)}\n[1,3]<stdout>:hello\n{step(10)}\n{step(10)}{step(20)}\n"
-    log += f"odd [1,4]<stdout>:{step(30)}\n{step(40)}\n"
-    same(log.encode())
-    assert [line.rank for line in step_lines(by_blocks(log.encode()))] == [None, 3, 3, 3, 4, 4]
-
-
-def test_a_step_behind_text_is_found_by_the_rhythm_of_all_steps_before():
-    log = "".join(f"{step(number)}\n" for number in range(25, 500, 25)) + f"version 1.8{step(75)}\n"
-    same(log.encode())
-
-
-def test_places_behind_what_is_no_number_are_within_the_buffer():
-    same(b"1\timages/sec: 12345678.5 +/- 0.5 (jitter = 1.0)\t7.000\n", block_bytes=60)
-
-
-def test_records_of_all_kinds_keep_their_order():
-    log = (run(ranks=2) + "".join(f"{step(10 * n)}\n" for n in range(9)) + total(5.25) + "\n") * 3
-    assert any(isinstance(record, Fact) and record.key == TOTAL for record in by_blocks(log.encode()))
     same(log.encode())
 
 

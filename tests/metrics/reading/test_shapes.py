@@ -72,23 +72,6 @@ def test_blocks_say_what_each_line_says_by_itself(log, cuts, rank, has_clock):
 
 
 @given(logs)
-def test_a_block_says_what_its_lines_say(log):
-    assert repr(read(log)) == repr(read(*lines_of(log)))
-
-
-@given(logs, st.lists(st.integers(0, 3000), max_size=9))
-def test_any_chunks_say_what_the_lines_say(log, cuts):
-    chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
-    assert repr(read(*chunks)) == repr(read(*lines_of(log)))
-
-
-@given(logs, st.sampled_from([None, 7]))
-def test_a_clock_and_a_rank_of_the_callers_change_nothing_of_that(log, rank):
-    clock = WriteTimes([0, 500, 1000], [1e9, 2e9, 3e9])
-    assert repr(read(log, clock=clock, rank=rank)) == repr(read(*lines_of(log), clock=clock, rank=rank))
-
-
-@given(logs)
 def test_whole_logs_say_what_their_lines_say(log):
     assert repr([*read_table([log])]) == repr(read(*lines_of(log)))
 
