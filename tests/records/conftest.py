@@ -64,9 +64,9 @@ class MlflowServer:
             return json.loads(response.read())
 
 
-@pytest.fixture(scope="module")
-def mlflow(tmp_path_factory):
-    """A server with no runs, which a busy machine may make slow: this process waits for it."""
+@pytest.fixture(scope="session")
+def mlflow_server(tmp_path_factory):
+    """A server, which takes many seconds to start."""
     folder, port = tmp_path_factory.mktemp("mlflow"), free_port()
     words = [python_of("mlflow"), str(PROGRAM), str(port), str(folder)]
     env = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
@@ -76,9 +76,14 @@ def mlflow(tmp_path_factory):
     try:
         until(lambda: server.is_up() or process.poll() is not None)
         assert process.poll() is None, (folder / "log").read_text()[-2000:]
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(mlflow_runs, "TIMEOUT_S", PATIENCE_S)
-            yield server
+        yield server
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+@pytest.fixture
+def mlflow(mlflow_server, monkeypatch):
+    """The server, which a busy machine may make slow: this process waits for it."""
+    monkeypatch.setattr(mlflow_runs, "TIMEOUT_S", PATIENCE_S)
+    return mlflow_server

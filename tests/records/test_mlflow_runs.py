@@ -34,7 +34,16 @@ RUN = ExportedRun("resnet", "12345678-0000", "vision", 1000.0, {"lr": "0.1"}, {"
 
 
 @pytest.mark.slow
-def test_a_run_has_its_metrics_params_tags_and_status(mlflow):
+def test_runs_have_what_is_exported_of_them(mlflow, tmp_path, world):
+    """In one test: each worker that takes one starts a server of its own."""
+    has_metrics_params_tags_and_status(mlflow)
+    is_no_second_one(mlflow)
+    keeps_a_parameter_and_adds_a_new_one(mlflow)
+    is_that_of_a_finished_job(mlflow, tmp_path / "scripted")
+    has_a_jobs_parameters_tags_and_note(mlflow, world)
+
+
+def has_metrics_params_tags_and_status(mlflow):
     writer = MlflowRun(mlflow.uri, RUN, env={})
     writer.write(ScalarPoint("loss", 1 / step, step, 1000.0 + step) for step in range(1, 2502))
     writer.write([ScalarPoint("acc@1", math.nan, 3, 1003.0), ScalarPoint("loss", 9.0, 1, 1001.0, rank=2)])
@@ -50,8 +59,7 @@ def test_a_run_has_its_metrics_params_tags_and_status(mlflow):
     assert {each["key"] for each in run["data"]["metrics"]} == {"loss", "acc_1", "loss/rank-2"}
 
 
-@pytest.mark.slow
-def test_exporting_a_run_again_makes_no_second_one(mlflow):
+def is_no_second_one(mlflow):
     again = RUN._replace(guid="87654321-0000", experiment="again")
     for _ in range(2):
         MlflowRun(mlflow.uri, again, env={}).write([ScalarPoint("loss", 2.5, 1, 1001.0)])
@@ -59,17 +67,7 @@ def test_exporting_a_run_again_makes_no_second_one(mlflow):
     assert len(mlflow.history(run, "loss")) == 1
 
 
-def test_a_server_that_is_not_there_is_named_without_its_password():
-    env = {"MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "hunter2"}
-    with deaf_port() as port:
-        writer = MlflowRun(f"http://127.0.0.1:{port}", RUN, env=env)
-        with pytest.raises(MlflowError, match="does not respond") as caught:
-            writer.write([ScalarPoint("loss", 2.5, 1, 1001.0)])
-    assert "hunter2" not in str(caught.value)
-
-
-@pytest.mark.slow
-def test_a_parameter_that_mlflow_has_is_kept_and_a_new_one_added(mlflow):
+def keeps_a_parameter_and_adds_a_new_one(mlflow):
     changed = RUN._replace(guid="99999999-0000", experiment="changed")
     for parameters in ({"lr": "0.1"}, {"lr": "0.2", "width": "8"}):
         writer = MlflowRun(mlflow.uri, changed._replace(parameters=parameters), env={})
@@ -81,9 +79,8 @@ def test_a_parameter_that_mlflow_has_is_kept_and_a_new_one_added(mlflow):
     assert params == {"lr": "0.1", "width": "8", "depth": "2"}
 
 
-@pytest.mark.slow
-def test_a_finished_job_is_exported_as_a_finished_run(mlflow, tmp_path):
-    backend = ScriptedBackend(tmp_path)
+def is_that_of_a_finished_job(mlflow, folder):
+    backend = ScriptedBackend(folder)
     for step in (1, 2):
         backend.write(json.dumps({"step": step, "loss": 2.5 / step}) + "\n")
     backend.finish()
@@ -93,8 +90,7 @@ def test_a_finished_job_is_exported_as_a_finished_run(mlflow, tmp_path):
     assert [each["value"] for each in mlflow.history(run, "loss")] == [2.5, 1.25]
 
 
-@pytest.mark.slow
-def test_an_exported_job_has_its_parameters_tags_and_note(mlflow, world):
+def has_a_jobs_parameters_tags_and_note(mlflow, world):
     job = world.run("r --experiment labels --tag wide", "print('step 1 loss 2.5')")
     job.backend.records.relabel(job.id, LabelChange(parameters={"lr": 0.5}))
     job.note("as in the paper")
@@ -103,6 +99,15 @@ def test_an_exported_job_has_its_parameters_tags_and_note(mlflow, world):
     tags = {each["key"]: each["value"] for each in run["data"]["tags"]}
     assert {each["key"]: each["value"] for each in run["data"]["params"]} == {"lr": "0.5"}
     assert (tags["wide"], tags["mlflow.note.content"]) == ("true", "as in the paper")
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password():
+    env = {"MLFLOW_TRACKING_USERNAME": "me", "MLFLOW_TRACKING_PASSWORD": "hunter2"}
+    with deaf_port() as port:
+        writer = MlflowRun(f"http://127.0.0.1:{port}", RUN, env=env)
+        with pytest.raises(MlflowError, match="does not respond") as caught:
+            writer.write([ScalarPoint("loss", 2.5, 1, 1001.0)])
+    assert "hunter2" not in str(caught.value)
 
 
 class ServerWithLogin(ThreadingHTTPServer):
