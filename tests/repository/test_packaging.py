@@ -34,7 +34,7 @@ def test_no_lock_file_of_the_tests_names_a_registry():
         assert not re.search(r'"resolved"|registry', lock.read_text()), lock
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def source(tmp_path_factory):
     """The sources as a clone has them: no bundle, no node_modules."""
     folder = tmp_path_factory.mktemp("source")
@@ -47,16 +47,23 @@ def source(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def wheel(source, tmp_path_factory):
-    """The wheel that is built from the sources."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build(source, "--wheel", folder)
-    return next(folder.glob("*.whl"))
-
-
 @pytest.mark.slow
-def test_the_wheel_holds_the_bundle_and_the_mark(wheel):
+def test_the_wheel_holds_the_bundle_is_nothing_that_pypi_refuses_and_runs_jobs(source, tmp_path):
+    build(source, "--wheel", tmp_path)
+    wheel = next(tmp_path.glob("*.whl"))
+    holds_the_bundle_and_the_mark(wheel)
+    shows_no_dead_link(wheel)
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", str(wheel)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    runs_jobs(wheel, tmp_path)
+
+
+def holds_the_bundle_and_the_mark(wheel):
     names = set(zipfile.ZipFile(wheel).namelist())
     assert names >= BUNDLE | {"batchai_magics/py.typed"}
     assert not [name for name in names if "node_modules" in name or "/frontend/" in name]
@@ -72,11 +79,24 @@ def readme_of(wheel):
         return archive.read(name).decode().partition("\n\n")[2]
 
 
-@pytest.mark.slow
-def test_without_an_owner_pypi_shows_no_dead_link(wheel):
+def shows_no_dead_link(wheel):
+    """Without an owner of the repository, links lead nowhere else."""
     text = readme_of(wheel)
     assert "## Run a cell on two nodes" in text
     assert not re.findall(r"\]\((?!https?:)[^)]*\)", text)
+
+
+def runs_jobs(wheel, folder):
+    """Where it is installed, with the dependencies of this environment, and no sources of the package."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "venv"], check=True)
+    (site,) = (folder / "venv").glob("lib/python*/site-packages")
+    zipfile.ZipFile(wheel).extractall(site)
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    command = [ROOT / ".ci/smoke", folder / "venv/bin/python", folder / "smoke"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith(str(site))
+    assert "rank 0\nrank 1\n" in done.stdout
 
 
 @pytest.mark.slow
@@ -90,31 +110,6 @@ def test_with_an_owner_the_links_of_pypi_lead_to_the_repository(source, tmp_path
     assert "](https://github.com/some-lab/batchai_magics/blob/main/docs/start.md)" in text
     assert "](https://github.com/some-lab/batchai_magics/raw/main/docs/replay.png)" in text
     assert not re.findall(r"\]\((?!https?:)[^)]*\)", text)
-
-
-@pytest.mark.slow
-def test_twine_finds_nothing_wrong_with_the_wheel(wheel):
-    done = subprocess.run(
-        [sys.executable, "-m", "twine", "check", "--strict", str(wheel)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.slow
-def test_the_wheel_runs_jobs_where_it_is_installed(wheel, tmp_path):
-    """Its environment has the dependencies of this one, and no sources of the package."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
-    (site,) = (tmp_path / "venv").glob("lib/python*/site-packages")
-    zipfile.ZipFile(wheel).extractall(site)
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    command = [ROOT / ".ci/smoke", tmp_path / "venv/bin/python", tmp_path / "smoke"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith(str(site))
-    assert "rank 0\nrank 1\n" in done.stdout
 
 
 @pytest.mark.slow
