@@ -61,6 +61,7 @@ def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path) -> None:
     assert lines_of(job).count("saved") == 2
 
 
+@pytest.mark.lacks("state_at_time_limit")
 def test_a_job_at_its_time_limit_has_time_to_save(place: Place, tmp_path: Path) -> None:
     job = place.submit("j --grace 10m --max-time 10s", SAVER.format(path=str(tmp_path / "go")))
     until(lambda: "saving" in lines_of(job))
@@ -70,11 +71,13 @@ def test_a_job_at_its_time_limit_has_time_to_save(place: Place, tmp_path: Path) 
 
 
 @pytest.mark.needs("state_at_time_limit")
-def test_a_job_at_its_time_limit_says_that_it_saves(place: Place, tmp_path: Path) -> None:
+def test_a_job_at_its_time_limit_has_time_to_save_and_says_so(place: Place, tmp_path: Path) -> None:
     job = place.submit("j --grace 10m --max-time 10s", SAVER.format(path=str(tmp_path / "go")))
     until(lambda: saving_text(job.show()) == "saving, up to 10 min")
+    until(lambda: "saving" in lines_of(job))
     (tmp_path / "go").touch()
     assert place.wait(job.id).has_failed
+    assert "saved" in lines_of(job)
 
 
 def test_a_job_that_does_not_end_is_killed_when_its_grace_is_over(place: Place) -> None:
