@@ -74,6 +74,8 @@ _AGENT_NAMES = {
 _TICK = {"name": r"[a-z][a-z/]*"}
 _TICK_TIMES = " time <*:8m 39s> [[ <name:sec/tick> <{name}=512.12>]]"
 
+_DEVICE = {"kind": "[CGT]PU"}
+
 PROGRAM_LINES = (
     ProgramLine(
         program="Keras 2",
@@ -381,6 +383,22 @@ PROGRAM_LINES = (
         words={"set": r"[a-z]\w*", "name": r"(?![\w-]*-Highest)[A-Z][\w-]*"},
     ),
     ProgramLine(
+        program="Horovod",
+        sample="Iter #<step=3>: <images_per_sec_per_device[images/sec]=101.2> img/sec per <kind:GPU>",
+        words=_DEVICE,
+    ),
+    ProgramLine(
+        program="Horovod",
+        sample="Img/sec per <kind:GPU>: <mean_images_per_sec_per_device[images/sec]=101.4> "
+        "+-<spread_images_per_sec_per_device[images/sec]=2.3>",
+        words=_DEVICE,
+    ),
+    ProgramLine(program="Horovod", sample="Step #<step=130>\tLoss: <loss=0.412031>"),
+    ProgramLine(
+        program="Horovod",
+        sample="Test set: Average loss: <test_loss=0.0563>, Accuracy: <test_accuracy[%]=98.21>%",
+    ),
+    ProgramLine(
         program="Habitat",
         sample="Average window size: 50[[  <name:reward>: <{name}=0.123>]]",
         kind=Kind.LOOSE,
@@ -579,5 +597,61 @@ PROGRAM_TABLES = (
         sample="copypaste: Task: bbox\ncopypaste: AP,AP50\ncopypaste: <ap=41.2345>,<ap50=62.1234>",
         mark="copypaste: ",
         layout=Layout.COPIED,
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramFact:
+    """A line that tells facts of a run: texts that are parameters, by their names.
+
+    `<name:…>` and `<value:…>` are one parameter, `<json:…>` holds them. A line has one of the `literals`, where `#`
+    at an end is any digit.
+    """
+
+    program: str
+    sample: str
+    literals: tuple[bytes, ...]
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+_COUNTED = r"(?<=\S )\d{1,18}"  # behind one blank, as other programs align theirs
+PROGRAM_FACTS = (
+    ProgramFact(
+        program="Horovod",
+        sample="Model: <model:ResNet50>",
+        literals=(b"Model: ",),
+        words={"model": r"(?<=\S )[A-Za-z][\w.-]{0,80}"},
+    ),
+    ProgramFact(
+        program="Horovod",
+        sample="Batch size: <batch_size:32>",
+        literals=(b"Batch size: #",),
+        words={"batch_size": _COUNTED},
+    ),
+    ProgramFact(
+        program="Horovod",
+        sample="Number of <kind:GPU>s: <device_count:8>",
+        literals=(b"Number of GPUs: ", b"Number of CPUs: ", b"Number of TPUs: "),
+        words=_DEVICE | {"device_count": _COUNTED},
+    ),
+    ProgramFact(
+        program="Horovod",
+        sample="Total img/sec on <devices[devices]=8> <kind:GPU>(s): <total_images_per_sec:811.3> "
+        "+-<spread_total_images_per_sec[images/sec]=18.6>",
+        literals=(b"Total img/sec on ",),
+        words=_DEVICE | {"total_images_per_sec": r"\d+\.\d"},
+    ),
+    ProgramFact(
+        program="DLLogger",
+        sample='DLLL <json:{"type": "LOG", "step": "PARAMETER", "data": {"model": "bert"}}>',
+        literals=(b'"PARAMETER"',),
+        words={"json": r'\{.*"step": ?"PARAMETER".*\}'},
+    ),
+    ProgramFact(
+        program="DLLogger",
+        sample="DLL?{L}? 2020-11-09 09:33:02.123456 - PARAMETER <name:batch_size_per_gpu> : <value:64>",
+        literals=(b" - PARAMETER ",),
+        words={"name": r"\w{1,80}", "value": r"\S{1,80}"},
     ),
 )

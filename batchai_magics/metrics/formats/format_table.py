@@ -1,55 +1,17 @@
-"""The table of all formats that the parser knows, one row each.
-
-A row has *literals*, which are searched for first; a *pattern*, which never crosses a line end; the *fields*
-it yields, with units; a *sample* as the program prints it; and a reader that turns a match into records, or
-into none for a near miss. To add a format, add a row to the file of its family and a test of its sample.
+"""The formats that are read with code: tf_cnn_benchmarks' records, and lines that tell facts of a run.
 
 Records of tf_cnn_benchmarks are found anywhere on a line, because its processes interleave their output. All
-other formats occupy a whole line, which the first matching row parses: JSON takes precedence over patterns.
+other formats occupy a whole line.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-
-from batchai_magics.metrics.formats.horovod import HOROVOD
-from batchai_magics.metrics.formats.json_lines import DLLOGGER
-from batchai_magics.metrics.formats.line_format import (
-    COUNT,
-    Format,
-    Line,
-    LineFormat,
-    line_pattern,
-)
+from batchai_magics.metrics.formats.line_format import LineFormat
+from batchai_magics.metrics.formats.run_facts import LINE_FORMATS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import OPENINGS, TENSORFLOW_BENCHMARKS
-from batchai_magics.metrics.measurement import ATTEMPT, Fact, Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.literal_search import LiteralSearch, literal_stem
-
-
-def _read_attempt(line: Line, row: LineFormat, match: re.Match[bytes]) -> Iterator[Record]:
-    yield Fact(ATTEMPT, match["attempt"].decode(), line.rank, line.offset)
-
-
-ATTEMPTS = (
-    LineFormat(
-        name="attempt",
-        literals=(b"[batchai] attempt #",),
-        pattern=line_pattern(rb"\[batchai\] attempt (?P<attempt>" + COUNT + rb") begins on [^\r\n]{1,4096}"),
-        fields=(),
-        sample="[batchai] attempt 2 begins on node2: Slurm took its nodes for another job",
-        read=_read_attempt,
-    ),
-)
-
-
-LINE_FORMATS: tuple[LineFormat, ...] = (
-    *ATTEMPTS,
-    *DLLOGGER,
-    *HOROVOD,
-)
-FORMATS: tuple[Format, ...] = (*TENSORFLOW_BENCHMARKS, *LINE_FORMATS)
 
 EMBEDDED_LITERALS = tuple(row.literal for row in TENSORFLOW_BENCHMARKS)
 _LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))

@@ -50,17 +50,20 @@ class _Number(NamedTuple):
 
 
 @dataclass
-class _Template:
-    """The expression of a sample or of its repeated part, and what its groups are."""
+class SampleExpression:
+    """The expression of a sample or of its repeated part, and what its groups are.
 
-    row: ProgramLine
+    `words` are expressions for marks; `texts` and `numbers` name the groups.
+    """
+
     sample: str
+    words: Mapping[str, str]
     start: int = 0
 
     def __post_init__(self) -> None:
         self.numbers: list[_Number] = []
         self.texts: list[tuple[str, str]] = []
-        self.repeated: _Template | None = None
+        self.repeated: SampleExpression | None = None
         self._count = self.start
         self.source = "".join(self._part(mark) for mark in _MARK.finditer(self.sample))
 
@@ -90,7 +93,7 @@ class _Template:
         group, name = self._group(), mark["name"]
         self.numbers.append(_Number(group, name, mark["unit"] or "", bool(mark["is_last"])))
         any_number = (_HAS_POINT if "." in mark["number"] else "") + _NUMBER
-        source = self.row.words.get(name) or _POSITIONS.get(name) or any_number
+        source = self.words.get(name) or _POSITIONS.get(name) or any_number
         if mark["per"]:
             return rf"(?P<{group}>{source})[ ]?[mu]?s"
         is_share = name not in _POSITIONS and not mark["unit"]
@@ -100,12 +103,12 @@ class _Template:
         group = self._group()
         self.texts.append((name, group))
         source = r"\{.*\}" if name == "json" else r"[^\n]{0,200}?"
-        return f"(?P<{group}>{self.row.words.get(name, source)})"
+        return f"(?P<{group}>{self.words.get(name, source)})"
 
     def _repeated(self, sample: str, separator: str | None) -> str:
-        self.repeated = _Template(self.row, sample, self._count)
+        self.repeated = SampleExpression(sample, self.words, self._count)
         part = re.sub(r"\?P<\w+>", "?:", self.repeated.source)
-        more = _Template(self.row, separator).source if separator else ""
+        more = SampleExpression(separator, self.words).source if separator else ""
         return rf"(?P<repeated>(?:{part})(?:{more}(?:{part}))*)"
 
 
@@ -116,7 +119,7 @@ class _Texts(NamedTuple):
     digits: Sequence[Span]
 
 
-def _texts_of(template: _Template, found: re.Match[bytes]) -> _Texts:
+def _texts_of(template: SampleExpression, found: re.Match[bytes]) -> _Texts:
     spans = [(name, found.span(group)) for name, group in template.texts if found[group] is not None]
     line = found.string
     digits = [
@@ -132,7 +135,7 @@ class _Reader:
     """Reads lines of one row of the table."""
 
     def __init__(self, row: ProgramLine) -> None:
-        self._row, self._template = row, _Template(row, row.sample)
+        self._row, self._template = row, SampleExpression(row.sample, row.words)
         self._is_self_terminating = _ENDS_IN_TEXT.fullmatch(row.sample) is not None
 
     @cached_property
@@ -192,7 +195,13 @@ class _Reader:
         return read and read._replace(kind=self._row.kind or read.kind, seconds=read.seconds or seconds)
 
     def _numbers(
-        self, template: _Template, found: re.Match[bytes], texts: _Texts, phase: str | None, *, is_last: bool
+        self,
+        template: SampleExpression,
+        found: re.Match[bytes],
+        texts: _Texts,
+        phase: str | None,
+        *,
+        is_last: bool,
     ) -> Iterator[NamedNumber]:
         for each in template.numbers:
             if each.name in _POSITIONS or found[each.group] is None or (each.is_last and not is_last):

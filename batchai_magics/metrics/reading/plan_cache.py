@@ -140,17 +140,9 @@ class PlanCache:
 
     def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
         formats = formats_of(line)
-        for each in formats:
-            if match := each.match_line(line):
-                made = each.layout_of(match)
-                if made and made[1].numbers:
-                    return self._remember(plans, line, *made)
-                if made:
-                    plans.silence(line)
-                    return None
-                if each.has_code:
-                    plans.formats = formats
-                    return None
+        if any(each.is_of(line) for each in formats):
+            plans.formats = formats
+            return None
         if plans.is_embedded:
             made = step_layout(line)
             return self._remember(plans, line, *made) if made else None

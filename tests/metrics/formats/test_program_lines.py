@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.metrics import Fact, Parser
 from batchai_magics.metrics.grammar import line_grammar
 from batchai_magics.metrics.measurement import TOTAL, Measurement
-from batchai_magics.metrics.programs import PROGRAM_LINES, PROGRAM_PREFIXES, PROGRAM_TABLES
+from batchai_magics.metrics.programs import PROGRAM_FACTS, PROGRAM_LINES, PROGRAM_PREFIXES, PROGRAM_TABLES
 from tests.metrics.formats.program_lines import HEADER_LINES, LINES
 
 UNITS = {
@@ -63,7 +63,7 @@ MARK = re.compile(
 )
 NO_METRICS = ("step", "epoch", "rank", "seconds", "total", "year", "month")
 ABOVE = "step 7: loss 0.5\n"
-TABLE = (*PROGRAM_LINES, *PROGRAM_PREFIXES, *PROGRAM_TABLES)
+TABLE = (*PROGRAM_LINES, *PROGRAM_PREFIXES, *PROGRAM_TABLES, *PROGRAM_FACTS)
 
 
 def printed(sample):
@@ -114,6 +114,13 @@ def test_a_table_of_the_table_gives_its_marked_numbers(row):
     told = read(f"{ABOVE}{printed(row.sample)}\n")[1:]
     assert {record.value for record in told} == marked(row)
     assert row.phase is None or row.phase in {record.phase for record in told}
+
+
+@pytest.mark.parametrize("row", PROGRAM_FACTS, ids=lambda row: f"{row.program}: {row.sample[:40]}")
+def test_a_fact_of_the_table_is_one_of_the_run(row):
+    told = read(f"{printed(row.sample)}\n")
+    assert next(record.value for record in told if isinstance(record, Fact)) in printed(row.sample)
+    assert {record.value for record in told if isinstance(record, Measurement)} == marked(row)
 
 
 ADDED = """
