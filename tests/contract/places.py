@@ -54,7 +54,7 @@ _OF_NODES = frozenset(
     | {"test_scheduling", "test_stacks", "test_temporary_files", "test_toolkits", "test_workdir"}
 )
 
-NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes", "mpi", "preparation"}
+NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
 NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
 # The service owns workspaces, accounts, nodes, images, quotas, queue and storage; experiments are names.
 _AZURES = {"workspaces", "accounts", "ownership", "own_nodes", "node_images", "own_quota", "storage"}
@@ -85,7 +85,7 @@ PROCESSES = Capabilities(
     **dict.fromkeys(("containers", "setup_tasks", "auto_scale", "file_servers"), False),
     **dict.fromkeys(("unmanaged_mounts", "key_vault", "logins"), False),
     known_sizes=True,
-    backend_options=("rlimit",),
+    backend_options=("nofile",),
 )
 
 

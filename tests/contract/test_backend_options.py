@@ -1,4 +1,4 @@
-"""Native options of an engine, as the example runner declares one: `--rlimit` of docs/example_runner.py."""
+"""Native options of an engine, as the example runner declares one: `--nofile` of docs/example_runner.py."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
 from tests.server.running import connected, serving_backend
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("rlimit_options")]
+pytestmark = [pytest.mark.slow, pytest.mark.needs("nofile_options")]
 
 
 def test_the_option_reaches_the_processes(place: Place) -> None:
-    job = place.run("ulimit -n", batchaiRlimit="nofile=64")
+    job = place.run("ulimit -n", batchaiNofile="64")
     assert place.log(job.id) == b"64\n"
-    assert job.spec.backend_options == {"rlimit": "nofile=64"}
-    assert as_json(job)["batchaiRlimit"] == "nofile=64"
+    assert job.spec.backend_options == {"nofile": "64"}
+    assert as_json(job)["batchaiNofile"] == "64"
 
 
 def test_the_engine_refuses_a_text_before_anything_is_written(place: Place) -> None:
-    with pytest.raises(SpecError, match=r"properties\.batchaiRlimit: 'moons=2' is no resource limit"):
-        place.start(batchaiRlimit="moons=2")
+    with pytest.raises(SpecError, match=r"properties\.batchaiNofile: invalid literal"):
+        place.start(batchaiNofile="many")
     assert not place.backend.list(place.experiment, Kind.JOB)
 
 
 def test_a_misspelt_option_gets_a_guess(place: Place) -> None:
-    with pytest.raises(CapabilityError, match='Did you mean "batchaiRlimit"') as caught:
-        place.start(batchaiRlimt="nofile=64")
-    assert "properties.batchaiRlimt is not supported by the processes backend" in str(caught.value)
+    with pytest.raises(CapabilityError, match='Did you mean "batchaiNofile"') as caught:
+        place.start(batchaiNofil="64")
+    assert "properties.batchaiNofil is not supported by the processes backend" in str(caught.value)
 
 
 def test_a_server_in_front_of_the_engine_takes_the_option(place: Place, tmp_path: Path) -> None:
     with serving_backend(place.backend, tmp_path / "server") as url:
         client = connected(url)
         there = replace(place, backend=client)
-        assert client.capabilities.backend_options == ("rlimit",)
-        assert there.log(there.run("ulimit -n", batchaiRlimit="nofile=64").id) == b"64\n"
-        with pytest.raises(SpecError, match=r"properties\.batchaiRlimit: 'moons=2' is no resource limit"):
-            there.start(name="other", batchaiRlimit="moons=2")
+        assert client.capabilities.backend_options == ("nofile",)
+        assert there.log(there.run("ulimit -n", batchaiNofile="64").id) == b"64\n"
+        with pytest.raises(SpecError, match=r"properties\.batchaiNofile: invalid literal"):
+            there.start(name="other", batchaiNofile="many")
         with pytest.raises(CapabilityError, match=r"properties\.batchaiSlurm is not supported by the arm"):
             there.start(name="other", batchaiSlurm="--qos=long")
         client.close()
@@ -55,6 +55,6 @@ def test_a_server_in_front_of_the_engine_takes_the_option(place: Place, tmp_path
 def test_a_cell_has_the_option(place: Place) -> None:
     script = "import resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     settings = choose(Settings(), "processes")
-    job = submit(place.backend, parse("r --rlimit nofile=99", script, settings=settings), settings).job
+    job = submit(place.backend, parse("r --nofile 99", script, settings=settings), settings).job
     place.wait(job.id)
     assert place.log(job.id) == b"99\n"

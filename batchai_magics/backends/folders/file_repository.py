@@ -121,7 +121,7 @@ class FileRepository:
     """The records of a home as small files; see `backends.service.repository.Repository`."""
 
     def __init__(self, layout: Layout, machine: Snapshots) -> None:
-        self._layout, self._machine = layout, machine
+        self.layout, self.machine = layout, machine
         self._root = layout.home / "resources"
         self.clock = FileClock(layout.home / "clock")
 
@@ -135,7 +135,7 @@ class FileRepository:
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist."""
-        with self._machine.prefetched([], [self._file(id) for id in ids]):
+        with self.machine.prefetched([], [self._file(id) for id in ids]):
             return [record for id in ids if (record := _readable(self._file(id)))]
 
     def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
@@ -145,7 +145,7 @@ class FileRepository:
     def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
         """Within the context, this thread may read these footprints from a snapshot taken at its start."""
         folders, files, listed = ([path for each in footprints for path in each[part]] for part in range(3))
-        return self._machine.prefetched(folders, files, listed=listed)
+        return self.machine.prefetched(folders, files, listed=listed)
 
     def get(self, id: ResourceId) -> Record:
         """The record of a resource; NotFoundError for the outermost one that is missing."""
@@ -215,7 +215,7 @@ class FileRepository:
         """The clusters of all workspaces."""
         files = [*self._root.glob(f"*/*/*/{Kind.CLUSTER.value}/*.json")]
         workspaces = {file.parents[1] / _CONTAINER_FILE for file in files}
-        with self._machine.prefetched([], [*workspaces, *files]):
+        with self.machine.prefetched([], [*workspaces, *files]):
             left = {workspace.parent for workspace in workspaces if workspace.exists()}
             return self._read_all(file for file in files if file.parents[1] in left)
 
@@ -245,18 +245,18 @@ class FileRepository:
     def open_jobs(self, cluster_guid: str) -> list[Record]:
         """The jobs of a cluster with open runs, oldest first."""
         folder = self._open_folder(cluster_guid)
-        with self._machine.prefetched([folder]):
+        with self.machine.prefetched([folder]):
             files = {file.stem: file for file in folder.glob("*.id")}
             jobs = self.find_all([id for file in files.values() if (id := _id_in(file))])
         return sorted((job for job in jobs if job.guid in files), key=lambda job: job.mark)
 
     def all_open_jobs(self) -> Iterable[Record]:
         """The jobs of all clusters with open runs."""
-        for folder in self._layout.clusters.glob("*"):
+        for folder in self.layout.clusters.glob("*"):
             yield from self.open_jobs(folder.name)
 
     def _open_folder(self, cluster_guid: str) -> Path:
-        return self._layout.cluster(cluster_guid) / "open"
+        return self.layout.cluster(cluster_guid) / "open"
 
     def _open_file(self, job: Record) -> Path:
         return self._open_folder(job.more[CLUSTER_GUID]) / f"{job.guid}.id"
@@ -276,7 +276,7 @@ class FileRepository:
 
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]
-        with self._machine.prefetched([], paths):
+        with self.machine.prefetched([], paths):
             return [record for file in paths if (record := _readable(file))]
 
     def _file(self, id: ResourceId) -> Path:

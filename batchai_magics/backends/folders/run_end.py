@@ -1,4 +1,4 @@
-"""Files between a run and the program that watches it: when it is to stop, and how it has ended."""
+"""The files of an attempt, and those between a run and the program that watches it: stop, end."""
 
 from __future__ import annotations
 
@@ -7,10 +7,28 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.remote_path import is_remote
 from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import read_file, read_json
+
+
+def make_attempt_files(job: JobLayout, plan: Plan) -> None:
+    """Creates the folders, logs and host file of an attempt on known nodes; removes earlier exits."""
+    exits = (Path(plan.exits), job.preparation_exits)
+    for stale in exits:
+        private_files.remove_folder(stale)
+    for folder in (*exits, job.checkpoints, job.artifacts, *(Path(node.folder) for node in plan.nodes)):
+        private_files.make_folder(folder)
+    for node in plan.nodes:
+        if node.tmpdir:
+            private_files.make_folder(Path(node.tmpdir))
+    for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
+        private_files.make_file(Path(log))
+    private_files.make_file(job.host_file)
+    job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
 
 
 def write_end(file: Path, outcome: Outcome) -> None:

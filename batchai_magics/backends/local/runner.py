@@ -19,7 +19,7 @@ from batchai_magics.backends.local.watch.detached_process import JobSecrets, Sec
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.job_environment import without_logins
 from batchai_magics.backends.service import api_errors, private_files
-from batchai_magics.backends.service.repository import OWNER, Footprint
+from batchai_magics.backends.service.repository import OWNER
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -28,7 +28,9 @@ from batchai_magics.backends.service.runner import (
     NodeCommand,
     NodeStatus,
     PlannedRun,
+    Request,
     Run,
+    Runner,
     RunRequest,
     RunStatus,
 )
@@ -44,7 +46,7 @@ SETUP_FAILED = "NodeSetupFailed"  # error code
 _RECORDED = "SELECT guid FROM resource WHERE guid IN"
 
 
-class LocalRunner:
+class LocalRunner(Runner):
     """Runs jobs on this machine; see `backends.service.runner.Runner`.
 
     The queue and the nodes are tables of the database that has the records. Processes are started outside of
@@ -59,7 +61,7 @@ class LocalRunner:
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
         self._is_due = False  # whether something was changed here since the last pass
 
-    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+    def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
         """What the queue needs to know of a run; nothing of a cluster, whose nodes are folders."""
         if cluster is None or isinstance(request, ClusterRequest):
             return {}
@@ -227,10 +229,6 @@ class LocalRunner:
             statuses = lost_runs.with_lost(db, self._layout, guids, recorded)
         self._is_due |= statuses != recorded
         return statuses
-
-    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
-        """No files: the database has it all."""
-        return Footprint()
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end, in one transaction; those without nodes end at once."""

@@ -1,10 +1,11 @@
-"""The processes of a plan as children of this program, which is the process manager of MPI's ranks."""
+"""Launches plans as children of this program, which is the process manager of MPI's ranks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from batchai_magics.backends.node import mpi_launchers
+from batchai_magics.backends.node.launcher import AttemptFiles, Launcher, PlanProcesses
 from batchai_magics.backends.node.outcome import NO_FAULT, Fault, of_ranks
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
@@ -107,3 +108,32 @@ class ChildProcesses:
         self.seals = self._ranks.seals
         termination.remove_containers(self.plan.containers.removals, self._env)
         self._ranks.close()
+
+
+class ChildLauncher(Launcher):
+    """Starts processes as children of this program: all nodes are folders of its machine."""
+
+    def __init__(
+        self,
+        files: AttemptFiles,
+        signal_pipe: SignalPipe,
+        env: Mapping[str, str],
+        *,
+        temporary: TemporaryFolder | None = None,
+        find: Callable[[Ranks], list[LiveProcess]] = termination.processes_of,
+    ) -> None:
+        self.files, self.signal_pipe, self.env = files, signal_pipe, env
+        self._temporary, self._find = temporary, find
+        self._launched: list[ChildProcesses] = []
+
+    def processes(
+        self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
+    ) -> PlanProcesses:
+        """The processes of a plan, yet to be started."""
+        launched = ChildProcesses(plan, self.signal_pipe, env, temporary=self._temporary, find=self._find)
+        self._launched.append(launched)
+        return launched
+
+    def seals(self) -> Mapping[str, LogSeal]:
+        """The seals of the logs that were written."""
+        return {name: seal for launched in self._launched for name, seal in launched.seals.items()}

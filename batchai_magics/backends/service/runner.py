@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.service.host_runs import NO_CONTAINERS, HostRuns
+from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
-    from batchai_magics.backends.service.repository import Footprint
     from batchai_magics.launch.outcome import Outcome
     from batchai_magics.launch.plan import Plan
     from batchai_magics.models.cluster_spec import ClusterSpec
@@ -83,6 +83,9 @@ class RunRequest:
     notice_s: float = 0.0
     grace_s: float = GRACE_S
     gpu_count: int = 0
+
+
+Request = RunRequest | ClusterRequest
 
 
 class JobGroup(NamedTuple):
@@ -176,6 +179,12 @@ class RunStatus:
     attempts: tuple[RunAttempt, ...] = ()
     result: Outcome | None = None
     warnings: tuple[Mapping[str, Any], ...] = ()
+
+    @classmethod
+    def of_end(cls, end: Outcome, started: float | None, attempts: tuple[RunAttempt, ...] = ()) -> RunStatus:
+        """The status of a run that has ended so."""
+        state = ExecutionState.SUCCEEDED if end.is_success else ExecutionState.FAILED
+        return cls(state, end.ended, started, attempts=attempts, result=end)
 
     @property
     def is_open(self) -> bool:
@@ -280,14 +289,17 @@ class EngineFacts(ABC):
 class Runner(Protocol):
     """An engine that runs jobs on nodes. Nothing here blocks for the duration of a run.
 
-    Only `submit`, `stop`, `apply`, `execute` and `reconcile` change anything.
+    Only `submit`, `stop`, `apply`, `execute` and `reconcile` change anything. An engine derives its own from
+    this class.
+
+    Attributes:
+        facts: What is known of the engine.
     """
 
-    @property
-    def facts(self) -> EngineFacts:
-        """What is known of the engine."""
+    facts: EngineFacts
 
-    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+    @abstractmethod
+    def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
         """Checks that the engine can satisfy a request; returns the engine state of the run or cluster.
 
         Nothing is changed yet: the state is recorded first, then `submit` or `apply` is called.
@@ -300,6 +312,7 @@ class Runner(Protocol):
             SpecError, CapabilityError: The engine cannot satisfy it, or a job must not set an option.
         """
 
+    @abstractmethod
     def submit(self, runs: Sequence[PlannedRun]) -> None:
         """Queues runs, together where the engine can; of each group, only as many run at once as it may.
 
@@ -310,9 +323,11 @@ class Runner(Protocol):
             ServiceError: The engine refused them; has the engine's message.
         """
 
+    @abstractmethod
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run, including runs that their engine ended without a report; only reads."""
 
+    @abstractmethod
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to stop; pending ones end at once. No effect on those that have ended.
 
@@ -323,9 +338,11 @@ class Runner(Protocol):
                 them the time that their Plans say.
         """
 
+    @abstractmethod
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
         """Makes a cluster what its record says, after it was created or resized; None: it is deleted."""
 
+    @abstractmethod
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; `busy` has the guid of the run on each busy node, evaluated lazily."""
 
@@ -335,12 +352,16 @@ class Runner(Protocol):
         Raises:
             NotFoundError: The cluster does not have the node.
         """
+        raise AssertionError("only engines whose facts say so run commands on nodes")
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The files of a home to read for the status of these runs and clusters (by guid)."""
+        return Footprint()
 
+    @abstractmethod
     def reconcile(self) -> None:
         """Starts what can start, and records and ends what a dead process left undone."""
 
     def close(self) -> None:
         """Releases connections and files; runs continue."""
+        return

@@ -21,12 +21,13 @@ from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
-    ClusterRequest,
     EngineState,
     NodeCommand,
     NodeStatus,
     PlannedRun,
+    Request,
     Run,
+    Runner,
     RunRequest,
     RunStatus,
 )
@@ -81,7 +82,7 @@ _OF_ARRAY = (
 MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
 
 
-class SlurmRunner:
+class SlurmRunner(Runner):
     """Runs jobs on Slurm; see `backends.service.runner.Runner`."""
 
     def __init__(
@@ -102,7 +103,7 @@ class SlurmRunner:
         self._latest_arrays: dict[str, str] = {}  # the number of the last array by the name of its group
         self.facts = SlurmFacts(layout, machine, settings, self._clusters)
 
-    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+    def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
         """What the submission of a run needs; the partition of a cluster and its nodes if they are fixed."""
         if isinstance(request, RunRequest):
             assert cluster, "every run has one"

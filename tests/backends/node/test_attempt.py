@@ -6,15 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node.attempt import AttemptRunner
-from batchai_magics.backends.node.child_processes import ChildProcesses
-from batchai_magics.backends.node.launcher import Deadline, Launcher, PlanProcesses, Report
+from batchai_magics.backends.node.child_processes import ChildLauncher
+from batchai_magics.backends.node.launcher import Deadline, Report
 from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
@@ -47,22 +47,16 @@ def plan_of(folder: Path, command: str, limits: Limits = UNLIMITED, exits: str =
     return with_attempt(plan, 1, folder)
 
 
-class Here(Launcher):
-    """Launches plans on this machine."""
+class Here(ChildLauncher):
+    """Launches plans on this machine; its processes have the folder as their mark."""
 
     def __init__(self, folder: Path, signal_pipe: SignalPipe) -> None:
-        self.files, self.env, self.signal_pipe = JobLayout(folder), dict(os.environ), signal_pipe
-
-    def processes(
-        self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
-    ) -> PlanProcesses:
-        """Its own processes alone, by their mark: those of other tests are below this one, too."""
-
         def find(ranks: Ranks) -> list[leftovers.LiveProcess]:
-            ours = leftovers.marked(plan.guid)
+            """Its own processes alone: those of other tests are below this one, too."""
+            ours = leftovers.marked(str(folder))
             return [process for process in termination.processes_of(ranks) if process in ours]
 
-        return ChildProcesses(plan, self.signal_pipe, env, find=find)
+        super().__init__(JobLayout(folder), signal_pipe, dict(os.environ), find=find)
 
     def close(self) -> None:
         """Kills nothing, for the same reason."""

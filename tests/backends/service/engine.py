@@ -10,14 +10,11 @@ from typing import Any
 
 from batchai_magics.backends.base import Capabilities, CommandEnd
 from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
-from batchai_magics.backends.folders.home_directory import HomeDirectory
+from batchai_magics.backends.folders.folder_service import FolderService
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 from batchai_magics.backends.service import api_errors
-from batchai_magics.backends.service.context import HomeContext, HomeParts
-from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -28,7 +25,9 @@ from batchai_magics.backends.service.runner import (
     NodeCommand,
     NodeStatus,
     PlannedRun,
+    Request,
     Run,
+    Runner,
     RunRequest,
     RunStatus,
     Site,
@@ -78,7 +77,7 @@ class Resize:
 
 
 @dataclass
-class Engine:
+class Engine(Runner):
     """A `Runner`: runs wait until a test starts them, and run until it ends them."""
 
     facts: Facts = field(default_factory=Facts)
@@ -109,7 +108,7 @@ class Engine:
         result = Outcome(exit_code, (error,) if error else (), ended=30.0)
         self.statuses[guid] = RunStatus(state, 30.0, 20.0, result=result)
 
-    def check(self, request: RunRequest | ClusterRequest, cluster: ClusterRef | None) -> EngineState:
+    def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
         if isinstance(request, ClusterRequest):
             self.allocations.append((request, cluster, dict(request.busy), list(request.others)))
             return {"size": request.scale.maximum}
@@ -144,9 +143,6 @@ class Engine:
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         self.status_reads += 1
         return [self.statuses[run.guid] for run in runs]
-
-    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
-        return Footprint()
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         for run in runs:
@@ -235,12 +231,9 @@ def job_spec(**properties: object) -> JobSpec:
 
 def opened(home: Path, core_quota: int = 100) -> EngineHome:
     """A service over an engine in memory."""
-    layout, machine, engine = Layout(home), LocalMachine(), Engine()
-    repository, groups = FileRepository(layout, machine), HomeGroups(FileRows(layout.home / "groups"))
-    parts = HomeParts(HomeDirectory(layout, machine, setting="memory.home"), groups)
-    context = HomeContext(repository, engine, lambda: parts, core_quota)
-    rows = FileRows(layout.home / "accounts")
-    service = Service(context, lambda: home_storage(layout, context, groups, rows))
+    layout, engine = Layout(home), Engine()
+    repository = FileRepository(layout, LocalMachine())
+    service = FolderService(repository, engine, setting="memory.home", core_quota=core_quota)
     return EngineHome(service, engine, layout)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout
@@ -13,11 +13,9 @@ from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts
 from batchai_magics.backends.local.watch import process, run_watcher
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
-from batchai_magics.backends.node.child_processes import ChildProcesses
+from batchai_magics.backends.node.child_processes import ChildLauncher
 from batchai_magics.backends.node.launcher import (
-    AttemptFiles,
     Deadline,
-    Launcher,
     PlanProcesses,
     Report,
 )
@@ -25,7 +23,6 @@ from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.launch.outcome import Outcome
@@ -34,23 +31,19 @@ from batchai_magics.launch.plan import Limits, Plan
 KILLED = 128 + 9  # exit code of a process that was killed
 
 
-class LocalLauncher(Launcher):
-    """Starts processes as children of a supervisor; nodes are folders of this machine.
-
-    `may_leave_memory` is whether shared memory of MPI may be left by the attempt.
-    """
+class LocalLauncher(ChildLauncher):
+    """Starts processes as children of a supervisor, and ends with them what they have started."""
 
     def __init__(
         self, job: JobLayout, attempts: Attempts, secrets: JobSecrets, signal_pipe: SignalPipe
     ) -> None:
         self._job, self.number = job, max(1, len(attempts))
         self.previous_end = attempts[-2].get("reason", QUEUED_AGAIN) if self.number > 1 else ""
-        self.files: AttemptFiles = job
-        self.signal_pipe, self.registry_password = signal_pipe, secrets.registry_password
+        self.registry_password = secrets.registry_password
         submitter_env = json.loads(job.environment.read_text(encoding="utf-8"))
-        self.env: Mapping[str, str] = {**os.environ, **submitter_env, **secrets.variables}
-        self._temporary = TemporaryFolder()
-        self._launched: list[ChildProcesses] = []
+        env = {**os.environ, **submitter_env, **secrets.variables}
+        self._folder = TemporaryFolder()
+        super().__init__(job, signal_pipe, env, temporary=self._folder, find=process.processes_of)
         self.plan = self._read()
 
     @property
@@ -61,16 +54,6 @@ class LocalLauncher(Launcher):
     def _read(self) -> Plan:
         """The plan in the job's folder, for this attempt."""
         return with_attempt(Plan.read(str(self._job.plan)), self.number, self._job.root)
-
-    def processes(
-        self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
-    ) -> PlanProcesses:
-        """The processes of a plan, yet to be started."""
-        processes = ChildProcesses(
-            plan, self.signal_pipe, env, temporary=self._temporary, find=process.processes_of
-        )
-        self._launched.append(processes)
-        return processes
 
     def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
         """The plan for some of its nodes, by number."""
@@ -90,11 +73,7 @@ class LocalLauncher(Launcher):
         termination.kill(self._child_processes)
         if self.plan.mounts:
             unmanaged_mounts.unmount(self._job.root)
-        self._temporary.remove()
-
-    def seals(self) -> Mapping[str, LogSeal]:
-        """The seals of the logs that were written."""
-        return {name: seal for processes in self._launched for name, seal in processes.seals.items()}
+        self._folder.remove()
 
     def _leftover_processes(self) -> list[LiveProcess]:
         """Processes the job has started, also in containers; helpers of those exit with them."""

@@ -41,10 +41,8 @@ def _without_supervisor(layout: Layout, job: JobRow, status: RunStatus) -> RunSt
     end = end_of(layout, job)
     if end.is_requeued:
         return replace(status, state=ExecutionState.QUEUED, nodes=())
-    state = ExecutionState.SUCCEEDED if end.is_success else ExecutionState.FAILED
-    started = status.started or end.ended
-    result = end._replace(errors=(*end.errors, *end.warnings), warnings=())  # as the store has them
-    return RunStatus(state, end.ended, started, attempts=status.attempts, result=result)
+    recorded = end._replace(errors=(*end.errors, *end.warnings), warnings=())  # as the store has them
+    return RunStatus.of_end(recorded, status.started or end.ended, status.attempts)
 
 
 def end_of(layout: Layout, job: JobRow) -> Outcome:

@@ -7,11 +7,11 @@ short job.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.state.job_table import JobRow
@@ -35,7 +35,6 @@ def bind(store: Store, layout: Layout, run: JobRow) -> None:
     job = layout.job(run.guid)
     plan = Plan.read(str(job.submitted))
     bindings = _bindings(plan, nodes)
-    _make_folders(layout, job, nodes)
     if job.preflight.exists():
         body = {"home": str(layout.home), "bindings": bindings._asdict()}
         private_files.write(job.bindings, json.dumps(body))
@@ -72,21 +71,8 @@ def _core_count(here: machine_devices.MachineDevices, node: JobNode) -> int:
     return max(1, cores * len(node.gpus.split(",")) // len(gpus)) if node.gpus and gpus else cores
 
 
-def _make_folders(layout: Layout, job: JobLayout, nodes: Sequence[JobNode]) -> None:
-    for stale in (job.exits, job.preparation_exits):
-        shutil.rmtree(stale, ignore_errors=True)
-    for folder in (job.exits, job.preparation_exits, job.checkpoints, job.artifacts):
-        private_files.make_folder(folder)
-    for node in nodes:
-        private_files.make_folder(layout.tmpdir(node.guid, node.id))
-        private_files.make_folder(job.workdir / node.id)
-
-
 def _on_this_machine(plan: Plan, job: JobLayout) -> Plan:
-    """Adds this machine's programs to the plan, and creates its log files."""
-    for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
-        private_files.make_file(Path(log))
-    private_files.make_file(job.host_file)
-    job.host_file.write_text("".join(f"{node.id}\n" for node in plan.nodes), encoding="utf-8")
+    """Adds this machine's programs to the plan, and creates its files."""
+    make_attempt_files(job, plan)
     chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
     return mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
