@@ -18,7 +18,7 @@ while not pathlib.Path({gate!r}).exists():
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def lab(tmp_path_factory, chrome):
     """A JupyterLab in which anywidget, and with it our modules, is not there."""
     folder = tmp_path_factory.mktemp("without")
@@ -29,16 +29,16 @@ def lab(tmp_path_factory, chrome):
         yield Lab(chrome.new_page(), server)
 
 
-@pytest.mark.parametrize("ui", ["html", "auto"])
-def test_a_job_is_followed_as_html_until_it_has_ended(lab, tmp_path, ui):
-    gate = tmp_path / "gate"
-    lab.open(ui, LOAD.format(ui=ui), JOB.format(name=ui, gate=str(gate)))
-    for index in range(2):
-        lab.run(index)
-    output = lab.page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea")
-    expect(output).to_contain_text("running")
-    expect(output).to_contain_text("it runs")
-    expect(output.get_by_text("javascript error")).to_have_count(int(ui == "auto"))
-    gate.touch()
-    expect(output).to_contain_text("succeeded")
-    lab.close()
+def test_a_job_is_followed_as_html_until_it_has_ended(lab, tmp_path):
+    for ui in ("html", "auto"):
+        gate = tmp_path / ui
+        lab.open(ui, LOAD.format(ui=ui), JOB.format(name=ui, gate=str(gate)))
+        for index in range(2):
+            lab.run(index)
+        output = lab.page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea")
+        expect(output).to_contain_text("running")
+        expect(output).to_contain_text("it runs")
+        expect(output.get_by_text("javascript error")).to_have_count(int(ui == "auto"))
+        gate.touch()
+        expect(output).to_contain_text("succeeded")
+        lab.close()

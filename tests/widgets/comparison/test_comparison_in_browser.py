@@ -95,7 +95,7 @@ def test_an_overlay_and_a_study_grow_and_are_saved_as_tables_and_figures(lab, se
     assert lab.errors == []
 
 
-def test_charts_that_were_scrolled_away_show_what_came_meanwhile(lab, setup_cell):
+def test_charts_scrolled_away_or_opened_again_show_what_came_meanwhile(lab, setup_cell):
     lab.open("away", setup_cell, "compare(jobs)", "scaling(jobs)", GROW)
     for index in range(3):
         lab.run(index)
@@ -108,6 +108,14 @@ def test_charts_that_were_scrolled_away_show_what_came_meanwhile(lab, setup_cell
         lab.run(3)
         for place in (0, 1):
             expect(rows(page, place).nth(1)).to_contain_text("180.0 ±")
+    show_all(page)
+    lab.save()
+    lab.reload_views(2)
+    show_all(page)
+    expect(page.locator("[data-batchai-snapshot]").first).to_be_hidden()
+
+
+def show_all(page):
     page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True).wait_for()
     page.get_by_role("img", name="efficiency, latest: model 90.0 %", exact=True).wait_for()
 
@@ -217,17 +225,6 @@ def test_a_baseline_is_set_and_moved_and_lines_are_smoothed(lab, setup_cell):
     view.get_by_label("Smoothing").fill("8")
     view.get_by_role("img", name=re.compile(r"^loss, latest: one 1\.\d+, two [12]\.\d+$")).wait_for()
     assert lab.errors == []
-
-
-def test_lines_come_back_when_the_page_is_opened_again(lab, setup_cell):
-    lab.open("again", setup_cell, "compare(jobs)", GROW)
-    for index in range(3):
-        lab.run(index)
-    speeds(lab.page, 0, "180.0 ±")
-    lab.save()
-    lab.reload_views()
-    lab.page.get_by_role("img", name="images/sec, latest: one 100.0, two 180.0", exact=True).wait_for()
-    expect(lab.page.locator("[data-batchai-snapshot]").first).to_be_hidden()
 
 
 def test_real_jobs_are_followed_by_the_magic_to_their_ends(lab, tmp_path):

@@ -35,7 +35,7 @@ def failure(world, job):
     return failure_report(job.show(), read, job.files())
 
 
-def test_the_first_failing_rank_is_named_with_its_own_last_lines(world):
+def test_the_first_failing_rank_is_named_with_its_own_last_lines_and_the_line_of_the_cell(world):
     job = world.run("bad --nodes 2 --processes 4", SCRIPT)
     found = failure(world, job)
     assert (found["rank"], found["exit_code"], found["file"]) == (1, 1, "stderr.txt")
@@ -45,10 +45,6 @@ def test_the_first_failing_rank_is_named_with_its_own_last_lines(world):
     assert {other["rank"] for other in found["others"]} == {0, 2, 3}
     text = job.log(file="stderr.txt").encode()
     assert text[found["offset"] :].decode().startswith(found["lines"][0])
-
-
-def test_a_traceback_leads_to_the_line_of_the_cell(world):
-    job = world.run("bad --nodes 1 --processes 2", SCRIPT)
     assert paths_of(job.show()).script == "bad.py"
     line = SCRIPT.split("\n").index('    raise ValueError("bad batch")') + 2
     assert f"in fail  ← line {line} of the cell" in to_text(job_overview(job))
