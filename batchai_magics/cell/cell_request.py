@@ -264,9 +264,10 @@ def parse_script(
     if options.is_described or options.uses or options.is_template:
         raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
     target = _target(options, settings, notebook)
-    text = script.files.get(script.name, b"").decode(errors="replace")
+    text = script.code
     options, program = with_environment(options, text, target.share_path)
-    options = replace(options, script=script.started, args=script.command_line_args(args) or None)
+    line = script.command_line_args(args, options.secrets)
+    options = replace(options, script=script.started, args=line or None)
     account = _account_key(options, notebook.env, settings)
     wire = {"properties": script_fields(options, target.share_path)}
     source = _JobSource(Description("the command line", wire), script.files)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from batchai_magics.cell import notebook_script
 from batchai_magics.cell.cell_uploads import left_out_notes
 
 MODULE_PROGRAM = ".batchai/run_module.py"  # in a folder of its own: the project may have such a name
@@ -15,7 +16,7 @@ RUN_MODULE = Path(__file__).with_name("run_module.py")
 
 @dataclass(frozen=True)
 class ScriptFolder:
-    """A script and the files of its project, by their path in it.
+    """A script or a notebook, and the files of its project, by their path in it.
 
     Attributes:
         folder: The project.
@@ -37,16 +38,40 @@ class ScriptFolder:
 
     @property
     def started(self) -> str:
-        """The file that Python starts: the script, or the program that runs the module."""
+        """The file that Python starts: the script, or the program that runs the module or the notebook."""
+        if self.is_notebook:
+            return notebook_script.PROGRAM
         return MODULE_PROGRAM if self.module else self.name
 
     @property
+    def is_notebook(self) -> bool:
+        """Whether it is a notebook."""
+        return self.name.endswith(notebook_script.SUFFIX)
+
+    @property
+    def code(self) -> str:
+        """Its text, of a notebook the code; empty for a module that is installed."""
+        data = self.files.get(self.name, b"")
+        return notebook_script.code_of(data) if self.is_notebook else data.decode(errors="replace")
+
+    @property
     def program(self) -> dict[str, bytes]:
-        """The content of the program that runs the module, by its name; empty for a script."""
+        """The content of the program that runs a module or a notebook, by its name; empty for a script."""
+        if self.is_notebook:
+            return {notebook_script.PROGRAM: notebook_script.RUN_NOTEBOOK.read_bytes()}
         return {MODULE_PROGRAM: RUN_MODULE.read_bytes()} if self.module else {}
 
-    def command_line_args(self, args: Sequence[str]) -> str:
-        """The words behind the file that Python starts, for a shell."""
+    def command_line_args(self, args: Sequence[str], secrets: Collection[str] = ()) -> str:
+        """The words behind the file that Python starts, for a shell.
+
+        Args:
+            args: The arguments of the script, or the parameters of the notebook as `NAME=VALUE`.
+            secrets: The names of the variables whose values an executed notebook must not keep.
+        """
+        if self.is_notebook:
+            hidden = [f"--secrets={','.join(secrets)}"] if secrets else []
+            words = map(notebook_script.checked_parameter, args)
+            return shlex.join([self.name, *hidden, *words])
         rank = f"{self.rank_option}=$LOCAL_RANK" if self.rank_option else ""
         return " ".join(
             filter(None, (shlex.quote(self.module) if self.module else "", rank, shlex.join(args)))

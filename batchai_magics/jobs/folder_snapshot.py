@@ -15,6 +15,7 @@ import pathspec
 
 from batchai_magics.cell import ScriptFolder
 from batchai_magics.cell.cell_uploads import SECRET, is_excluded
+from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.jobs.git_process import GitProcess, git_folder, work_tree_of
@@ -56,7 +57,11 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     """
     file = Path(os.path.abspath(folder / path.expanduser()))  # noqa: PTH100 links are kept
     if not file.is_file():
-        near = [entry.name for entry in file.parent.glob("*.py")] if file.parent.is_dir() else []
+        near = (
+            [entry.name for entry in file.parent.glob(f"*{file.suffix or '.py'}")]
+            if file.parent.is_dir()
+            else []
+        )
         hint = did_you_mean(file.name, near) or f"Looked in {folder}."
         raise UsageError(f"{path}: no such file", hint=hint)
     _check_language(path, file)
@@ -66,9 +71,12 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     taken = snapshot(root, _homes(settings) if settings else ())
     files = dict(taken.files)
     files.setdefault(name, file.read_bytes())  # also if an ignore file matches it
+    if file.suffix == SUFFIX:
+        files[name] = sent_notebook(files[name], str(path))
     left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
-    left_out |= dict.fromkeys(_mentioned(files[name], file.parent, root, {*files, *left_out}), _MENTIONED)
-    return ScriptFolder(root, name, files, left_out, taken.notes)
+    script = ScriptFolder(root, name, files, left_out, taken.notes)
+    missed = _mentioned(script.code, file.parent, root, {*files, *left_out})
+    return replace(script, left_out={**left_out, **dict.fromkeys(missed, _MENTIONED)})
 
 
 def _check_language(path: Path, file: Path) -> None:
@@ -144,7 +152,7 @@ def _no_project(folder: Path) -> str:
 
 
 def _is_python(file: Path) -> bool:
-    if file.suffix in (".py", ".pyw"):
+    if file.suffix in (".py", ".pyw", SUFFIX):
         return True
     with file.open("rb") as stream:
         first = stream.readline(_MAX_PATH)
@@ -290,7 +298,7 @@ def _is_open_folder(path: Path) -> bool:
     return path.is_dir() and os.access(path, os.R_OK | os.X_OK)
 
 
-def _mentioned(script: bytes, own: Path, root: Path, known: Collection[str]) -> Iterator[str]:
+def _mentioned(script: str, own: Path, root: Path, known: Collection[str]) -> Iterator[str]:
     """The files and folders of the project that a script's texts and imports name, and that are not known.
 
     Args:
@@ -310,7 +318,7 @@ def _mentioned(script: bytes, own: Path, root: Path, known: Collection[str]) -> 
                 yield name
 
 
-def _paths_in(script: bytes) -> Iterator[str]:
+def _paths_in(script: str) -> Iterator[str]:
     """What may be the path of a file in the text of a script."""
     try:
         nodes = list(ast.walk(ast.parse(script)))

@@ -9,10 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.base.backend_registry import current_settings, open_backend
+from batchai_magics.backends.base.backend_registry import current_settings, open_backend, shares_folders
 from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.function_script import function_script
+from batchai_magics.cell.notebook_script import SUFFIX, check_modules, parameter_words
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
@@ -36,24 +37,27 @@ def run(
     nodes: int = 1,
     args: Sequence[object] = (),
     kwargs: Mapping[str, object] | None = None,
+    parameters: Mapping[str, object] | None = None,
     new: bool = True,
     **options: object,
 ) -> Job:
-    """Runs a function or a script as a job; returns at once.
+    """Runs a function, a script or a notebook as a job; returns at once.
 
         job = batchai_magics.run(train, nodes=2, processes=4, kwargs={"lr": 0.1})
         job.wait().result                      # what rank 0's call has returned
         batchai_magics.run("train.py", nodes=2, args=["--lr", 0.1])
+        batchai_magics.run("analysis.ipynb", parameters={"lr": 0.1})
 
     It runs where `%batchai use`, the settings file and `BATCHAI_BACKEND` say, by default on this machine. The
-    source of a function goes along with what it uses of its module; a script, with the files of the working
-    directory. Warns about files that stay behind.
+    source of a function goes along with what it uses of its module; a script or a notebook, with the files of
+    the working directory. Warns about files that stay behind.
 
     Args:
-        target: A function, or the path of a script.
+        target: A function, or the path of a script or a notebook.
         nodes: The number of nodes.
         args: Positional arguments of the function, or the arguments of the script.
         kwargs: Keyword arguments of the function.
+        parameters: Variables of the notebook, set behind its cell with the tag `parameters`, or first.
         new: Whether an earlier run of the same is repeated; otherwise its job is returned.
         options: Other options of `%%batchai_job` by name: `processes=4`, `env={"SEED": 1}`, `upload=["a"]`.
 
@@ -66,9 +70,12 @@ def run(
     """
     settings = current_settings()
     words = option_words({"nodes": nodes, **options}, _options(settings))
+    if parameters and not str(target).endswith(SUFFIX):
+        raise UsageError("run: parameters are for a notebook", hint="Use args, or kwargs of a function.")
     if callable(target):
         request = _function_request(target, words, args, kwargs, settings)
     else:
+        args = [*args, *parameter_words(parameters or {})]
         request = _script_request(target, words, args, kwargs, settings)
     for note in request.notes:
         warnings.warn(note, stacklevel=2)
@@ -152,6 +159,8 @@ def _script_request(
         raise UsageError("run: kwargs are for a function", hint="A script takes args: args=['--lr', 0.1].")
     folder = Path.cwd()
     script = read_script(Path(path), folder, settings)
+    if script.is_notebook:
+        check_modules(words, is_here=shares_folders(settings))
     notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
     return parse_script(words, [str(each) for each in args], script, settings=settings, notebook=notebook)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from batchai_magics import cell
@@ -121,6 +122,20 @@ def test_a_module_runs_with_its_package_and_all_that_torchrun_sets(place: Place,
         for rank in range(4)
     ]
     assert sorted(job.log().splitlines()) == told, job.log("stderr.txt")
+
+
+def test_the_kernels_of_a_notebook_are_the_ranks_of_the_job(place: Place, tmp_path: Path) -> None:
+    sum_cell = "from mpi4py import MPI\nworld = MPI.COMM_WORLD\nprint('sum', world.allreduce(world.rank + x))"
+    cells = [nbformat.v4.new_code_cell(source) for source in (sum_cell, "open('data.txt').read()")]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "analysis.ipynb")
+    (tmp_path / "data.txt").write_text("seven")
+    script = read_script(Path("analysis.ipynb"), tmp_path)
+    notebook = cell.Notebook(folder=tmp_path, job_name="analysis")
+    options = ["--nodes=2", "--processes=2"]
+    request = cell.parse_script(options, ["x=10"], script, settings=place.settings, notebook=notebook)
+    job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
+    printed = [line for line in job.log().splitlines() if line[:4] != "cell"]
+    assert sorted(printed) == ["'seven'", "'seven'", "sum 21", "sum 21"], job.log("stderr.txt")
 
 
 @needs_uv

@@ -78,7 +78,8 @@ def provided(package: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("folder", "extra"), [("batchai_magics", "server,mcp,sweep"), ("tests", "test"), ("benchmarks", "bench")]
+    ("folder", "extra"),
+    [("batchai_magics", "server,mcp,notebooks,sweep"), ("tests", "test"), ("benchmarks", "bench")],
 )
 def test_what_is_imported_is_declared(folder, extra):
     declared = named(PROJECT["dependencies"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.cell.cell_options import read_options
+from batchai_magics.commands.handlers.run_command import read_line, run_options
 from batchai_magics.commands.parsing import command_parser
 from batchai_magics.commands.parsing.command_parser import SHELL_WORDS
 from batchai_magics.commands.specs.command_table import COMMANDS
@@ -96,7 +97,7 @@ def check(words):
     if program == "%%batchai_job":
         read_options(rest, dict.fromkeys(rest, "a secret"))
     elif rest[0] == "run":
-        read_options(rest[1 : rest.index("--") if "--" in rest else None], {})
+        read_options(read_line(rest[1:], run_options()).options, {})
     elif rest[0] not in SHELL_WORDS:
         command_parser.parse(["az", *rest] if program == "%az" else rest)
 

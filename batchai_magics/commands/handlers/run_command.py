@@ -21,6 +21,7 @@ from batchai_magics.cell.cell_script import script_metadata
 from batchai_magics.cell.launcher_counts import JobCounts
 from batchai_magics.cell.launcher_line import LauncherLine, is_launcher, translate, unknown_launcher
 from batchai_magics.cell.launchers import NAMES as LAUNCHERS
+from batchai_magics.cell.notebook_script import SUFFIX, check_modules
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.job_commands import resume_command
@@ -46,6 +47,7 @@ from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines
 
 _MODULE = Option(("-m", "--module"), "run this module of the working directory, as python -m does", "MODULE")
+_PARAMETER = Option(("-p", "--parameter"), "parameter of a notebook", "NAME=VALUE", is_repeatable=True)
 _DETACH = Option(("--detach", "-d"), "return as soon as the job is submitted", value_kind=ValueKind.NOTHING)
 _SPEC = Option(("--spec",), "run this job.json instead of a script", "FILE")
 _FORMAT = Option(("-o",), "print the ended job as JSON; its log goes to stderr", "json", choices=("json",))
@@ -129,7 +131,7 @@ def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
 def run_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """The options of the command: those of a cell's job, but for what only a cell has."""
     shared = (option for option in cell_options(declared) if option.flags[0] not in _NOT_HERE)
-    return (_SPEC, _MODULE, _DETACH, _FORMAT, _DEBUG, *shared)
+    return (_SPEC, _MODULE, _PARAMETER, _DETACH, _FORMAT, _DEBUG, *shared)
 
 
 def help_text(options: Sequence[Option]) -> DisplayText:
@@ -138,6 +140,7 @@ def help_text(options: Sequence[Option]) -> DisplayText:
         "batchai run SCRIPT [options] [-- arguments of the script]",
         "batchai run [options] -- LAUNCHER [its options] SCRIPT [arguments of the script]",
         "batchai run -m MODULE [options] [-- arguments of the module]",
+        "batchai run NOTEBOOK [-p NAME=VALUE …] [options]",
         "batchai run [options] --spec job.json",
         "",
         "Runs a script, with the files of the working directory, as a distributed job and shows its output.",
@@ -162,7 +165,9 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
     own.read(words[:end])
     if own.stray:
         raise _stray_error(own, after)
-    command = (*own.script, *after)
+    if own.parameters and not (own.script and own.script[0].endswith(SUFFIX)):
+        raise UsageError("-p is given, and no notebook", hint="Arguments of a script come after --.")
+    command = (*own.script, *own.parameters, *after)
     return RunLine(
         tuple(own.taken),
         command,
@@ -182,6 +187,7 @@ class _OwnWords:
         typed: The same as they were written.
         switches: The first flags of the options without a value.
         spec: The value of `--spec`.
+        parameters: Those of the notebook.
         is_json: Whether `-o json` is given.
         stray: The words behind the script that are no options.
     """
@@ -193,6 +199,7 @@ class _OwnWords:
         self.typed: list[str] = []
         self.switches: set[str] = set()
         self.spec = ""
+        self.parameters: list[str] = []
         self.is_json = False
         self.stray: list[str] = []
 
@@ -228,6 +235,8 @@ class _OwnWords:
             self.spec = values[-1]
         elif option is _MODULE:
             self.script = ("python", "-m", values[-1])
+        elif option is _PARAMETER:
+            self.parameters += values
         elif option is _FORMAT:
             self.is_json = _checked_format(values[-1])
         else:
@@ -333,6 +342,8 @@ def launched_request(
     line = translate(command, _counts(options, settings), folder)
     script = replace(_read(line, folder, settings), rank_option=line.rank_option)
     words = (*_translated(line, options), *_interpreter(line, script, options, settings), *options)
+    if script.is_notebook:
+        check_modules(words, is_here=shares_folders(settings))
     notebook = Notebook(folder=folder, job_name=as_name(_job_name(script)))
     request = parse_script(words, line.args, script, settings=settings, notebook=notebook)
     return request, line.note
@@ -388,9 +399,8 @@ def _interpreter(
         UsageError: The nodes do not have it.
     """
     given = {word.partition("=")[0] for word in own}
-    text = script.files.get(script.name, b"").decode(errors="replace")
     is_own = (
-        line.is_project and not line.is_module and script_metadata(text)
+        line.is_project and not line.is_module and script_metadata(script.code)
     )  # of PEP 723, instead of the project's
     if not (line.python or line.is_project) or "--python" in given or is_own:
         return []

@@ -131,7 +131,9 @@ _OF = r"(?:\s*/\s*|\s+of\s+|\s+out of\s+)"
 _BEFORE, _BEHIND = r"(?<![\w/.-])", r"(?![\w/%]|\.\d|-\d)"
 _PAIR = rf"[\s:#=]*[\[(]?\s*(?P<done>\d{{1,12}}){_OF}(?P<total>\d{{1,12}}){_BEHIND}[\])]?"
 _EPOCH = re.compile(rf"{_BEFORE}epoch{_PAIR}", re.IGNORECASE)
-_STEP = re.compile(rf"{_BEFORE}(?P<noun>step|iter(?:ation)?|(?:mini)?batch|update){_PAIR}", re.IGNORECASE)
+_STEP = re.compile(
+    rf"{_BEFORE}(?P<noun>step|iter(?:ation)?|(?:mini)?batch|update|cell){_PAIR}", re.IGNORECASE
+)
 # PyTorch's examples: `Train Epoch: 3 [640/60000 (1%)]`, `Epoch: [3][ 10/5005]`; torchvision's, MMEngine:
 # `Epoch(train) [3]  [ 10/5005]`
 _WITHIN = re.compile(

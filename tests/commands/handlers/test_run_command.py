@@ -92,6 +92,23 @@ def test_a_folder_in_place_of_a_script_is_answered_with_its_script(tmp_path, mon
     assert caught.value.hint == f"Write: {hint}"
 
 
+def test_a_notebook_takes_parameters_before_and_after_its_name(preview, tmp_path):
+    cells = [{"cell_type": "code", "source": "print(lr)"}]
+    (tmp_path / "analysis.ipynb").write_text(json.dumps({"nbformat": 4, "cells": cells}))
+    for line in ("-p lr=0.1 analysis.ipynb -p 'name=a b'", "analysis.ipynb -- lr=0.1 'name=a b'"):
+        text = preview(f"--nodes 2 {line}")
+        assert "run_notebook.py\" analysis.ipynb lr=0.1 'name=a b'" in text
+        assert "job analysis in experiment" in text
+    for line, message in {
+        "-p lr=0.1 src/train.py": "-p is given, and no notebook",
+        "analysis.ipynb -p lr": "lr: a notebook takes parameters, as NAME=VALUE",
+        "analysis.ipynb -- --lr 0.1": "--lr: a notebook takes parameters",
+    }.items():
+        with pytest.raises(UsageError) as caught:
+            preview(line)
+        assert message in str(caught.value)
+
+
 def test_a_launcher_comes_after_two_dashes():
     line = read_line(["--nodes", "2", "--", "torchrun", "t.py"], run_options())
     assert (line.options, line.command) == (("--nodes=2",), ("torchrun", "t.py"))

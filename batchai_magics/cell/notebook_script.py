@@ -1,0 +1,151 @@
+"""A notebook as the script of a job: what of it is sent, its code, its parameters."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.errors import UsageError
+from batchai_magics.models.runs.parameters import is_parameter
+from batchai_magics.untrusted_files import parse_json
+
+SUFFIX = ".ipynb"
+PROGRAM = ".batchai/run_notebook.py"  # in a folder of its own: the project may have such a name
+RUN_NOTEBOOK = Path(__file__).with_name("run_notebook.py")
+NEEDED = ("ipykernel", "nbclient")  # in the Python of the ranks
+_FORMAT = 4  # of notebooks since 2014
+_LANGUAGES = ("python", "")
+
+
+def sent_notebook(data: bytes, name: str) -> bytes:
+    """A notebook without its outputs, counts and metadata: the same code is the same notebook.
+
+    Raises:
+        UsageError: It is no notebook, of an earlier format, without code, or of another language.
+    """
+    notebook = _read(data, name)
+    cells = [
+        {
+            "id": f"c{place}",
+            "cell_type": cell["cell_type"],
+            "metadata": {"tags": _tags(cell)} if _tags(cell) else {},
+            "source": _source(cell),
+            **({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {}),
+        }
+        for place, cell in enumerate(notebook["cells"], 1)
+        if cell["cell_type"] in ("code", "markdown", "raw")
+    ]
+    if not any(cell["cell_type"] == "code" and cell["source"].strip() for cell in cells):
+        raise UsageError(f"{name}: the notebook has no code")
+    document = {"cells": cells, "metadata": {}, "nbformat": _FORMAT, "nbformat_minor": 5}
+    return json.dumps(document, ensure_ascii=False, indent=1, sort_keys=True).encode()
+
+
+def code_of(data: bytes) -> str:
+    """The code of a notebook that is sent, with the number of each cell."""
+    codes = [_source(cell) for cell in json.loads(data)["cells"] if cell["cell_type"] == "code"]
+    kept = filter(str.strip, codes)
+    return "\n\n".join(f"# cell {number}\n{code}" for number, code in enumerate(kept, 1)) + "\n"
+
+
+def parameter_words(parameters: Mapping[str, object]) -> Iterator[str]:
+    """The arguments that set parameters, `lr=0.1`; raises UsageError for what is no name or no JSON."""
+    for name, value in parameters.items():
+        try:
+            text = value if isinstance(value, str) and _is_plain(value) else json.dumps(value)
+            yield checked_parameter(f"{name}={text}")
+        except (TypeError, ValueError):
+            hint = "Numbers, texts, True, False, None, and lists and dicts of them can be sent."
+            raise UsageError(f"parameters: {name} cannot be written as JSON", hint=hint) from None
+
+
+def _is_plain(text: str) -> bool:
+    """Whether the program reads a text as it is, and not as JSON or as a constant of Python."""
+    for read in (json.loads, ast.literal_eval):
+        try:
+            read(text)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            continue
+        return False
+    return True
+
+
+def checked_parameter(word: str) -> str:
+    """A parameter `NAME=VALUE`; raises UsageError for another form."""
+    name, sign, value = word.partition("=")
+    if not sign or not name.isidentifier():
+        raise UsageError(f"{word}: a notebook takes parameters, as NAME=VALUE", hint="For example: -p lr=0.1")
+    if not is_parameter(value):
+        raise UsageError(f"the parameter {name} is too long", hint="Let the notebook read it from a file.")
+    return word
+
+
+def check_modules(options: Iterable[str], *, is_here: bool) -> None:
+    """Checks that the ranks' Python has what notebooks need, where that is this Python.
+
+    Args:
+        options: The options of the job, as `--flag=value`.
+        is_here: Whether jobs run on this machine.
+
+    Raises:
+        UsageError: Something is missing; the hint has the options that install it.
+    """
+    if not is_here or {option.partition("=")[0] for option in options} & {"--python", "--image", "--with"}:
+        return
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        options = " ".join(f"--with {name}" for name in NEEDED)
+        raise UsageError(
+            f"{sys.executable} has no {' and no '.join(missing)}, which notebooks need", hint=f"Add {options}"
+        )
+
+
+def _read(data: bytes, name: str) -> dict[str, Any]:
+    try:
+        notebook = parse_json(data)
+        is_notebook = isinstance(notebook, dict) and isinstance(notebook.get("nbformat"), int)
+    except ValueError:
+        is_notebook = False
+    if not is_notebook:
+        raise UsageError(f"{name} is not a notebook, although its name says so")
+    cells = notebook.get("cells")
+    if notebook["nbformat"] != _FORMAT or not isinstance(cells, list) or not all(map(_is_cell, cells)):
+        raise UsageError(
+            f"{name}: the notebook has the format {notebook['nbformat']}; a job runs format {_FORMAT}",
+            hint=f"Convert it: jupyter nbconvert --to notebook {name}",
+        )
+    if (language := _language(notebook)) not in _LANGUAGES:
+        raise UsageError(f"{name}: the notebook is written in {language}; a job runs Python")
+    return dict(notebook)
+
+
+def _is_cell(cell: object) -> bool:
+    if not isinstance(cell, dict) or not isinstance(cell.get("cell_type"), str):
+        return False
+    source = cell.get("source")
+    return isinstance(source, str) or (
+        isinstance(source, list) and all(isinstance(line, str) for line in source)
+    )
+
+
+def _source(cell: Mapping[str, Any]) -> str:
+    source: str | Sequence[str] = cell["source"]
+    return source if isinstance(source, str) else "".join(source)
+
+
+def _tags(cell: Mapping[str, Any]) -> list[str]:
+    metadata = cell.get("metadata")
+    tags = metadata.get("tags") if isinstance(metadata, dict) else None
+    return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+
+
+def _language(notebook: Mapping[str, Any]) -> str:
+    metadata = notebook.get("metadata")
+    of_kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    language = of_kernel.get("language") if isinstance(of_kernel, dict) else None
+    return language.lower() if isinstance(language, str) else ""

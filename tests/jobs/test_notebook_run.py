@@ -1,0 +1,134 @@
+"""Notebooks as jobs, executed by a real kernel."""
+
+import json
+
+import nbformat
+import pytest
+
+import batchai_magics
+from batchai_magics.backends.base.backend_registry import select_settings
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.config import Settings
+from batchai_magics.errors import UsageError
+from tests.patience import PATIENCE_S
+from tests.world import processes_of, until
+
+pytestmark = pytest.mark.slow
+V4 = nbformat.v4
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    select_settings(Settings(sections={"local": LocalSettings(home=tmp_path / "home")}))
+    yield tmp_path / "home"
+    select_settings(None)
+    until(lambda: not processes_of(tmp_path / "home"))
+
+
+def write(*sources, tagged=None, name="analysis.ipynb"):
+    cells = [V4.new_code_cell(source) for source in sources]
+    if tagged is not None:
+        cells[tagged].metadata["tags"] = ["parameters"]
+    nbformat.write(V4.new_notebook(cells=cells), name)
+
+
+def executed(job, name="analysis.ipynb"):
+    """The executed notebook that a job has saved."""
+    return nbformat.read(job.download(name, "saved", directory_id="artifacts"), 4)
+
+
+def test_cells_run_in_one_kernel_with_parameters_behind_the_tagged_cell(home):
+    write("lr, name = 0.5, 'sgd'", "print('rate', lr, name)\nlr * 2", tagged=0)
+    job = batchai_magics.run("analysis.ipynb", parameters={"lr": 0.1, "name": "adam"}).wait(PATIENCE_S)
+    log = job.log()
+    assert [line for line in log.splitlines() if line] == [
+        *("cell 1/3", "cell 2/3", "cell 3/3"),
+        *("rate 0.1 adam", "0.2"),
+    ], job.log(file="stderr.txt")
+    assert job.log(file="stderr.txt") == ""
+    assert job.labels().parameters == {"lr": 0.1, "name": "adam"}
+    cells = executed(job).cells
+    assert cells[1].metadata["tags"] == ["injected-parameters"]
+    assert cells[2].outputs[-1].data["text/plain"] == "0.2"
+
+
+def test_parameters_come_first_where_no_cell_is_tagged(home):
+    write("print(x)")
+    assert (
+        "cell 2/2\n[1, 2]" in batchai_magics.run("analysis.ipynb", args=["x=[1, 2]"]).wait(PATIENCE_S).log()
+    )
+
+
+def test_a_failing_cell_is_named_with_its_line_and_earlier_cells_are_saved(home):
+    write("print('kept')", "x = 1\nx / 0", "print('never')")
+    job = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S)
+    assert (job.error.place, job.error.exception) == (
+        "analysis.ipynb cell 2:2",
+        "ZeroDivisionError: division by zero",
+    )
+    assert "never" not in job.log()
+    first, second, third = executed(job).cells
+    assert first.outputs[0].text == "kept\n"
+    assert second.outputs[0].ename == "ZeroDivisionError"
+    assert not third.outputs
+
+
+def test_a_killed_run_keeps_the_cells_that_ran(home):
+    write("print('kept')", "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nsignal.pause()")
+    job = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S)
+    assert job.show().has_failed
+    assert executed(job).cells[0].outputs[0].text == "kept\n"
+
+
+def test_a_cell_that_exits_ends_the_job_with_its_code(home):
+    write("import sys\nsys.exit(7)")
+    assert batchai_magics.run("analysis.ipynb").wait(PATIENCE_S).show().execution.exit_code == 7
+
+
+def test_the_kernel_of_each_rank_is_a_rank_of_mpi_and_has_no_port(home):
+    ports = (
+        "from mpi4py import MPI\nimport psutil\n"
+        "world = MPI.COMM_WORLD\nlistening = [c for c in psutil.Process().net_connections('tcp')"
+        " if c.status == psutil.CONN_LISTEN and c.laddr.ip != '127.0.0.1']\n"
+        "print('sum', world.allreduce(world.rank), listening)"
+    )
+    write(ports)
+    job = batchai_magics.run("analysis.ipynb", processes=2).wait(PATIENCE_S)
+    assert job.log().count("sum 1 []") == 2, job.log(file="stderr.txt")
+    assert {each.path for each in job.artifacts()} == {"analysis.ipynb", "analysis.rank1.ipynb"}
+
+
+def test_the_executed_notebook_has_no_secrets(home, monkeypatch):
+    monkeypatch.setenv("TOKEN_OF_TEST", "hunter2secret")
+    write("import os\nprint(os.environ['TOKEN_OF_TEST'])")
+    job = batchai_magics.run("analysis.ipynb", secret="TOKEN_OF_TEST").wait(PATIENCE_S)
+    assert executed(job).cells[0].outputs[0].text == "***\n"
+
+
+def test_the_same_code_and_parameters_are_the_same_run(home):
+    write("print(1)")
+    first = batchai_magics.run("analysis.ipynb", parameters={"x": 1}).wait(PATIENCE_S)
+    document = nbformat.read("analysis.ipynb", 4)
+    document.cells[0].outputs = [V4.new_output("stream", text="1")]
+    nbformat.write(document, "analysis.ipynb")
+    assert batchai_magics.run("analysis.ipynb", parameters={"x": 1}, new=False).id == first.id
+    assert (
+        batchai_magics.run("analysis.ipynb", parameters={"x": 2}, new=False).wait(PATIENCE_S).id != first.id
+    )
+
+
+def test_parameters_are_refused_for_a_script(home):
+    with pytest.raises(UsageError, match="parameters are for a notebook"):
+        batchai_magics.run("train.py", parameters={"x": 1})
+    write("print(1)")
+    with pytest.raises(UsageError, match="a notebook takes parameters"):
+        batchai_magics.run("analysis.ipynb", args=["--lr", 1])
+
+
+def test_what_runs_is_the_code_that_was_sent(home):
+    write("x = 40", "print('answer', x + 2)")
+    job = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S)
+    assert job.provenance().submission.code.text == "# cell 1\nx = 40\n\n# cell 2\nprint('answer', x + 2)\n"
+    assert json.loads(executed(job).cells[1].outputs[0].text.split()[1]) == 42
