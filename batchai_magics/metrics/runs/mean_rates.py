@@ -53,11 +53,13 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
 
 
 def with_ranks(run: list[Record]) -> list[Record]:
-    """The run with a rank for each step line of tf_cnn_benchmarks.
+    """The run with a rank for each step line of tf_cnn_benchmarks, if steps repeat.
 
     If ranks are unknown, the k-th repetition of a step is assigned to process k: identities are arbitrary
     then, but each step of each process is counted once.
     """
+    if not _repeats_steps(run):
+        return run
     repetitions: defaultdict[int | None, int] = defaultdict(int)
     ranks: dict[int, int] = {}
     for line in lines_of(run):
@@ -67,6 +69,14 @@ def with_ranks(run: list[Record]) -> list[Record]:
     if not ranks:
         return run
     return [record._replace(rank=ranks[id(record)]) if id(record) in ranks else record for record in run]
+
+
+def _repeats_steps(run: Iterable[Record]) -> bool:
+    """Whether step lines without a rank may be of several processes."""
+    rates = (each for each in run if isinstance(each, Measurement) and each.name == "uncertainty")
+    return any(
+        later.rank is None and (later.step or 0) <= (earlier.step or 0) for earlier, later in pairwise(rates)
+    )
 
 
 def combined_rates(rates: RatesByRank, ranks: int = 0) -> dict[float, float]:

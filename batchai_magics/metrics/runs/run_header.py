@@ -37,9 +37,13 @@ class RunHeader:
 
 def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
     """The header of one run, in which `ranks_seen` processes printed records."""
-    entries = {record.key: record.value for record in run if isinstance(record, Fact)}
-    devices = _devices(run)
-    counted = max(_count(entries.get("device_count")) or 0, _printed_devices(run))
+    facts = [record for record in run if isinstance(record, Fact)]
+    names = {record.name for record in run if isinstance(record, Measurement)}
+    entries = {fact.key: fact.value for fact in facts}
+    devices = _devices(facts)
+    counted = max(
+        _count(entries.get("device_count")) or 0, _printed_devices(run) if "devices" in names else 0
+    )
     device_count = len(devices) or counted or None
     per_device, in_all = _batch_sizes(entries, device_count, is_alone=ranks_seen <= 1)
     return RunHeader(
@@ -50,8 +54,8 @@ def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
         batch_size_per_device=per_device,
         devices=devices,
         device_count=device_count,
-        ranks=max(counted, _promised(run)),
-        is_rate_global=entries.get("variables") == _ALL_REDUCE or _tells_global_rates(run),
+        ranks=max(counted, *map(count_ranks, facts), 0),
+        is_rate_global=entries.get("variables") == _ALL_REDUCE or not names.isdisjoint(GLOBAL_RATES),
     )
 
 
@@ -71,24 +75,15 @@ def _batch_sizes(
     return per_device, in_all
 
 
-def _devices(run: Sequence[Record]) -> tuple[str, ...]:
+def _devices(facts: Sequence[Fact]) -> tuple[str, ...]:
     """All devices in the headers, without duplicates: Horovod ranks each print all, others their own."""
-    named = (record.value for record in run if isinstance(record, Fact) and record.key == "devices")
+    named = (fact.value for fact in facts if fact.key == "devices")
     return tuple(dict.fromkeys(device for value in named for device in _QUOTED.findall(value)))
 
 
 def _printed_devices(run: Sequence[Record]) -> int:
-    """The number of devices that a line of a program's own tells; 0 if unknown."""
-    named = (each.value for each in run if isinstance(each, Measurement) and each.name == "devices")
-    return int(max(named, default=0))
-
-
-def _promised(run: Sequence[Record]) -> int:
-    return max((count_ranks(record) for record in run if isinstance(record, Fact)), default=0)
-
-
-def _tells_global_rates(run: Sequence[Record]) -> bool:
-    return any(isinstance(record, Measurement) and record.name in GLOBAL_RATES for record in run)
+    """The number of devices that a line of a program's own tells."""
+    return int(max(each.value for each in run if isinstance(each, Measurement) and each.name == "devices"))
 
 
 def _count(value: str | None) -> int | None:

@@ -126,7 +126,7 @@ def runs(records: Iterable[Record]) -> list[list[Record]]:
     """
     result: list[list[Record]] = [[]]
     for record in records:
-        if _opens_run(record, result[-1]):
+        if isinstance(record, Fact) and _opens_run(record, result[-1]):
             result.append([])
         result[-1].append(record)
     return [with_ranks(on_timeline(run)) for run in _with_resumed(result)]
@@ -143,11 +143,10 @@ def _with_resumed(parts: Sequence[list[Record]]) -> list[list[Record]]:
     return result
 
 
-def _opens_run(record: Record, run: list[Record]) -> bool:
-    if is_attempt(record):
+def _opens_run(fact: Fact, run: list[Record]) -> bool:
+    if is_attempt(fact):
         return True
-    is_first_line = isinstance(record, Fact) and record.key in ("tensorflow", "model")
-    return is_first_line and _has_ended(run, record.rank)
+    return fact.key in ("tensorflow", "model") and _has_ended(run, fact.rank)
 
 
 def _has_ended(run: list[Record], rank: int | None) -> bool:
