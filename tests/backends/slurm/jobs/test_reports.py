@@ -108,16 +108,6 @@ def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(
     assert not job.is_cancelled
 
 
-def test_a_job_that_somebody_cancels_before_it_runs_was_cancelled(
-    any_place: Place, reporting_slurm: RealSlurm
-) -> None:
-    any_place.is_up(any_place.start(HOLD, "first", nodeCount=2))
-    id = any_place.start(HOLD, "second")
-    reporting_slurm.ask("scancel", number(any_place, id))
-    job = any_place.wait(id)
-    assert (job.is_cancelled, "scancel" in first_error(job).message) == (True, True)
-
-
 @pytest.mark.parametrize("reporting_slurm", [OTHER], indirect=True)
 def test_a_cluster_of_another_partition_than_the_settings_says_so(
     any_place: Place, reporting_slurm: RealSlurm

@@ -51,26 +51,14 @@ def folders(place: Place, job) -> list[str]:
     return [place.backend.read(FileRef(job.id, file.path, WORKDIR)).data.decode().strip() for file in files]
 
 
-@pytest.mark.parametrize(("end", "code"), [("true", 0), ("exit 3", 3)])
-def test_the_files_of_all_nodes_are_collected_at_the_end(
-    place: Place, disks: Path, end: str, code: int
-) -> None:
-    id = place.start_ranks(f"{SAVE}; {BOTH_HAVE_SAVED}; {end}", count=2)
-    job = place.wait(id)
-    assert job.execution.exit_code == code
+def test_the_files_of_all_nodes_are_collected_at_the_end(place: Place, disks: Path) -> None:
+    job = place.wait(place.start_ranks(f"{SAVE}; {BOTH_HAVE_SAVED}; exit 3", count=2))
+    assert job.execution.exit_code == 3
     guid = job.output_path_segment.rpartition("/")[2]
     ranks = sorted(job.ranks, key=lambda rank: rank.rank)
     assert folders(place, job) == [f"{disks}/batchai-{guid}/{rank.node}" for rank in ranks]
     assert list(disks.iterdir()) == []
     assert "FilesLeftBehind" not in [error.code for error in job.execution.errors]
-
-
-def test_a_job_that_is_terminated_loses_no_file(place: Place, disks: Path) -> None:
-    id = place.start_ranks(f"{SAVE}; exec sleep 1000", count=2)
-    until(lambda: place.log(id).count(b"up") == 2)
-    place.backend.terminate(id)
-    assert len(folders(place, place.wait(id))) == 2
-    assert list(disks.iterdir()) == []
 
 
 def test_a_job_that_slurm_cancels_loses_no_file(place: Place, disks: Path, slurm: RealSlurm) -> None:
