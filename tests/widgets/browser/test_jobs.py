@@ -53,7 +53,7 @@ def has_every_line(page, job):
     assert missing(page, job.log) == {}
 
 
-def test_a_view_that_is_opened_late_has_every_line_and_every_process(lab, eight_ranks):
+def test_a_view_that_is_opened_late_or_loaded_again_has_every_line_and_every_process(lab, eight_ranks):
     show(lab, "late")
     page = lab.page
     page.get_by_role("img", name="Nodes: 2 running").wait_for()
@@ -63,17 +63,11 @@ def test_a_view_that_is_opened_late_has_every_line_and_every_process(lab, eight_
     for rank in range(8):
         page.get_by_role("tab", name=f"rank {rank}").wait_for()
     has_every_line(page, eight_ranks)
-    assert lab.errors == []
-
-
-def test_a_page_loaded_again_has_every_line(lab, eight_ranks):
-    show(lab, "again")
-    has_every_line(lab.page, eight_ranks)
     lab.save()
     lab.reload_views()
-    is_running(lab.page)
-    has_every_line(lab.page, eight_ranks)
-    lab.page.get_by_role("img", name="images/sec at step").wait_for()
+    is_running(page)
+    has_every_line(page, eight_ranks)
+    page.get_by_role("img", name="images/sec at step").wait_for()
     assert lab.errors == []
 
 

@@ -134,17 +134,14 @@ def heights(elements):
     return [one.evaluate("(one) => one.clientHeight") for one in elements.all()]
 
 
-@pytest.mark.parametrize("kind", ["compare", "scaling"])
-def test_still_tables_of_three_runs_stay_within_a_narrow_page(lab, tmp_path, kind):
-    cell = f"widgets.show_comparison({kind}(jobs), ui='html')"
-    page = opened_page(lab, tmp_path, cell, more=STUDY.format(state="SUCCEEDED"))
-    table = page.locator(".jp-OutputArea table", has_text="four")
-    table.wait_for()
+def test_still_tables_of_three_runs_stay_within_a_narrow_page(lab, tmp_path):
+    cells = (f"widgets.show_comparison({kind}(jobs), ui='html')" for kind in ("compare", "scaling"))
+    page = opened_page(lab, tmp_path, *cells, more=STUDY.format(state="SUCCEEDED"))
+    tables = page.locator(".jp-OutputArea table", has_text="four")
+    tables.nth(1).wait_for()
     narrow(page)
     expect(page.locator(".ba-view")).to_have_count(0)
-    if kind == "scaling":
-        until(
-            lambda: table.evaluate("(one) => one.parentElement.scrollWidth <= one.parentElement.clientWidth")
-        )
-    else:  # with a column for each metric: it scrolls in its own frame
-        until(lambda: table.evaluate(WITHIN))
+    # with a column for each metric: it scrolls in its own frame
+    until(lambda: tables.nth(0).evaluate(WITHIN))
+    fits = "(one) => one.parentElement.scrollWidth <= one.parentElement.clientWidth"
+    until(lambda: tables.nth(1).evaluate(fits))

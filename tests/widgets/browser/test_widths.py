@@ -63,15 +63,9 @@ def cut_off(page, width):
     return page.evaluate(CUT_OFF)
 
 
-def test_a_list_of_jobs_that_run_fits_at_each_width(lab, tmp_path):
+def test_a_list_of_jobs_that_run_fits_at_each_width_with_its_metrics_and_no_empty_column(lab, tmp_path):
     assert cut_off_at_some_width(lab, tmp_path, DASHBOARD, ".ba-progress:not([hidden])") == {}
-
-
-def test_a_list_keeps_its_metrics_and_has_no_empty_column(lab, tmp_path):
-    lab.open("columns", SETUP.format(folder=tmp_path) + MORE, DASHBOARD)
-    for index in range(2):
-        lab.run(index)
-    lab.page.locator(".ba-progress:not([hidden])").first.wait_for()
+    lab.page.evaluate(SET_FONT, "inherit")
     lab.page.set_viewport_size({"width": 900, "height": 1400})
     for title in ("Progress", "Metric"):
         expect(lab.page.locator(".ba-dashboard th", has_text=title)).to_be_visible()

@@ -71,10 +71,10 @@ def test_a_view_is_alive_while_the_cell_that_shows_it_runs(lab, job_cell):
     lab.page.wait_for_function("() => document.querySelector('.ba-badge')?.textContent === 'cancelled'")
 
 
-def test_a_notification_of_the_browser_tells_the_end_to_who_asked(lab, job_cell):
+def test_the_end_is_told_by_a_notification_to_who_asked_and_what_the_log_lacks_by_the_view(lab, job_cell):
     lab.page.add_init_script(NOTIFICATIONS)
     lab.page.evaluate(f"() => {{{NOTIFICATIONS}}}")  # the page may be open already
-    lab.open("told", job_cell, SHOW, TRAIN, "backend.finish()")
+    lab.open("told", job_cell + LOST, SHOW, TRAIN, "backend.finish()")
     for index in range(3):
         lab.run(index)
     button = lab.page.get_by_role("button", name="Notify me")
@@ -85,17 +85,9 @@ def test_a_notification_of_the_browser_tells_the_end_to_who_asked(lab, job_cell)
     expect(lab.page.locator(".ba-badge")).to_have_text("succeeded")
     assert lab.page.evaluate("shown") == [["resnet has succeeded", "succeeded"]]
     expect(button).to_be_hidden()
-
-
-def test_a_view_says_what_its_finished_log_lacks(lab, job_cell):
-    lab.open("lacks", job_cell + LOST, SHOW + TRAIN, "backend.finish()")
-    for index in range(3):
-        lab.run(index)
-    page = lab.page
-    page.get_by_text(
+    lab.page.get_by_text(
         "stdout.txt is not complete: its last 1,200 bytes are missing: the disk did not take them"
     ).wait_for()
-    expect(page.locator(".ba-badge")).to_have_text("succeeded")
 
 
 def test_the_log_stays_where_the_reader_is(lab, job_cell):
@@ -120,10 +112,20 @@ def scroll_up(page):
         page.wait_for_timeout(100)
 
 
-def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job_cell):
-    lab.open("ends", job_cell, SHOW, TRAIN, "backend.finish(ExecutionState.FAILED, **FAILURE)")
-    for index in range(4):
+FAILS = """
+backend.write("RuntimeError: no data\\n", "stderr.txt", rank=2)
+backend.finish(ExecutionState.FAILED, **FAILURE)
+"""
+
+
+def test_a_failed_job_opens_its_failure_and_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job_cell):
+    lab.open("ends", job_cell, SHOW, TRAIN, FAILS)
+    for index in range(3):
         lab.run(index)
+    lab.page.locator(".ba-log").hover()  # wherever the mouse is
+    lab.run(3)
+    tab = lab.page.get_by_role("tab", name="First failure")
+    expect(tab).to_have_attribute("aria-selected", "true")
     lab.page.mouse.move(1, 1)
     lab.page.locator(".jp-RenderedImage img").wait_for(state="attached")
     lab.page.locator(".ba-kept .ba-view").wait_for()
@@ -133,22 +135,6 @@ def test_an_ended_job_leaves_a_card_and_a_picture_in_the_saved_notebook(lab, job
     assert "resnet failed after 34 s: rank 2" in "".join(card["text/html"])
     assert set(chart) == {"image/png", "text/plain"}
     assert sum(len("".join(value)) for value in [*card.values(), *chart.values()]) < 200_000
-
-
-FAILS = """
-backend.write("RuntimeError: no data\\n", "stderr.txt", rank=2)
-backend.finish(ExecutionState.FAILED, **FAILURE)
-"""
-
-
-def test_the_failure_is_opened_wherever_the_mouse_is(lab, job_cell):
-    lab.open("fails", job_cell, SHOW, FAILS)
-    for index in range(2):
-        lab.run(index)
-    lab.page.locator(".ba-log").hover()
-    lab.run(2)
-    tab = lab.page.get_by_role("tab", name="First failure")
-    expect(tab).to_have_attribute("aria-selected", "true")
 
 
 def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
@@ -166,7 +152,7 @@ def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
     held.locator(".jp-RenderedImage img").wait_for(state="attached")
 
 
-def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile(lab, job_cell):
+def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile_and_follows_the_theme(lab, job_cell):
     lab.open("away", job_cell, SHOW, TRAIN, MORE)
     for index in range(3):
         lab.run(index)
@@ -179,19 +165,11 @@ def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile(lab, job_cell)
         lab.run(3)
         expect(size).not_to_have_text(before)
     page.get_by_role("img", name="images/sec at step 410, total 400").wait_for()
-
-
-def test_the_view_follows_the_theme(lab, job_cell):
-    lab.open("theme", job_cell, SHOW, TRAIN)
-    for index in range(3):
-        lab.run(index)
-    lab.page.locator(".ba-plot canvas").first.wait_for()
     lab.theme("JupyterLab Light")  # an earlier test may have left another one
     colour = "() => getComputedStyle(document.querySelector('.ba-view')).backgroundColor"
-    before = lab.page.evaluate(colour)
+    before = page.evaluate(colour)
     lab.theme("JupyterLab Dark")
-    lab.page.wait_for_function(f"(before) => ({colour})() !== before", arg=before)
-    lab.theme("JupyterLab Light")
+    page.wait_for_function(f"(before) => ({colour})() !== before", arg=before)
 
 
 REAL_JOB = """%%batchai_job real --nodes 2 --processes 4
