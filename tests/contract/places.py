@@ -18,10 +18,10 @@ from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
 from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.facts import LocalFacts
+from batchai_magics.backends.local.runner import LocalFacts
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.backends.slurm.facts import SlurmFacts
+from batchai_magics.backends.slurm.runner import SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError

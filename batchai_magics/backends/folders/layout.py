@@ -107,130 +107,54 @@ class Layout(NamedTuple):
         return JobLayout(self.jobs / guid)
 
 
-class JobLayout(NamedTuple):
-    """The paths of a run's private files."""
+class RunEntry:
+    """A file or folder of a run, by its name in the run's own folder."""
 
-    root: Path
+    def __init__(self, name: str) -> None:
+        self._name = name
 
-    @property
-    def plan(self) -> Path:
-        """The Plan of the job."""
-        return self.root / "plan.json"
+    def __get__(self, job: JobLayout, kind: type[JobLayout]) -> Path:
+        return job.root / self._name
 
-    @property
-    def submitted(self) -> Path:
-        """Its Plan as it was submitted, before its nodes were known."""
-        return self.root / "submitted.json"
 
-    @property
-    def stop_if(self) -> Path:
-        """The job's stop conditions, if it has any."""
-        return self.root / "stop-if.json"
+class JobLayout:
+    """The paths of a run's private files, below its folder `root`."""
 
-    @property
-    def preflight(self) -> Path:
-        """That its nodes are checked first, if it asks for that."""
-        return self.root / "preflight.json"
+    plan = RunEntry("plan.json")  # the Plan of the job
+    submitted = RunEntry("submitted.json")  # its Plan as it was submitted, before its nodes were known
+    stop_if = RunEntry("stop-if.json")  # the job's stop conditions, if it has any
+    preflight = RunEntry("preflight.json")  # that its nodes are checked first, if it asks for that
+    preflight_exits = RunEntry("preflight-exits")  # an exit record for every node that was checked
+    # The nodes and ports that it has got, if it may leave some of them out.
+    bindings = RunEntry("bindings.json")
+    preparation_exits = RunEntry("preparation-exits")  # an exit record for every node that was prepared
+    mounts = RunEntry("mounts")  # `$AZ_BATCHAI_JOB_MOUNT_ROOT`: links to shares
+    shared_temp = RunEntry("shared")  # `$AZ_BATCHAI_SHARED_JOB_TEMP`
+    workdir = RunEntry("workdir")  # the working directories of its processes, by node name
+    checkpoints = RunEntry("checkpoints")  # `$BATCHAI_CHECKPOINT_DIR`: kept between its attempts
+    artifacts = RunEntry("artifacts")  # `$BATCHAI_ARTIFACT_DIR`: what it saved under a name
+    unmounted = RunEntry("unmounted")  # its logs, if they are not on a share
+    host_file = RunEntry("hosts")  # `$AZ_BATCHAI_MPI_HOST_FILE`
+    bin = RunEntry("bin")  # programs to put first on the job's PATH, if it needs any
+    python = RunEntry("python")  # a folder on the module path of the job's processes
+    registry = RunEntry("registry")  # credentials for docker and podman, while they pull the job's image
+    # The output of the programs that pull its image or mount its file systems.
+    tool_log = RunEntry("tool.log")
+    exits = RunEntry("exits")  # an exit record for every process that has ended
+    made = RunEntry("job.json")  # the description with which the job was created, and its environment
+    # The variables that it inherits from its submitter, while it has not ended.
+    environment = RunEntry("environment.json")
+    supervisor = RunEntry("supervisor")  # identifies the supervisor of the run
+    end = RunEntry("end.json")  # the end of the run; exists only after it
+    supervisor_log = RunEntry("supervisor.log")  # the supervisor's own output; empty if all is well
+    seals = RunEntry("logs.json")  # the seals of its logs, taken when its processes had ended
+    telemetry = RunEntry("telemetry")  # telemetry of its processes, a file per sampling program
+    records = RunEntry("records")  # the files of its record; see `batchai_magics.records.record_files`
+    # Which bytes of each log are secrets; missing if its processes have none.
+    secret_spans = RunEntry("hidden")
 
-    @property
-    def preflight_exits(self) -> Path:
-        """An exit record for every node that was checked."""
-        return self.root / "preflight-exits"
-
-    @property
-    def bindings(self) -> Path:
-        """The nodes and ports that it has got, if it may leave some of them out."""
-        return self.root / "bindings.json"
-
-    @property
-    def preparation_exits(self) -> Path:
-        """An exit record for every node that was prepared."""
-        return self.root / "preparation-exits"
-
-    @property
-    def mounts(self) -> Path:
-        """`$AZ_BATCHAI_JOB_MOUNT_ROOT`: links to shares."""
-        return self.root / "mounts"
-
-    @property
-    def shared_temp(self) -> Path:
-        """`$AZ_BATCHAI_SHARED_JOB_TEMP`."""
-        return self.root / "shared"
-
-    @property
-    def workdir(self) -> Path:
-        """The working directories of its processes, by node name."""
-        return self.root / "workdir"
-
-    @property
-    def checkpoints(self) -> Path:
-        """`$BATCHAI_CHECKPOINT_DIR`: kept between its attempts."""
-        return self.root / "checkpoints"
-
-    @property
-    def artifacts(self) -> Path:
-        """`$BATCHAI_ARTIFACT_DIR`: what it saved under a name."""
-        return self.root / "artifacts"
-
-    @property
-    def unmounted(self) -> Path:
-        """Its logs, if they are not on a share."""
-        return self.root / "unmounted"
-
-    @property
-    def host_file(self) -> Path:
-        """`$AZ_BATCHAI_MPI_HOST_FILE`."""
-        return self.root / "hosts"
-
-    @property
-    def bin(self) -> Path:
-        """Programs to put first on the job's PATH, if it needs any."""
-        return self.root / "bin"
-
-    @property
-    def python(self) -> Path:
-        """A folder on the module path of the job's processes."""
-        return self.root / "python"
-
-    @property
-    def registry(self) -> Path:
-        """Credentials for docker and podman, while they pull the job's image."""
-        return self.root / "registry"
-
-    @property
-    def tool_log(self) -> Path:
-        """The output of the programs that pull its image or mount its file systems."""
-        return self.root / "tool.log"
-
-    @property
-    def exits(self) -> Path:
-        """An exit record for every process that has ended."""
-        return self.root / "exits"
-
-    @property
-    def made(self) -> Path:
-        """The description with which the job was created, and its environment."""
-        return self.root / "job.json"
-
-    @property
-    def environment(self) -> Path:
-        """The variables that it inherits from its submitter, while it has not ended."""
-        return self.root / "environment.json"
-
-    @property
-    def supervisor(self) -> Path:
-        """Identifies the supervisor of the run."""
-        return self.root / "supervisor"
-
-    @property
-    def end(self) -> Path:
-        """The end of the run; exists only after it."""
-        return self.root / "end.json"
-
-    @property
-    def supervisor_log(self) -> Path:
-        """The supervisor's own output; empty if all is well."""
-        return self.root / "supervisor.log"
+    def __init__(self, root: Path) -> None:
+        self.root = root
 
     def spans(self, stream: str) -> Path:
         """Which rank wrote which bytes of `stdout` or `stderr`."""
@@ -239,23 +163,3 @@ class JobLayout(NamedTuple):
     def times(self, stream: str) -> Path:
         """When which bytes of `stdout` or `stderr` were written."""
         return self.root / f"{stream}.times"
-
-    @property
-    def seals(self) -> Path:
-        """The seals of its logs, taken when its processes had ended."""
-        return self.root / "logs.json"
-
-    @property
-    def telemetry(self) -> Path:
-        """Telemetry of its processes, a file per sampling program."""
-        return self.root / "telemetry"
-
-    @property
-    def records(self) -> Path:
-        """The files of its record; see `batchai_magics.records.record_files`."""
-        return self.root / "records"
-
-    @property
-    def secret_spans(self) -> Path:
-        """Which bytes of each log are secrets; missing if its processes have none."""
-        return self.root / "hidden"

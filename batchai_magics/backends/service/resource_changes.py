@@ -65,7 +65,8 @@ def create(
     if isinstance(spec, JobSpec):
         engine = _container_engine(context, spec)
         with context.snapshot([id, id.parent, ResourceId.parse(spec.cluster.id)]):
-            return _create_job(context, record, spec, engine, records or {})
+            planned = _planned(context, record, spec, engine, records or {})
+            return _create_planned(context, [planned])[0] if isinstance(planned, PlannedJob) else planned
     if isinstance(spec, ClusterSpec):
         spec = stored_descriptions.with_setup_suffix(spec, id, record.guid)
         record = replace(record, spec=stored_descriptions.stored_text(spec))
@@ -177,13 +178,6 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     for of_cluster in planned.values():
         made |= {record.key: record for record in _create_planned(context, of_cluster)}
     return [made[job.id.key] for job in jobs]
-
-
-def _create_job(
-    context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
-) -> Record:
-    planned = _planned(context, record, spec, engine, records)
-    return _create_planned(context, [planned])[0] if isinstance(planned, PlannedJob) else planned
 
 
 def _planned(

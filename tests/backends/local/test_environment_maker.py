@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics import cell
-from batchai_magics.backends.local.facts import LocalFacts
+from batchai_magics.backends.local.runner import LocalFacts
 from batchai_magics.backends.service import environment_maker
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.resource_ids import Kind
