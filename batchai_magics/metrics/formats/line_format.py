@@ -133,18 +133,6 @@ _SEAM = re.compile(
 )
 
 
-def lines_with(stems: Sequence[bytes], data: bytes) -> list[int]:
-    """The ascending start positions of lines that contain one of these strings."""
-    starts = set()
-    for text in stems:
-        place = data.find(text)
-        while place >= 0:
-            starts.add(data.rfind(b"\n", 0, place) + 1)
-            newline = data.find(b"\n", place)
-            place = data.find(text, newline) if newline >= 0 else -1
-    return sorted(starts)
-
-
 def line_at(cursor: BlockCursor, start: int) -> tuple[Line, bool] | None:
     """The line that starts here, and whether it is terminated; None for the rest of an overlong line."""
     newline = cursor.data.find(b"\n", start)

@@ -9,7 +9,6 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import accumulate
 from typing import Any
 
 from batchai_magics.metrics.grammar import plain_lines
@@ -154,14 +153,11 @@ def may_matter(text: bytes) -> bool:
     return _expression().search(text) is not None
 
 
-def lines_of_interest(lines: Sequence[bytes], literals: tuple[bytes, ...]) -> Iterator[int]:
-    """The indices of the lines that may matter to the grammar, or hold one of these literals."""
-    ends = [*accumulate([len(line) + 1 for line in lines])]
-    return interest_in(b"\n".join(lines), ends, literals)
-
-
 def interest_in(text: bytes, ends: Sequence[int], literals: tuple[bytes, ...]) -> Iterator[int]:
-    """The same for the lines of a text that end at these places."""
+    """The indices of the lines that may matter to the grammar, or hold one of these literals.
+
+    The lines are those of a text; `ends` are the places behind their line breaks.
+    """
     expression, at, index = _line_expression(literals), 0, 0
     while found := expression.search(text, at):
         index = bisect_left(ends, found.end(), index)

@@ -1,12 +1,13 @@
 """The search over many lines at once must find every line that a reader would understand."""
 
 import re
+from itertools import accumulate
 
 import pytest
 
 from batchai_magics.metrics.formats.format_table import LINE_TEXTS
 from batchai_magics.metrics.grammar.line_grammar import read_line
-from batchai_magics.metrics.grammar.line_interest import lines_of_interest, may_matter
+from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 from tests.metrics.formats.program_lines import KNOWN_LINES
@@ -23,7 +24,8 @@ def is_understood(line: bytes) -> bool:
 
 def passed_over(lines):
     """The lines that the search leaves out."""
-    found = {*lines_of_interest(lines, LINE_TEXTS)}
+    ends = [*accumulate(len(line) + 1 for line in lines)]
+    found = {*interest_in(b"\n".join(lines), ends, LINE_TEXTS)}
     return [line for number, line in enumerate(lines) if number not in found]
 
 

@@ -119,11 +119,6 @@ class Store:
             self._snapshot, self._owner = stack, threading.get_ident()
             yield
 
-    @property
-    def is_in_snapshot(self) -> bool:
-        """Whether this thread is in a snapshot."""
-        return self._snapshot is not None and self._owner == threading.get_ident()
-
     def leave_snapshot(self) -> None:
         """Ends the snapshot of this thread, if it is in one: nobody in a snapshot waits for another lock."""
         if self._snapshot and self._owner == threading.get_ident():
