@@ -605,8 +605,7 @@ PROGRAM_TABLES = (
 class ProgramFact:
     """A line that tells facts of a run: texts that are parameters, by their names.
 
-    `<name:…>` and `<value:…>` are one parameter, `<json:…>` holds them. A line has one of the `literals`, where `#`
-    at an end is any digit.
+    `<name:…>` and `<value:…>` are one parameter, `<json:…>` holds them. A line has one of the `literals`.
     """
 
     program: str
@@ -626,7 +625,7 @@ PROGRAM_FACTS = (
     ProgramFact(
         program="Horovod",
         sample="Batch size: <batch_size:32>",
-        literals=(b"Batch size: #",),
+        literals=(b"Batch size: ",),
         words={"batch_size": _COUNTED},
     ),
     ProgramFact(

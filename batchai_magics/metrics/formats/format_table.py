@@ -11,23 +11,19 @@ from batchai_magics.metrics.formats.run_facts import LINE_FORMATS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import OPENINGS, TENSORFLOW_BENCHMARKS
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
-from batchai_magics.metrics.reading.literal_search import LiteralSearch, literal_stem
 
 EMBEDDED_LITERALS = tuple(row.literal for row in TENSORFLOW_BENCHMARKS)
-_LINE_LITERALS = tuple(dict.fromkeys(literal for row in LINE_FORMATS for literal in row.literals))
-_LINE_STEMS = tuple(literal_stem(literal) for literal in _LINE_LITERALS)
-LINE_TEXTS = tuple(dict.fromkeys((*_LINE_STEMS, *EMBEDDED_LITERALS, *OPENINGS)))
+LINE_TEXTS = tuple(
+    dict.fromkeys(
+        (*(literal for row in LINE_FORMATS for literal in row.literals), *EMBEDDED_LITERALS, *OPENINGS)
+    )
+)
 """A line that is not for the grammar has one of these, or nothing to read."""
-_SEARCH = LiteralSearch(_LINE_LITERALS)
-_ROWS_WITH = [
-    [place for place, row in enumerate(LINE_FORMATS) if literal in row.literals] for literal in _LINE_LITERALS
-]
 
 
 def formats_of(line: bytes) -> list[LineFormat]:
     """The formats that may read a line: those of which it has a literal."""
-    found = {place for number in _SEARCH.candidates(line) for place in _ROWS_WITH[number]}
-    return [LINE_FORMATS[place] for place in sorted(found)]
+    return [row for row in LINE_FORMATS if any(literal in line for literal in row.literals)]
 
 
 def read_embedded(cursor: BlockCursor) -> list[Record] | None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from batchai_magics.metrics.grammar.json_objects import phase_of
 from batchai_magics.metrics.measurement import Measurement, Record, measurement
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
-from batchai_magics.metrics.reading.literal_search import literal_stem
 from batchai_magics.metrics.reading.parser_state import RankState
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 from batchai_magics.metrics.reading.timestamps import (
@@ -76,25 +74,16 @@ class Line:
 class LineFormat:
     """A format that occupies a whole line, matched completely by the pattern, and the reader of its records.
 
-    A line is considered if it contains one of the `literals`; `#` at an end stands for any digit.
+    A line is considered if it contains one of the `literals`.
     """
 
     literals: tuple[bytes, ...]
     pattern: re.Pattern[bytes]
     read: Callable[[Line, re.Match[bytes]], Iterable[Record]]
 
-    @cached_property
-    def stems(self) -> tuple[bytes, ...]:
-        """Substrings, one of which every matching line contains."""
-        return tuple(literal_stem(literal) for literal in self.literals)
-
-    def match(self, text: bytes, begin: int = 0) -> re.Match[bytes] | None:
-        """The pattern's match of a message that begins at a place of a text."""
-        return self.pattern.match(text, begin) if any(stem in text for stem in self.stems) else None
-
     def is_of(self, line: bytes) -> bool:
         """Whether a line with its prefixes has this format."""
-        return self.match(line, _message_begin(line)[1]) is not None
+        return self.pattern.match(line, _message_begin(line)[1]) is not None
 
 
 def line_pattern(text: bytes) -> re.Pattern[bytes]:
@@ -198,7 +187,7 @@ def read_line(cursor: BlockCursor, start: int, rows: Sequence[LineFormat]) -> li
 
 def _read_complete(line: Line, rows: Sequence[LineFormat], *, has_ended: bool) -> list[Record] | None:
     for row in rows:
-        match = row.match(line.text)
+        match = row.pattern.match(line.text)
         if match:
             return list(row.read(line, match)) if has_ended else []
     return None

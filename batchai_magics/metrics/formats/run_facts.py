@@ -76,7 +76,7 @@ def _read_attempt(line: Line, match: re.Match[bytes]) -> Iterator[Record]:
 
 
 ATTEMPTS = LineFormat(  # `[batchai] attempt 2 begins on node2: Slurm took its nodes for another job`
-    literals=(b"[batchai] attempt #",),
+    literals=(b"[batchai] attempt ",),
     pattern=line_pattern(rb"\[batchai\] attempt (?P<attempt>\d{1,18}) begins on [^\r\n]{1,4096}"),
     read=_read_attempt,
 )

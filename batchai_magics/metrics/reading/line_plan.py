@@ -199,19 +199,18 @@ def layout_with(
     *,
     has_rank: bool,
     clock: LineClock,
-    step: str = "",
-    epoch: str = "",
-    seconds: str = "",
+    step: str,
+    seconds: str,
 ) -> Layout:
     """The layout of an expression whose groups have these names; the first is the rank if there is one."""
     compiled = _compiled(expression + b"()()$")
     places = {name: number - 1 for name, number in compiled.groupindex.items()}
     return Layout(
         compiled,
-        places.get(step, -1),
-        places.get(epoch, -1),
+        places[step],
+        -1,
         0 if has_rank else -1,
-        places.get(seconds, -1),
+        places[seconds],
         numbers=tuple(places[name] for name in numbers),
         names=(),
         same=(),

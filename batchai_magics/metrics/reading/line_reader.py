@@ -275,7 +275,7 @@ class LineReader:
         if plans.formats:
             records = read_line(self.cursor(lines, row), 0, formats_of(text))
             if records is not None:
-                self._note_position(lines, row, records)
+                self._note_context(lines, row, records)
                 return self._started(records)
         if plans.is_joined and (parts := self.plans.parts_of(text)):
             return self._started(self._read_parts(lines, row, parts))
@@ -306,11 +306,8 @@ class LineReader:
             records += read
         return records
 
-    def _note_position(self, lines: Lines, row: int, records: list[Record]) -> None:
-        """Let the lines below know the position of a line that code has read."""
-        for record in records[-1:]:
-            if isinstance(record, Measurement):
-                self._states.of(record.rank).context.note(record.step, record.epoch)
+    def _note_context(self, lines: Lines, row: int, records: Sequence[Record]) -> None:
+        """Let the lines below know what the grammar reads on a line whose format gives nothing."""
         if records or not lines.is_whole(row):
             return
         held, self._states.held = self._states.held, {}
