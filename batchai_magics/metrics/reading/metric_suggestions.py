@@ -8,10 +8,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.reading.readings import Readings
 
 MIN_LINES = 3  # lines of one shape with different numbers
 _MIN_TRAINING_LINES = 2  # if a word of training is beside them
@@ -217,6 +220,7 @@ class LogStart:
     def __init__(self) -> None:
         self.suggestion: Suggestion | None = None
         self._pieces = dict[str, bytearray]()
+        self._read = _ReadLines()
         self._size_bytes = self._due_bytes = 0
 
     def add(self, data: bytes, file: str = "") -> None:
@@ -230,37 +234,51 @@ class LogStart:
         """Whether it has twice as many bytes as when they were last searched."""
         return self._size_bytes > self._due_bytes
 
+    def note(self, readings: Readings) -> None:
+        """Note what was read of a log of one file, which is then not read again to find what was not."""
+        self._read.add(readings)
+
     def search(self, names: Collection[str] = ()) -> None:
         """Search for numbers that were not read; `names` are metrics that were, from here or later."""
         from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
 
         self._due_bytes = 2 * self._size_bytes
         data = b"\n".join(self._pieces.values())
-        known, ends = _read_in(data)
-        known.update(names)
-        lines, at = list[bytes](), 0
+        read = self._read if self._read.names else _read_in(data)
+        known, lines, at = read.names.union(names), list[bytes](), 0
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             at += len(line)
-            if ends.isdisjoint((at, at - 1)):
+            if at not in read.ends and at - 1 not in read.ends:
                 lines.append(line.rstrip(b"\r\n"))
         suggester = MetricSuggester(known)
         suggester.scan(filter(may_matter, lines) if known else lines)
         self.suggestion = suggester.suggestion
 
 
-def _read_in(data: bytes) -> tuple[set[str], set[int]]:
-    """The metrics that are read in the start of a log, and where the lines with their numbers end."""
+class _ReadLines:
+    """The metrics that were read, and where the lines with their numbers end in the start of the log."""
+
+    def __init__(self) -> None:
+        self.names, self.ends = set[str](), set[int]()
+
+    def add(self, readings: Readings) -> None:
+        for record in (each for _, line in readings.single for each in line if not isinstance(each, Fact)):
+            self.names.add(record.name)
+            if record.offset <= MAX_SCAN_BYTES:
+                self.ends.add(record.offset)
+        for group in readings.groups:
+            self.names.update(metric.name for metric in group.metrics)
+            if group.ends[0] <= MAX_SCAN_BYTES:
+                self.ends.update(group.ends)
+
+
+def _read_in(data: bytes) -> _ReadLines:
     from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
-    names, ends = set[str](), set[int]()
+    read = _ReadLines()
     for readings in LogFile(None, UserPatterns({})).read(data):
-        for record in (each for _, line in readings.single for each in line if not isinstance(each, Fact)):
-            names.update([record.name] if isinstance(record, Measurement) else record._fields)
-            ends.add(record.offset)
-        for group in readings.groups:
-            names.update(metric.name for metric in group.metrics)
-            ends.update(group.ends)
-    return names, ends
+        read.add(readings)
+    return read
 
 
 def notices_of(

@@ -173,8 +173,9 @@ def read_log(
         if is_large:
             from batchai_magics.metrics.reading.log_reader import read_stream
 
+            table = read_stream(head, stream, start)
             notices = [*problems, *notices_of((), (), start)]
-            return LogMetrics(read_stream(head, stream), notices=notices, preferences=preferences)
+            return LogMetrics(table, notices=notices, preferences=preferences)
         parser = Parser(patterns)
         records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
         notices = [*problems, *notices_of(parser.mismatches, records, start)]
