@@ -179,12 +179,12 @@ class LineColumns:
     def add(self, group: LineGroup, first_row: int) -> None:
         """Add lines behind the others; `first_row` is that of their block."""
         self._row.add(np.array(group.rows, np.int64) + first_row)
-        self._step.add(_counts(group.steps))
-        self._epoch.add(np.array(group.epochs, np.float64))
-        self._is_whole.add(np.array([isinstance(epoch, int) for epoch in group.epochs], np.bool_))
-        self._rank.add(_counts(group.ranks))
+        self._step.add(_array(group.steps, MISSING, np.int64))
+        self._epoch.add(_array(group.epochs, np.nan, np.float64))
+        self._is_whole.add(_are_whole(group.epochs))
+        self._rank.add(_array(group.ranks, MISSING, np.int64))
         self._offset.add(np.array(group.ends, np.int64))
-        self._time.add(np.array(group.times, np.float64))
+        self._time.add(_array(group.times, np.nan, np.float64))
         for column, values in zip(self._values, group.values, strict=True):
             column.add(np.asarray(values, np.float64))
 
@@ -246,8 +246,19 @@ class LineColumns:
         return [int(epoch) if whole and epoch is not None else epoch for epoch, whole in pairs]
 
 
-def _counts(values: Iterable[int | None]) -> Array:
-    return np.array([MISSING if value is None else value for value in values], np.int64)
+def _array(values: Sequence[float | None], missing: float, kind: type[np.generic]) -> Array:
+    """The values, with `missing` in place of None."""
+    unknown = values.count(None)
+    if unknown == len(values):
+        return np.broadcast_to(np.array([missing], kind), unknown)
+    return np.array([missing if value is None else value for value in values] if unknown else values, kind)
+
+
+def _are_whole(epochs: Sequence[float | None]) -> Array:
+    types = {*map(type, epochs)}
+    if len(types) == 1:
+        return np.broadcast_to(np.array([int in types]), len(epochs))
+    return np.array([isinstance(epoch, int) for epoch in epochs], np.bool_)
 
 
 def _or_none(column: Array, is_missing: Array) -> list[Any]:
