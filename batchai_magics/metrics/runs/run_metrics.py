@@ -25,7 +25,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     ordered,
     traits_of,
 )
-from batchai_magics.metrics.runs.run_header import run_header
+from batchai_magics.metrics.runs.run_header import RunHeader, run_header
 from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
 from batchai_magics.metrics.runs.step_series import StepValues, has_step_lines, runs, total_of
 from batchai_magics.metrics.runs.timeline import EpochCounter
@@ -226,12 +226,15 @@ def run_metrics(records: Iterable[Record], preferences: MetricPreferences = NO_P
 
 
 def metrics_of_run(
-    run: Sequence[Record], rates: RatesByRank, preferences: MetricPreferences = NO_PREFERENCES
+    run: Sequence[Record],
+    rates: RatesByRank,
+    preferences: MetricPreferences = NO_PREFERENCES,
+    header: RunHeader | None = None,
 ) -> RunMetrics:
-    """The metrics of one run with these mean rates."""
+    """The metrics of one run with these mean rates, and its header, if it is known."""
     found = _metrics(_series(run), preferences)
     if has_step_lines(run):
-        header = run_header(run, ranks_seen=len(rates))
+        header = header or run_header(run, ranks_seen=len(rates))
         total = _total(run, rates, 0 if header.is_rate_global else header.ranks)
         found = [
             replace(metric, total=total, is_summed=not header.is_rate_global)

@@ -55,7 +55,7 @@ def summarize(
     total = _total(run, run_speeds, header)
     nodes = nodes or {}
     whole = _total_rate(total, run_speeds, header, nodes)
-    metrics = metrics_of_run(run, mean, preferences)
+    metrics = metrics_of_run(run, mean, preferences, header)
     found = Summary(
         model=header.model,
         dataset=header.dataset,

@@ -69,9 +69,17 @@ class Timeline:
 
 
 def on_timeline(records: Iterable[Record]) -> list[Record]:
-    """The records of a run, which are in the order of writing, with the steps of the timeline."""
+    """The records of a run, which are in the order of writing, with the steps of the timeline.
+
+    Steps of training without epochs are kept: if there are no others, nothing is placed.
+    """
     timeline, every = Timeline(), list(records)
-    timeline.add([record for record in every if isinstance(record, Measurement)])
+    numbers = [record for record in every if isinstance(record, Measurement)]
+    if all(
+        step is not None and epoch is None and phase == TRAIN for _, _, _, step, epoch, *_, phase in numbers
+    ):
+        return every
+    timeline.add(numbers)
     return [timeline.placed(record) if isinstance(record, Measurement) else record for record in every]
 
 
