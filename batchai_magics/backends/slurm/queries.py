@@ -51,7 +51,9 @@ class CachedReply(NamedTuple):
     lines: tuple[tuple[Any, ...], ...]
 
     def ttl_s(self, look_s: float) -> float:
-        """The TTL: it grows with the time since the last change."""
+        """The TTL: it grows with the time since the last change; none where `look_s` is 0."""
+        if not look_s:
+            return 0.0
         return min(max(MAX_TTL_S, look_s), max(look_s, (self.asked - self.changed) / TTL_DIVISOR))
 
 

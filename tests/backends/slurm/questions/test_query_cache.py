@@ -211,7 +211,9 @@ def test_without_any_answer_slurms_error_is_told(slurm: Counted, tmp_path: Path)
 
 @pytest.mark.parametrize(("calm_s", "allowed_s"), [(0.0, 10.0), (99.0, 10.0), (300.0, 30.0), (6000.0, 60.0)])
 def test_the_longer_nothing_changes_the_more_rarely_it_is_asked(calm_s: float, allowed_s: float) -> None:
-    assert CachedReply(calm_s, 0.0, calm_s, ()).ttl_s(10.0) == allowed_s
+    reply = CachedReply(calm_s, 0.0, calm_s, ())
+    assert reply.ttl_s(10.0) == allowed_s
+    assert reply.ttl_s(0.0) == 0.0
 
 
 def test_an_answer_of_the_future_is_not_believed(slurm: Counted, tmp_path: Path) -> None:
