@@ -36,6 +36,7 @@ from batchai_magics.models.backend_options import BackendOption, check_texts
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 NOFILE = BackendOption("nofile", "how many files a process may have open", "COUNT", int)
+SUBMISSION_S = 60.0  # in which the entry of a new run comes into its queue
 NEVER = "[[], null]"  # the nodes of a run that does not begin, and the time
 
 
@@ -110,7 +111,12 @@ class ProcessRunner(runner.Runner):
             private_files.write(queue / entry, str(len(planned.plan.nodes)))
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        return [_status(self._layout.job(run.guid), run.created) for run in runs]
+        return [_status(self._layout.job(run.guid), run.created, self._queued(run)) for run in runs]
+
+    def _queued(self, run: Run) -> bool:
+        """Whether its entry is in a queue, or about to be."""
+        is_new = time.time() - run.created < SUBMISSION_S
+        return is_new or any(self._layout.clusters.glob(f"*/queue/* {run.guid}"))
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         unless_begun = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
@@ -134,12 +140,13 @@ class ProcessRunner(runner.Runner):
         taken = {name for job in running for name in _begun(job)[0]}
         free = [name for name in _names(int((queue / "size").read_text())) if name not in taken]
         for entry, job in jobs.items():
-            if job.environment.exists():
+            if job.environment.exists() and not (job.root / "begun").exists():
                 if (count := int(entry.read_text())) > len(free):
                     return
                 self._start(job, free[:count])
                 free = free[count:]
             elif job not in running:
+                job.environment.unlink(missing_ok=True)  # of one who was killed while it began or ended it
                 entry.unlink()
 
     def _start(self, job: JobLayout, nodes: list[str]) -> None:
@@ -178,13 +185,15 @@ def _is_alive(job: JobLayout) -> bool:
     return False
 
 
-def _status(job: JobLayout, created: float) -> RunStatus:
+def _status(job: JobLayout, created: float, is_queued: bool) -> RunStatus:
     nodes, started = _begun(job)
-    is_lost = bool(nodes) and not _is_alive(job)  # before its end is looked for: it may come meanwhile
+    has_begun = (job.root / "begun").exists()  # before its end is looked for: it may come meanwhile
+    is_lost = not _is_alive(job) if has_begun else not is_queued
     end, reason = read_end(job.end), _text(job.root / "stop")
     if is_lost and end is None:
         lost = failed_with("JobSupervisorLost", "The process that ran the job disappeared")
-        end = (stopped(reason) if reason else lost)._replace(ended=time.time())
+        is_stopped = reason or (has_begun and not nodes)
+        end = (stopped(reason or TERMINATE) if is_stopped else lost)._replace(ended=time.time())
     if end:
         return RunStatus.of_end(end, started)
     if reason:

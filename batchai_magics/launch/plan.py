@@ -300,7 +300,7 @@ class Plan(NamedTuple):
         """Parse file contents; PlanError if they are not a plan of this version."""
         try:
             body = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise PlanError(f"The plan is no JSON: {error}") from None
         version = body.pop("version", None) if isinstance(body, dict) else None
         if version != VERSION:

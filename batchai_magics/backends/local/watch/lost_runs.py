@@ -18,6 +18,7 @@ from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text
 
 
 def with_lost(
@@ -42,7 +43,8 @@ def _without_supervisor(layout: Layout, job: JobRow, status: RunStatus) -> RunSt
     if end.is_requeued:
         return replace(status, state=ExecutionState.QUEUED, nodes=())
     recorded = end._replace(errors=(*end.errors, *end.warnings), warnings=())  # as the store has them
-    return RunStatus.of_end(recorded, status.started or end.ended, status.attempts)
+    of_end = RunStatus.of_end(end, status.started or end.ended, status.attempts)
+    return replace(of_end, result=recorded)
 
 
 def end_of(layout: Layout, job: JobRow) -> Outcome:
@@ -76,7 +78,7 @@ def _lost_outcome(layout: Layout, job: JobRow) -> Outcome:
 def _continued(layout: Layout, job: JobRow, lost: Outcome) -> Outcome:
     """The outcome of a job that lost its supervisor: a requeue if it has restarts left."""
     try:
-        plan = Plan.read(str(layout.job(job.guid).submitted))
+        plan = Plan.from_json(read_text(layout.job(job.guid).submitted, MAX_PLAN_BYTES))
     except (OSError, ValueError):  # its folder is damaged
         return lost
     return restarts.continued(lost, plan, len(job.attempts))

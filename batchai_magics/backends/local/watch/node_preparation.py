@@ -15,6 +15,7 @@ from batchai_magics.backends.node import requirements
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text
 
 
 def prepare(
@@ -31,7 +32,7 @@ def _prepare(
 ) -> list[subprocess.Popen[bytes]]:
     private_files.make_folder(layout.tmpdir(node.guid, node.id))
     try:
-        text = layout.cluster_setup(node.guid).read_text(encoding="utf-8")
+        text = read_text(layout.cluster_setup(node.guid), MAX_PLAN_BYTES)
         setup = Plan.from_json(text) if text else None
     except (OSError, ValueError) as error:
         finish_preparation(store, node.id, f"How to set it up cannot be read: {error}")

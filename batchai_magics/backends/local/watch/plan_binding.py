@@ -23,17 +23,17 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.launch.job_site import thread_share
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
-from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
 
 LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 
 
 def bind(store: Store, layout: Layout, run: JobRow) -> None:
-    """Makes the folders of a job that has got its nodes, and writes its plans, the main one last."""
+    """Makes the folders of a job that has got its nodes, and writes its Plan."""
     with store.read() as db:
         nodes = node_table.job_nodes(db, run.guid)
     job = layout.job(run.guid)
-    plan = Plan.read(str(job.submitted))
+    plan = Plan.from_json(read_text(job.submitted, MAX_PLAN_BYTES))
     bindings = _bindings(plan, nodes)
     if job.preflight.exists():
         body = {"home": str(layout.home), "bindings": bindings._asdict()}

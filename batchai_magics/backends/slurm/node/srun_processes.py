@@ -110,7 +110,7 @@ class SrunProcesses:
         hosts = "".join(f"{self._plan.node_of(process).id}\n" for process in self._plan.processes)
         self._host_file.write_text(hosts)
         plan_file = str(self._files.root / f"plan-of-{Path(self._plan.exits).name}.json")
-        self._plan.write(plan_file)
+        self._plan._replace(preparation=None).write(plan_file)  # each rank reads it
         program = start_words(self._plan.python, RANK, own_folder())
         with self._files.batch_log.open("ab") as log:
             self._srun = subprocess.Popen(

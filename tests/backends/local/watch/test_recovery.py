@@ -7,12 +7,20 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.watch import process, reconciler
+from batchai_magics.backends.folders.run_end import write_end
+from batchai_magics.backends.local.state.run_status import run_statuses
+from batchai_magics.backends.local.watch import lost_runs, process, reconciler
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.service.runner import RunStatus
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
+from tests.backends.local.state.jobs.table import FAILED, SUCCEEDED
 from tests.backends.local.still import Still, dead
 
 pytestmark = pytest.mark.slow
@@ -47,6 +55,45 @@ def test_a_running_job_without_its_supervisor_has_failed(still: Still) -> None:
     assert error["message"] == ("The job's supervisor disappeared (killed, or the machine was restarted)")
     assert not still.assigned()
     assert not reconciler.recover_jobs(still.store, still.layout)
+
+
+def status(still: Still, job: ResourceId) -> RunStatus:
+    """The status of the job's run, as any client reads it."""
+    guids = [still.state(job)["guid"]]
+    with still.store.read() as db:
+        return lost_runs.with_lost(db, still.layout, guids, run_statuses(db, guids))[0]
+
+
+@pytest.mark.parametrize("end", [Outcome(0), failed_with("JobFailed", "exit code 1")])
+def test_a_job_with_a_warning_has_one_end_before_and_after_it_is_recorded(still: Still, end: Outcome) -> None:
+    job = lost(still)
+    warned = end.warned("FilesLeftBehind", "some files")._replace(ended=time.time())
+    write_end(still.layout.job(still.state(job)["guid"]).end, warned)
+    before = status(still, job)
+    assert reconciler.recover_jobs(still.store, still.layout)
+    after = status(still, job)
+    assert before.state is after.state is (FAILED if end.errors else SUCCEEDED)
+    assert before.result
+    assert after.result
+    assert before.result.errors == after.result.errors
+
+
+def pipe(file: Path) -> None:
+    file.unlink()
+    os.mkfifo(file)
+
+
+@pytest.mark.parametrize(
+    "spoil", [pipe, lambda file: file.write_text("[" * 200_000), lambda file: file.write_text("{}")]
+)
+def test_a_damaged_description_stops_nobody_from_reading_the_status(
+    still: Still, spoil: Callable[[Path], object]
+) -> None:
+    job = lost(still)
+    spoil(still.layout.job(still.state(job)["guid"]).submitted)
+    ended = status(still, job).result
+    assert ended
+    assert [error["code"] for error in ended.errors] == ["JobSupervisorLost"]
 
 
 @pytest.mark.parametrize("column", ["supervisor", "spawner"])
