@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib.util
 import json
+import keyword
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -69,7 +70,7 @@ def _is_plain(text: str) -> bool:
     for read in (json.loads, ast.literal_eval):
         try:
             read(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
         return False
     return True
@@ -78,7 +79,7 @@ def _is_plain(text: str) -> bool:
 def checked_parameter(word: str) -> str:
     """A parameter `NAME=VALUE`; raises UsageError for another form."""
     name, sign, value = word.partition("=")
-    if not sign or not name.isidentifier():
+    if not sign or not name.isidentifier() or keyword.iskeyword(name):
         raise UsageError(f"{word}: a notebook takes parameters, as NAME=VALUE", hint="For example: -p lr=0.1")
     if not is_parameter(value):
         raise UsageError(f"the parameter {name} is too long", hint="Let the notebook read it from a file.")

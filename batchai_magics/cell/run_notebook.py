@@ -8,7 +8,10 @@ every cell the executed notebook is saved as an artifact, so that a run that is 
 from __future__ import annotations
 
 import ast
+import base64
+import copy
 import json
+import math
 import os
 import re
 import sys
@@ -16,6 +19,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus
 
 try:
     import ipykernel  # noqa: F401 the kernel needs it
@@ -37,6 +41,7 @@ _PARAMETERS, _INJECTED = "parameters", "injected-parameters"  # tags of cells, a
 _RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK", "AZ_BATCHAI_TASK_INDEX", "SLURM_PROCID")
 _MIN_SECRET = 4  # characters of a value that is hidden: shorter ones occur in any text
 _MASK = "***"
+_KEPT = ("output_type", "name", "metadata", "execution_count")  # of an output: no texts of the user's
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LINE = re.compile(r"^(?:Cell )?In ?\[\d+\], line (\d+)", re.MULTILINE)
 _OF_SYNTAX_ERROR = re.compile(r"^\s*(?:File|Cell In\[).*?line (\d+)", re.MULTILINE)
@@ -74,9 +79,11 @@ def main() -> None:
     notebook = _FORMAT.reads(Path(name).read_text(encoding="utf-8"), as_version=4)
     if parameters := dict(map(_parameter, words)):
         _inject(notebook.cells, parameters)
-    copy = _Copy(name, notebook, secrets)
+    executed = _Copy(name, notebook, secrets)
     codes = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    codes = [cell for cell in codes if _INJECTED not in cell.metadata.get("tags", ())]
     numbers = {cell.id: number for number, cell in enumerate(codes, 1)}
+    failed = list[Any]()
 
     def announce(cell: NotebookNode, **_: object) -> None:
         if cell.id in numbers:
@@ -92,19 +99,19 @@ def main() -> None:
             timeout=None,
             resources={"metadata": {"path": str(Path.cwd())}},
             on_cell_execute=announce,
-            on_cell_executed=copy.save,
-            on_cell_error=copy.save,
+            on_cell_executed=executed.save,
+            on_cell_error=lambda cell, **_: failed.append(cell),
         )
         try:
             # MPI's process manager talks to a rank by an open file, which the kernel inherits.
             client.execute(cleanup_kc=True, close_fds=False)
         except CellExecutionError as error:
-            sys.exit(_report(error, name, notebook.cells, numbers))
+            sys.exit(_report(error, name, failed[-1], numbers.get(failed[-1].id, 0)))
         except DeadKernelError:
             print("The kernel of the notebook died.", file=sys.stderr)
             sys.exit(1)
         finally:
-            copy.save()
+            executed.save()
 
 
 def _parameter(word: str) -> tuple[str, Any]:
@@ -113,17 +120,26 @@ def _parameter(word: str) -> tuple[str, Any]:
     for read in (json.loads, ast.literal_eval):
         try:
             return name, read(text)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             continue
     return name, text
 
 
 def _inject(cells: list[NotebookNode], parameters: Mapping[str, Any]) -> None:
     """Adds a cell with the parameters behind the one that is tagged `parameters`, or first."""
-    source = "# Parameters\n" + "\n".join(f"{name} = {value!r}" for name, value in parameters.items())
+    source = "# Parameters\n" + "\n".join(f"{name} = {_code(value)}" for name, value in parameters.items())
     cell = _FORMAT.v4.new_code_cell(source, metadata={"tags": [_INJECTED]})
     tagged = [i for i, each in enumerate(cells) if _PARAMETERS in each.metadata.get("tags", ())]
     cells.insert(tagged[0] + 1 if tagged else 0, cell)
+
+
+def _code(value: Any) -> str:
+    """A value as Python writes it; numbers that are not finite have no literal."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_code(key)}: {_code(each)}" for key, each in value.items()) + "}"
+    return "[" + ", ".join(map(_code, value)) + "]" if isinstance(value, list) else repr(value)
 
 
 class _Copy:
@@ -133,13 +149,17 @@ class _Copy:
         rank = next((os.environ[each] for each in _RANKS if os.environ.get(each)), "0")
         path = PurePosixPath(name)
         self._name = path.name if rank == "0" else f"{path.stem}.rank{rank}{path.suffix}"
-        self._notebook, self._secrets = notebook, secrets
+        self._notebook = notebook
+        forms = {form for secret in secrets for form in _forms(secret)}
+        self._forms = sorted(forms, key=lambda form: (-len(form), form))
 
     def save(self, **_: object) -> None:
         """Saves it as it is now, without the values of secrets; a failure is told and ends nothing."""
-        text = _FORMAT.writes(self._notebook)
-        for secret in self._secrets:
-            text = text.replace(json.dumps(secret, ensure_ascii=False)[1:-1], _MASK)
+        notebook = copy.deepcopy(self._notebook)
+        for cell in notebook.cells:
+            if cell.get("outputs"):
+                cell.outputs = self._masked(_joined(cell.outputs))
+        text = _FORMAT.writes(notebook)
         try:
             from batchai_magics import save
 
@@ -150,24 +170,61 @@ class _Copy:
         except OSError as error:
             print(f"batchai: the executed notebook could not be saved: {error}", file=sys.stderr)
 
+    def _masked(self, value: Any) -> Any:
+        """Outputs with asterisks for secrets in their texts."""
+        if isinstance(value, str):
+            for form in self._forms:
+                value = value.replace(form, _MASK)
+            return value
+        if isinstance(value, dict):
+            kept = {key: each if key in _KEPT else self._masked(each) for key, each in value.items()}
+            return _FORMAT.from_dict(kept)
+        return [self._masked(each) for each in value] if isinstance(value, list) else value
 
-def _report(
-    error: CellExecutionError, name: str, cells: Sequence[NotebookNode], numbers: Mapping[str, int]
-) -> int:
+
+def _forms(secret: str) -> set[str]:
+    """How the text of an output may have a secret: whole, by line, quoted by Python, JSON or an address."""
+    data = secret.encode(errors="surrogateescape")
+    quoted = {repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
+    encoded = {quote(secret, errors="surrogateescape"), quote_plus(data), base64.b64encode(data).decode()}
+    forms = {secret, *secret.splitlines(), *quoted, *encoded}
+    return {form for form in forms if len(form) >= _MIN_SECRET}
+
+
+def _joined(outputs: Sequence[Any]) -> list[Any]:
+    """The outputs, with texts that follow each other on one stream as one: a secret may come in pieces."""
+    joined: list[Any] = []
+    for output in outputs:
+        last = joined[-1] if joined else None
+        if last and output.output_type == "stream" == last.output_type and output.name == last.name:
+            last.text += output.text
+        else:
+            joined.append(output)
+    return joined
+
+
+def _report(error: CellExecutionError, name: str, cell: NotebookNode, number: int) -> int:
     """Prints an error as Python does, with its cell and line; returns the exit code."""
-    failed = next(
-        cell for cell in cells if any(each.output_type == "error" for each in cell.get("outputs", ()))
-    )
     if error.ename == "SystemExit":
-        return int(error.evalue) if error.evalue.isdecimal() else int(error.evalue not in ("", "None"))
-    (output,) = [each for each in failed.outputs if each.output_type == "error"]
-    traceback = _COLOURS.sub("", "\n".join(output.traceback))
+        return _exit_code(error.evalue)
+    outputs = [each for each in cell.get("outputs", ()) if each.output_type == "error"]
+    traceback = _COLOURS.sub("", "\n".join(outputs[-1].traceback if outputs else ()))
     lines = [int(line) for line in _LINE.findall(traceback) or _OF_SYNTAX_ERROR.findall(traceback)[:1]]
-    place = f'  File "{name} cell {numbers.get(failed.id, 0)}", line {lines[-1] if lines else 1}, in <module>'
-    source = failed.source.splitlines()
-    shown = source[lines[-1] - 1].strip() if lines and lines[-1] <= len(source) else ""
-    print("Traceback (most recent call last):", place, sep="\n", file=sys.stderr)
-    print(*([f"    {shown}"] if shown else []), f"{error.ename}: {error.evalue}", sep="\n", file=sys.stderr)
+    line, source = lines[-1] if lines else 1, cell.source.splitlines()
+    shown = [f"    {source[line - 1].strip()}"] if line <= len(source) else []
+    place = f'  File "{name} cell {number}", line {line}, in <module>'
+    what = f"{error.ename}: {error.evalue}"
+    print("Traceback (most recent call last):", place, *shown, what, sep="\n", file=sys.stderr)
+    return 1
+
+
+def _exit_code(value: str) -> int:
+    """The code of `sys.exit(value)`, as a process has it; a text is printed."""
+    if re.fullmatch(r"-?\d+", value):
+        return int(value) & 255
+    if value in ("", "None"):
+        return 0
+    print(value, file=sys.stderr)
     return 1
 
 

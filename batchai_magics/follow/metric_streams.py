@@ -15,7 +15,7 @@ from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.service.log_records import PrintedNumbers, clock_of, parts_of, records_in
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.measurement import Measurement, Record
+from batchai_magics.metrics.measurement import Measurement, Record, in_step_lines
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
 from batchai_magics.models.job_execution import ERR, OUT
@@ -149,9 +149,10 @@ class MetricStreams:
         if file == TRAINER_LOG:
             return self._numbers.new_logged(records)
         own, others = self._streams[file], self._other_streams(file)
-        new = list[Record]()
-        for record in records:
-            key = _key(record)
+        new, every = list[Record](), list(records)
+        whole = in_step_lines(every)
+        for record in every:
+            key = None if id(record) in whole else _key(record)
             if key is not None and any(other.has(key) for other in others):
                 continue
             own.note(key)

@@ -151,7 +151,7 @@ class JobModel:
         """Marks the model as complete."""
         self._renumber(is_last=True)
         self._find_warm_up(is_last=True)
-        self._find_unread()
+        self._find_unread(is_last=True)
         self._merge(self.merged.finish())
         self.is_over = True
         self.version += 1
@@ -270,9 +270,11 @@ class JobModel:
             self.points.renumber(self.records)
             self.version += 1
 
-    def _find_unread(self) -> None:
+    def _find_unread(self, *, is_last: bool = False) -> None:
         """Searches the start of the output for numbers that were not read, less often as it grows."""
         known = self._start.suggestion
+        if is_last:
+            self._start.search(tuple(self.metrics))
         self.version += self.unread != known
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:

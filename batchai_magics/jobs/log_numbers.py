@@ -153,6 +153,8 @@ class LogNumbers:
                 step_lines[number.name].add(step, number.rank, number.value, epoch=None, seconds=seconds)
             elif (number.name, number.unit) not in QUALIFIERS:
                 self._add_other(number, step, seconds)
+        for name in step_lines.keys() - {number.name for number in line}:
+            step_lines[name].add(line[0].step, line[0].rank, _NAN, epoch=None, seconds=seconds)
 
     def _add_other(self, number: Measurement, step: int | None, seconds: float) -> None:
         name, value, unit, _, epoch, rank, _, _, phase = number

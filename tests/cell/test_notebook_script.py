@@ -83,6 +83,7 @@ def test_values_from_python_keep_their_types():
         "flag": True,
         "none": None,
         "many": [1, "a"],
+        "set": "{{}}",
     }
     assert list(parameter_words(given)) == [
         "lr=0.1",
@@ -92,10 +93,11 @@ def test_values_from_python_keep_their_types():
         "flag=true",
         "none=null",
         'many=[1, "a"]',
+        "set={{}}",
     ]
 
 
-@pytest.mark.parametrize("word", ["lr", "--lr", "1x=2", "=3", "a b=1"])
+@pytest.mark.parametrize("word", ["lr", "--lr", "1x=2", "=3", "a b=1", "lambda=1"])
 def test_a_parameter_without_a_name_is_refused(word):
     with pytest.raises(UsageError, match="a notebook takes parameters, as NAME=VALUE"):
         checked_parameter(word)

@@ -44,7 +44,7 @@ def test_cells_run_in_one_kernel_with_parameters_behind_the_tagged_cell(home):
     job = batchai_magics.run("analysis.ipynb", parameters={"lr": 0.1, "name": "adam"}).wait(PATIENCE_S)
     log = job.log()
     assert [line for line in log.splitlines() if line] == [
-        *("cell 1/3", "cell 2/3", "cell 3/3"),
+        *("cell 1/2", "cell 2/2"),
         *("rate 0.1 adam", "0.2"),
     ], job.log(file="stderr.txt")
     assert job.log(file="stderr.txt") == ""
@@ -57,7 +57,7 @@ def test_cells_run_in_one_kernel_with_parameters_behind_the_tagged_cell(home):
 def test_parameters_come_first_where_no_cell_is_tagged(home):
     write("print(x)")
     assert (
-        "cell 2/2\n[1, 2]" in batchai_magics.run("analysis.ipynb", args=["x=[1, 2]"]).wait(PATIENCE_S).log()
+        "cell 1/1\n[1, 2]" in batchai_magics.run("analysis.ipynb", args=["x=[1, 2]"]).wait(PATIENCE_S).log()
     )
 
 
@@ -82,9 +82,25 @@ def test_a_killed_run_keeps_the_cells_that_ran(home):
     assert executed(job).cells[0].outputs[0].text == "kept\n"
 
 
-def test_a_cell_that_exits_ends_the_job_with_its_code(home):
-    write("import sys\nsys.exit(7)")
-    assert batchai_magics.run("analysis.ipynb").wait(PATIENCE_S).show().execution.exit_code == 7
+@pytest.mark.parametrize(
+    ("argument", "code", "log"), [("7", 7, ""), ("-1", 255, ""), ("'no data'", 1, "no data\n"), ("", 0, "")]
+)
+def test_a_cell_that_exits_ends_the_job_with_its_code(home, argument, code, log):
+    write(f"raise SystemExit({argument})")
+    job = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S)
+    assert job.exit_code == code
+    assert log in job.log(file="stderr.txt")
+
+
+def test_the_failing_cell_is_told_and_not_an_earlier_one_whose_error_is_expected(home):
+    cells = [
+        V4.new_code_cell("1 / 0"),
+        V4.new_code_cell("get_ipython().run_cell('1 / 0')\nraise ValueError('second')"),
+    ]
+    cells[0].metadata["tags"] = ["raises-exception"]
+    nbformat.write(V4.new_notebook(cells=cells), "analysis.ipynb")
+    error = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S).error
+    assert (error.place, error.exception) == ("analysis.ipynb cell 2:2", "ValueError: second")
 
 
 def test_the_kernel_of_each_rank_is_a_rank_of_mpi_and_has_no_port(home):
@@ -100,11 +116,31 @@ def test_the_kernel_of_each_rank_is_a_rank_of_mpi_and_has_no_port(home):
     assert {each.path for each in job.artifacts()} == {"analysis.ipynb", "analysis.rank1.ipynb"}
 
 
+PRINTS = """
+import base64, os, sys, time, urllib.parse
+token = os.environ['TOKEN_OF_TEST']
+print(token)
+print(urllib.parse.quote(token), base64.b64encode(token.encode()).decode())
+print(token.splitlines()[1])
+sys.stdout.flush()
+for part in (token[:5], token[5:]):
+    sys.stdout.write(part)
+    sys.stdout.flush()
+    time.sleep(0.5)
+token
+"""
+
+
 def test_the_executed_notebook_has_no_secrets(home, monkeypatch):
-    monkeypatch.setenv("TOKEN_OF_TEST", "hunter2secret")
-    write("import os\nprint(os.environ['TOKEN_OF_TEST'])")
-    job = batchai_magics.run("analysis.ipynb", secret="TOKEN_OF_TEST").wait(PATIENCE_S)
-    assert executed(job).cells[0].outputs[0].text == "***\n"
+    monkeypatch.setenv("TOKEN_OF_TEST", "hunter'2\nsecret \"line\\")
+    monkeypatch.setenv("TEXT", "text")  # a secret that a notebook has as a key
+    write(PRINTS, "1 / 0")
+    job = batchai_magics.run("analysis.ipynb", secret=["TOKEN_OF_TEST", "TEXT"]).wait(PATIENCE_S)
+    first, second = executed(job).cells
+    printed = json.dumps(first.outputs)
+    assert "***" in printed
+    assert not [part for part in ("hunter", "secret", "line", "aHVudGVy") if part in printed]
+    assert second.outputs[0].ename == "ZeroDivisionError"
 
 
 def test_the_same_code_and_parameters_are_the_same_run(home):

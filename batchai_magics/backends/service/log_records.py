@@ -10,7 +10,14 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, at_offset
+from batchai_magics.metrics.measurement import (
+    ATTEMPT,
+    Fact,
+    Measurement,
+    Record,
+    at_offset,
+    in_step_lines,
+)
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.metric_traits import traits_of
@@ -211,13 +218,14 @@ class PrintedNumbers:
     def _new(
         self, records: Iterable[Record], *, own: dict[int, None], other: dict[int, None]
     ) -> list[Record]:
-        new = []
-        for record in records:
+        new, every = [], list(records)
+        whole = in_step_lines(every)
+        for record in every:
             if isinstance(record, Fact) and record.key == ATTEMPT:
                 self._printed.clear()
                 self._logged.clear()
             places = {place for number in numbers([record]) if (place := _number_key(number)) is not None}
-            if isinstance(record, Measurement) and places & other.keys():
+            if isinstance(record, Measurement) and places & other.keys() and id(record) not in whole:
                 continue
             own.update(dict.fromkeys(places))
             while len(own) > MAX_PLACES:

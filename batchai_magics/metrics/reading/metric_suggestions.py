@@ -154,7 +154,8 @@ def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collec
 
     is_of_training = is_quality(name) and not (is_excluded(name) or is_timer(name))
     if known:
-        is_read = any(metric.lower().endswith(name.lower()) for metric in known)
+        ending = name.lower().replace("-", "_")
+        is_read = any(metric.lower().replace("-", "_").endswith(ending) for metric in known)
         if is_read or not is_of_training or _SPENT.search(line):
             return False
     if not (b"." in shape.numbers[number] or (is_of_training and may_be_integer(name))):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from batchai_magics.errors import BatchAIError
 from batchai_magics.metrics.charts.comparison_chart import OVER, draw_runs
 from batchai_magics.metrics.charts.figure import save_figure
 from batchai_magics.metrics.runs.compared_runs import Comparables, Run, read_runs
@@ -22,7 +23,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     ordered,
 )
 from batchai_magics.metrics.runs.run_metrics import RATE
-from batchai_magics.metrics.runs.seed_groups import SeededRun, SeedGroups, seed_groups
+from batchai_magics.metrics.runs.seed_groups import SEED, SeededRun, SeedGroups, seed_groups
 from batchai_magics.models.runs.labels import SWEEP, varying_parameters
 
 if TYPE_CHECKING:
@@ -149,27 +150,38 @@ class Comparison:
             return None
         return (min if direction is Direction.FALLS else max)(values, key=values.__getitem__)
 
-    def seed_groups(self) -> SeedGroups:
+    def seed_groups(self, has_succeeded: Callable[[int], bool] | None = None) -> SeedGroups:
         """The runs that differ in their seed alone, by the headline metric; empty without seeds.
 
         Runs of different sweeps are different groups. They are compared with the group of the run with the
-        tag `baseline`, else with the best one.
+        tag `baseline`, else with the best one. Only jobs that have succeeded count.
+
+        Args:
+            has_succeeded: Tells that of a run by its index; by default its job is asked.
         """
         metric = self.headline
-        if metric is None:
+        if metric is None or not any(SEED in run.labels.parameters for run in self.runs):
             return SeedGroups()
+        has_succeeded = has_succeeded or self._has_succeeded
         runs = [
             SeededRun(
                 run.labels.parameters,
-                None if run.is_running else _comparable_value(run, metric),
+                _comparable_value(run, metric) if has_succeeded(index) else None,
                 " ".join(tag.removeprefix(SWEEP) for tag in run.labels.tags if tag.startswith(SWEEP)),
             )
-            for run in self.runs
+            for index, run in enumerate(self.runs)
         ]
         direction = self.preferences.direction(metric)
         rises = None if direction is Direction.UNKNOWN else direction is Direction.RISES
         baseline = next((index for index, run in enumerate(self.runs) if run.is_baseline), None)
         return seed_groups(runs, metric.label, rises=rises, baseline=baseline)
+
+    def _has_succeeded(self, index: int) -> bool:
+        """Whether the job of a run has succeeded; a log without a job has."""
+        try:
+            return getattr(self.runs[index].source, "exit_code", 0) == 0
+        except BatchAIError:  # it was deleted
+            return False
 
     def __repr__(self) -> str:
         import pandas as pd

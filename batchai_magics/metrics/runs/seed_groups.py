@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.models.runs.parameters import Parameter
 
 SEED = "seed"  # the parameter
+MAX_SENTENCES = 20
+_COLUMNS = ("seeds", "mean", "spread", "verdict", "series")
 ENOUGH = 3  # seeds on both sides, before anything is said about a difference
 WITHIN, BEYOND, TOO_FEW = (
     "within the spread of seeds",
@@ -33,12 +36,14 @@ class SeedGroup:
     """Runs whose parameters are the same but for the seed.
 
     Attributes:
-        name: The parameters in which the groups differ: `lr=0.1 batch=32`; else what they belong to.
+        name: The parameters in which the groups differ: `lr=0.1 batch=32`, behind what they belong to.
+        series: What they belong to.
         parameters: All of them, without the seed.
         values: The value of each run, by its index; without those that have none.
     """
 
     name: str
+    series: str
     parameters: Mapping[str, Parameter]
     values: Mapping[int, float]
 
@@ -86,10 +91,14 @@ class SeedGroups:
         return WITHIN if is_within else BEYOND
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per group: its parameters, `seeds`, `mean`, `spread`, `verdict`."""
+        """One dict per group: its parameters, `seeds`, `mean`, `spread`, `verdict`, and its `series` if any.
+
+        A parameter with one of these names is under `--mean` and so on.
+        """
         return [
             {
-                **group.parameters,
+                **{f"--{name}" if name in _COLUMNS else name: it for name, it in group.parameters.items()},
+                **({"series": group.series} if group.series else {}),
                 "seeds": len(group.values),
                 "mean": group.mean,
                 "spread": group.spread,
@@ -100,7 +109,9 @@ class SeedGroups:
 
     def sentences(self) -> list[str]:
         """One sentence per group: `lr=0.1: accuracy 0.91 ± 0.02 over 3 seeds, the best`."""
-        return [self._sentence(index, group) for index, group in enumerate(self.groups)]
+        shown = [self._sentence(index, group) for index, group in enumerate(self.groups[:MAX_SENTENCES])]
+        rest = len(self.groups) - len(shown)
+        return [*shown, f"and {rest} more groups"] if rest > 0 else shown
 
     def _sentence(self, index: int, group: SeedGroup) -> str:
         spread = "" if group.spread is None else f" ± {number_text(group.spread)}"
@@ -131,8 +142,11 @@ def seed_groups(
         if SEED in run.parameters and run.value is not None and math.isfinite(run.value):
             members.setdefault(_key(run), {})[index] = run
     named = [next(iter(group.values())) for group in members.values()]
+    name_of = _naming(named)
     groups = [
-        SeedGroup(_name(first, named), _unseeded(first), {index: _value(run) for index, run in group.items()})
+        SeedGroup(
+            name_of(first), first.series, _unseeded(first), {i: _value(run) for i, run in group.items()}
+        )
         for first, group in zip(named, members.values(), strict=True)
     ]
     if baseline is not None:
@@ -157,10 +171,18 @@ def _value(run: SeededRun) -> float:
     return run.value
 
 
-def _name(run: SeededRun, every: Sequence[SeededRun]) -> str:
-    """The parameters that the groups do not share, after what they belong to if that differs."""
-    names = [
-        name for name in _unseeded(run) if len({repr(other.parameters.get(name)) for other in every}) > 1
-    ]
-    series = [run.series] if len({other.series for other in every}) > 1 else []
-    return " ".join([*series, *(f"{name}={run.parameters[name]}" for name in names)])
+def _naming(every: Sequence[SeededRun]) -> Callable[[SeededRun], str]:
+    """What names a group: the parameters that groups do not share, behind what it belongs to."""
+    seen: dict[str, set[str]] = {}
+    for run in every:
+        for name, value in _unseeded(run).items():
+            seen.setdefault(name, set()).add(repr(value))
+    counts = Counter(name for run in every for name in run.parameters)
+    varying = {name for name, values in seen.items() if len(values) > 1 or counts[name] < len(every)}
+    has_series = len({run.series for run in every}) > 1
+
+    def name_of(run: SeededRun) -> str:
+        values = [f"{name}={value}" for name, value in run.parameters.items() if name in varying]
+        return " ".join([*[run.series] * has_series, *values])
+
+    return name_of

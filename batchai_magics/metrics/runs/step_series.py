@@ -33,7 +33,10 @@ UNITS = {"images_per_sec": RATE_UNIT, "uncertainty": RATE_UNIT, "jitter": RATE_U
 
 def has_step_lines(records: Iterable[Record]) -> bool:
     """Whether there are lines of tf_cnn_benchmarks."""
-    return is_step_line(record for record in records if isinstance(record, Measurement))
+    every: Collection[Record] = records if isinstance(records, Collection) else list(records)
+    if not any(record.name == "jitter" for record in every if isinstance(record, Measurement)):
+        return False
+    return any(map(is_step_line, lines_of(every)))
 
 
 def line_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:

@@ -39,6 +39,7 @@ LOG_STATE = "log"  # the state of a run read from a log file
 DELETED = "deleted"
 MAX_METRICS = 12  # columns
 WITHOUT_PROGRESS = ("succeeded", "queued", "log", "deleted")
+SUCCEEDED = ("succeeded", LOG_STATE)
 FINAL_STATES = (LOG_STATE, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 
 
@@ -155,7 +156,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
             ],
             "axis": _axis_of(self.runs),
             "baseline": next((i for i, run in enumerate(self.runs) if run.is_baseline), None),
-            "sentences": value.seed_groups().sentences(),
+            "sentences": value.seed_groups(lambda index: self.states[index] in SUCCEEDED).sentences(),
         }
 
     def _metric(self, value: Comparison, traits: MetricTraits) -> PageData:

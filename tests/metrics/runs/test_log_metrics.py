@@ -136,3 +136,9 @@ def test_a_match_that_is_no_number_is_warned_of_once():
     with pytest.warns(MetricsWarning, match='matched "dB", which is not a number') as caught:
         assert len(read_metrics(UNREAD, patterns={"n": r"(\d+) rounds|(dB)"}).records) == 5
     assert len(caught) == 1
+
+
+def test_an_uncertainty_of_another_program_makes_no_step_line_of_tf_cnn_benchmarks():
+    metrics = read_metrics(b"step 1 loss 0.1 uncertainty: 2.1 images/sec\nstep 2 loss 0.2\n")
+    assert metrics.summary().last_loss == 0.2
+    assert list(metrics.frame()["step"]) == [1, 2]
