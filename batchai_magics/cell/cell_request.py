@@ -277,7 +277,7 @@ def parse_script(
     spec, sent = _spec(options, source, target, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=shlex.join(args))
     read = replace(read, script=text, file=script.name)
-    notes = (*script.notes(uploads.files), *uploads.notes)
+    notes = (*script.notes(uploads.files, args), *uploads.notes)
     request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
 

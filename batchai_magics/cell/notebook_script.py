@@ -6,18 +6,23 @@ import ast
 import importlib.util
 import json
 import keyword
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from batchai_magics.errors import UsageError
+from batchai_magics.models import secret_masking
 from batchai_magics.models.runs.parameters import is_parameter
 from batchai_magics.untrusted_files import parse_json
 
 SUFFIX = ".ipynb"
 PROGRAM = ".batchai/run_notebook.py"  # in a folder of its own: the project may have such a name
-RUN_NOTEBOOK = Path(__file__).with_name("run_notebook.py")
+PROGRAM_FILES = {
+    PROGRAM: Path(__file__).with_name("run_notebook.py"),
+    ".batchai/secret_masking.py": Path(secret_masking.__file__),
+}
 NEEDED = ("ipykernel", "nbclient")  # in the Python of the ranks
 _FORMAT = 4  # of notebooks since 2014
 _LANGUAGES = ("python", "")
@@ -52,6 +57,16 @@ def code_of(data: bytes) -> str:
     codes = [_source(cell) for cell in json.loads(data)["cells"] if cell["cell_type"] == "code"]
     kept = filter(str.strip, codes)
     return "\n\n".join(f"# cell {number}\n{code}" for number, code in enumerate(kept, 1)) + "\n"
+
+
+def overwritten_notes(data: bytes, words: Iterable[str]) -> Iterator[str]:
+    """Messages about parameters that the notebook, which has no tagged cell, sets again behind them."""
+    if any("parameters" in _tags(cell) for cell in json.loads(data)["cells"]):
+        return
+    code = code_of(data)
+    for name in (word.partition("=")[0] for word in words):
+        if re.search(rf"^{re.escape(name)}\s*(?::[^=\n]+)?=(?!=)", code, re.MULTILINE):
+            yield f"{name}: a cell sets it again; give that cell the tag `parameters` for -p to win"
 
 
 def parameter_words(parameters: Mapping[str, object]) -> Iterator[str]:
@@ -113,7 +128,7 @@ def _read(data: bytes, name: str) -> dict[str, Any]:
     except ValueError:
         is_notebook = False
     if not is_notebook:
-        raise UsageError(f"{name} is not a notebook, although its name says so")
+        raise UsageError(f"{name} is not a notebook: it has no JSON with nbformat")
     cells = notebook.get("cells")
     if notebook["nbformat"] != _FORMAT or not isinstance(cells, list) or not all(map(_is_cell, cells)):
         raise UsageError(

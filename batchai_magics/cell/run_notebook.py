@@ -1,14 +1,14 @@
 """Runs a notebook in a kernel of its own, as `run_notebook.py NOTEBOOK [--secrets A,B] [NAME=VALUE …]`.
 
-A program for the ranks, uploaded beside the notebook; it needs nbclient and ipykernel in their Python, and
-nothing of this package. What cells print becomes the output of the rank, each cell below its number. After
-every cell the executed notebook is saved as an artifact, so that a run that is killed keeps what it has done.
+A program for the ranks, uploaded beside the notebook with a copy of `secret_masking.py`; it needs nbclient
+and ipykernel in their Python. What cells print becomes the output of the rank, each cell below its number.
+After every cell the executed notebook is saved as an artifact, so that a run that is killed keeps what it has
+done.
 """
 
 from __future__ import annotations
 
 import ast
-import base64
 import copy
 import json
 import math
@@ -19,7 +19,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
 
 try:
     import ipykernel  # noqa: F401 the kernel needs it
@@ -28,6 +27,7 @@ try:
     from jupyter_client.manager import AsyncKernelManager
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
+    from secret_masking import SecretMask  # type: ignore[import-not-found]  # uploaded beside this program
 except ModuleNotFoundError as missing:
     print(f"{sys.executable} has no {missing.name}, which notebooks need:", file=sys.stderr)
     print("add --with ipykernel --with nbclient", file=sys.stderr)
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 _FORMAT: Any = nbformat  # whose functions have no types
 _PARAMETERS, _INJECTED = "parameters", "injected-parameters"  # tags of cells, as papermill's
 _RANKS = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "RANK", "AZ_BATCHAI_TASK_INDEX", "SLURM_PROCID")
-_MIN_SECRET = 4  # characters of a value that is hidden: shorter ones occur in any text
-_MASK = "***"
 _KEPT = ("output_type", "name", "metadata", "execution_count")  # of an output: no texts of the user's
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _LINE = re.compile(r"^(?:Cell )?In ?\[\d+\], line (\d+)", re.MULTILINE)
@@ -48,7 +46,7 @@ _OF_SYNTAX_ERROR = re.compile(r"^\s*(?:File|Cell In\[).*?line (\d+)", re.MULTILI
 
 
 class _OwnKernel(KernelSpecManager):
-    """Knows one kernel, that of this Python; what a notebook says of its kernel is of another machine."""
+    """Knows one kernel, this Python; the one that a notebook names belongs to another machine."""
 
     def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
         """Its command line."""
@@ -75,7 +73,7 @@ def main() -> None:
     """Runs the notebook; exits with 1 if a cell fails, and with the code of a cell that exits."""
     name, *words = sys.argv[1:]
     names = words.pop(0).partition("=")[2] if words and words[0].startswith("--secrets=") else ""
-    secrets = [value for name in names.split(",") if len(value := os.environ.get(name, "")) >= _MIN_SECRET]
+    secrets = [os.environ.get(name, "") for name in names.split(",")]
     notebook = _FORMAT.reads(Path(name).read_text(encoding="utf-8"), as_version=4)
     if parameters := dict(map(_parameter, words)):
         _inject(notebook.cells, parameters)
@@ -150,8 +148,7 @@ class _Copy:
         path = PurePosixPath(name)
         self._name = path.name if rank == "0" else f"{path.stem}.rank{rank}{path.suffix}"
         self._notebook = notebook
-        forms = {form for secret in secrets for form in _forms(secret)}
-        self._forms = sorted(forms, key=lambda form: (-len(form), form))
+        self._mask = SecretMask(part for secret in secrets for part in (secret, *secret.splitlines()))
 
     def save(self, **_: object) -> None:
         """Saves it as it is now, without the values of secrets; a failure is told and ends nothing."""
@@ -171,24 +168,13 @@ class _Copy:
             print(f"batchai: the executed notebook could not be saved: {error}", file=sys.stderr)
 
     def _masked(self, value: Any) -> Any:
-        """Outputs with asterisks for secrets in their texts."""
+        """Outputs with asterisks for secrets in their texts, as in logs."""
         if isinstance(value, str):
-            for form in self._forms:
-                value = value.replace(form, _MASK)
-            return value
+            return self._mask(value)
         if isinstance(value, dict):
             kept = {key: each if key in _KEPT else self._masked(each) for key, each in value.items()}
             return _FORMAT.from_dict(kept)
         return [self._masked(each) for each in value] if isinstance(value, list) else value
-
-
-def _forms(secret: str) -> set[str]:
-    """How the text of an output may have a secret: whole, by line, quoted by Python, JSON or an address."""
-    data = secret.encode(errors="surrogateescape")
-    quoted = {repr(secret)[1:-1], json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}
-    encoded = {quote(secret, errors="surrogateescape"), quote_plus(data), base64.b64encode(data).decode()}
-    forms = {secret, *secret.splitlines(), *quoted, *encoded}
-    return {form for form in forms if len(form) >= _MIN_SECRET}
 
 
 def _joined(outputs: Sequence[Any]) -> list[Any]:

@@ -56,9 +56,9 @@ class ScriptFolder:
 
     @property
     def program(self) -> dict[str, bytes]:
-        """The content of the program that runs a module or a notebook, by its name; empty for a script."""
+        """The files of the program that runs a module or a notebook, by their names; empty for a script."""
         if self.is_notebook:
-            return {notebook_script.PROGRAM: notebook_script.RUN_NOTEBOOK.read_bytes()}
+            return {name: file.read_bytes() for name, file in notebook_script.PROGRAM_FILES.items()}
         return {MODULE_PROGRAM: RUN_MODULE.read_bytes()} if self.module else {}
 
     def command_line_args(self, args: Sequence[str], secrets: Collection[str] = ()) -> str:
@@ -77,9 +77,11 @@ class ScriptFolder:
             filter(None, (shlex.quote(self.module) if self.module else "", rank, shlex.join(args)))
         )
 
-    def notes(self, uploaded: Collection[str]) -> Iterator[str]:
-        """The warnings, and what stays behind and is not uploaded by name."""
+    def notes(self, uploaded: Collection[str], args: Sequence[str] = ()) -> Iterator[str]:
+        """The warnings, also about the arguments, and what stays behind and is not uploaded by name."""
         yield from self.warnings
+        if self.is_notebook:
+            yield from notebook_script.overwritten_notes(self.files[self.name], args)
         named = {
             parent.as_posix()
             for path in uploaded

@@ -302,7 +302,7 @@ def _check_uses(request: CellRequest, names: Sequence[str]) -> None:
 def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> tuple[str, Trials, int]:
     """How the sweep searches, the parameters of its trials as far as they are known, and their number."""
     if space is None or not space.domains:
-        _refuse_for_rows(options, "rows, which say" if space is None else "--seeds alone, which says")
+        _refuse_search(options, "rows, which say" if space is None else "--seeds alone, which says")
     if space is None:
         return ROWS, rows, len(rows)
     search = options.search or (GRID if space.is_finite and not options.trials else RANDOM)
@@ -326,7 +326,7 @@ def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> t
     )
 
 
-def _refuse_for_rows(options: SweepOptions, what: str) -> None:
+def _refuse_search(options: SweepOptions, what: str) -> None:
     for flag, value in (("--trials", options.trials), ("--search", options.search)):
         if value:
             raise UsageError(f"{flag} does not go with {what} what is tried", hint="Leave it out.")

@@ -8,6 +8,7 @@ from batchai_magics.cell.notebook_script import (
     check_modules,
     checked_parameter,
     code_of,
+    overwritten_notes,
     parameter_words,
     sent_notebook,
 )
@@ -101,6 +102,22 @@ def test_values_from_python_keep_their_types():
 def test_a_parameter_without_a_name_is_refused(word):
     with pytest.raises(UsageError, match="a notebook takes parameters, as NAME=VALUE"):
         checked_parameter(word)
+
+
+@pytest.mark.parametrize(
+    ("source", "tags", "told"),
+    [
+        ("lr = 0.5", [], True),
+        ("lr: float = 0.5", [], True),
+        ("if lr == 0.5: pass\nprint(lr=1)", [], False),
+        ("other_lr = 0.5", [], False),
+        ("lr = 0.5", ["parameters"], False),
+    ],
+)
+def test_a_parameter_that_an_untagged_cell_sets_again_is_told(source, tags, told):
+    data = sent_notebook(document(code(source, metadata={"tags": tags})), "a.ipynb")
+    notes = list(overwritten_notes(data, ["lr=0.1"]))
+    assert [note[:25] for note in notes] == ["lr: a cell sets it again;"] * told
 
 
 def test_what_is_no_json_is_refused_with_its_name():

@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base import STORAGE, Backend, Storage
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.search_space import MAX_TRIALS, SearchSpace, Trials, parameter_names, search_space
+from batchai_magics.cell.search_space import MAX_TRIALS, SearchSpace, Trials, search_space
 from batchai_magics.cell.sweep_options import HEADLINE, Goal
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
@@ -69,8 +69,9 @@ class SweepDefinition:
     @property
     def parameters(self) -> tuple[str, ...]:
         """The names of the parameters, in order."""
-        space = self.search_space
-        return parameter_names(self.trials) if self.trials or not space else tuple(space.domains)
+        if self.trials:  # which all have the same
+            return tuple(self.trials[0])
+        return tuple(self.search_space.domains) if self.search_space else ()
 
     def to_json(self) -> str:
         """The text of the file."""

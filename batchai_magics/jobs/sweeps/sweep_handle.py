@@ -27,7 +27,7 @@ from batchai_magics.jobs.sweeps.trial import (
     seed_groups_of,
 )
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.metrics.runs.seed_groups import SeedGroups
+from batchai_magics.metrics.runs.seed_groups import SEED, SeedGroups
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import SWEEP, Labels
@@ -175,6 +175,8 @@ class Sweep:
     def seed_groups(self) -> SeedGroups:
         """The trials that differ in their seed alone; takes the sweep's next step."""
         definition, trials = self._read(takes_step=True)
+        if SEED not in definition.parameters:
+            return SeedGroups()
         return seed_groups_of(self._results_of(trials, definition), definition.goal)
 
     def rows(self) -> list[dict[str, object]]:

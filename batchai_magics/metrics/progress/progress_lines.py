@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SECONDS = (1, 60, 3600)
+CELL = "cell"
 
 
 class Count(NamedTuple):
@@ -29,10 +30,15 @@ class Count(NamedTuple):
         )
 
     @property
+    def is_of_cells(self) -> bool:
+        """Whether it counts the cells of a notebook, which are told when they begin and differ in length."""
+        return self.noun == CELL
+
+    @property
     def fraction(self) -> float | None:
         """Between 0 and 1; None if the numbers are not a valid fraction."""
         done, total = parse_number(self.done), parse_number(self.total or "100")
-        return done / total if 0 <= done <= total and total > 0 else None
+        return (done - self.is_of_cells) / total if 0 <= done <= total and total > 0 else None
 
 
 class ProgressLine(NamedTuple):

@@ -165,7 +165,9 @@ class ProgressReader:
 
     @property
     def _end_at_pace(self) -> float | None:
-        """The estimated end at the average pace; None without progress."""
+        """The estimated end at the average pace; None without progress, and for the cells of a notebook."""
+        if self._bar and self._bar.within and self._bar.within.is_of_cells:
+            return None
         since, done = self._first_fraction or (self._at, self._fraction)
         if self._fraction - done < MIN_PACE_FRACTION and self.started_at is not None:
             since, done = self.started_at, 0.0

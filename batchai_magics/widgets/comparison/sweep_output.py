@@ -85,7 +85,9 @@ class SweepFeed(FigureFeed[SweepUpdate]):
         if SEED not in names:
             return SeedGroups()
         runs = (
-            SeededRun(_given(names, row), row.best if row.state == ExecutionState.SUCCEEDED.value else None)
+            SeededRun(
+                _parameters_of(names, row), row.best if row.state == ExecutionState.SUCCEEDED.value else None
+            )
             for row in self.trials.values()
         )
         rises = self.sign < 0 if self.sign else None
@@ -207,7 +209,7 @@ class SweepFeed(FigureFeed[SweepUpdate]):
         return plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
 
 
-def _given(names: Sequence[str], row: TrialRow) -> dict[str, Parameter]:
+def _parameters_of(names: Sequence[str], row: TrialRow) -> dict[str, Parameter]:
     """The parameters that a trial has."""
     return {name: value for name, value in zip(names, row.parameters, strict=True) if value is not None}
 

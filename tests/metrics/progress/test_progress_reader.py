@@ -33,6 +33,11 @@ def test_a_bar_that_is_cut_in_pieces_is_read_once_it_is_whole():
     assert read("\r 45%|####  | 4", "5/100 [00:04<00:05, 10it/s]").words == "45/100"
 
 
+def test_the_cell_of_a_notebook_that_has_begun_is_not_done_and_tells_no_end():
+    now = read("cell 1/5\n", "1\n", "cell 4/5\n", began=90.0)
+    assert (now.fraction, now.words, now.ends_at) == (0.6, "cell 4/5", None)
+
+
 def test_the_bar_of_an_epoch_is_a_part_of_all_epochs():
     now = read("Epoch 2/4\n", "12/48 [=====>....] - ETA: 2s\n")
     assert (now.fraction, now.words) == (0.3125, "epoch 2/4 · 12/48")
