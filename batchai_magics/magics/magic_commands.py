@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.options.option import DisplayText
-    from batchai_magics.widgets.comparison.sweep_source import ShownSweep
 
 
 NAMELESS = "job"  # used when the notebook is unknown
@@ -211,8 +210,7 @@ class BatchAIMagics(Magics):
             return
         from batchai_magics.widgets import show_sweep
 
-        # Its protocol has attributes where the values are frozen.
-        show_sweep(cast("ShownSweep", sweep), ui=self.context.settings.ui)
+        show_sweep(sweep, ui=self.context.settings.ui)
 
     def show_dashboard(self, result: LiveResult) -> None:
         """Display a cluster or a list of jobs below the cell, live if possible."""

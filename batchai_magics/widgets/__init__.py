@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from batchai_magics.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from batchai_magics.commands.output.command_result import LiveResult
     from batchai_magics.jobs.job_handle import Job
-    from batchai_magics.jobs.job_model import JobModel
+    from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.metrics import Comparison, Scaling
-    from batchai_magics.widgets.comparison.sweep_source import ShownSweep
-    from batchai_magics.widgets.core.feed import Source
     from batchai_magics.widgets.core.publisher import Publisher
-    from batchai_magics.widgets.dashboards.dashboard_output import Subject
     from batchai_magics.widgets.job.job_output import LiveJobOutput
+    from batchai_magics.widgets.job.job_stream import FollowedJob
 
 TIERS = ("auto", "widget", "html", "text")
 
@@ -55,16 +54,16 @@ def show(job: Job, *, ui: str = "auto", names: Sequence[str] = ()) -> None:
     from batchai_magics.widgets.core import display
     from batchai_magics.widgets.job.job_output import JobCardOutput
 
-    feed = _publisher().feed(job.id.key, lambda: _open(job))
+    model = _job_model(job)
     if ui == "html" or (ui == "auto" and job.is_done and not display.is_asked_by_page()):
-        output = JobCardOutput(job, feed)
+        output = JobCardOutput(job, model)
     else:
-        output = _live_output(job, feed, names, is_kept=ui == "widget")
+        output = _live_output(job, model, names, is_kept=ui == "widget")
     output.open()
     _publisher().add(output)
 
 
-def show_dashboard(subject: Subject, *, ui: str = "auto") -> None:
+def show_dashboard(subject: LiveResult, *, ui: str = "auto") -> None:
     """Shows a cluster (by its id) or the jobs of an experiment (by its id); `ui` as for a job.
 
     It is kept up to date while a page shows it, and frozen when nothing has changed for a long time.
@@ -107,15 +106,15 @@ def show_comparison(value: Comparison | Scaling, *, ui: str = "auto") -> None:
         show_static(value, ui=tier)
 
 
-def show_sweep(sweep: ShownSweep, *, ui: str = "auto") -> None:
+def show_sweep(sweep: Sweep, *, ui: str = "auto") -> None:
     """Shows a sweep as a live view, or as a table and a figure; `ui` as for a job.
 
     While it runs, showing it takes its steps. At the end the table of the best trials and the figure stay.
     """
-    from batchai_magics.widgets.comparison import sweep_output
+    from batchai_magics.widgets.comparison import sweep_view
 
     tier = "text" if is_text(ui) else ui
-    sweep_output.show(sweep, _publisher(), _embed_jobs, ui=tier)
+    sweep_view.show(sweep, _publisher(), _embed_jobs, ui=tier)
 
 
 def freeze_ended(job: Job | None = None, *, timeout_s: float = 20.0) -> None:
@@ -146,15 +145,15 @@ def _publisher() -> Publisher:
     return Publisher().start()
 
 
-def _open(job: Job) -> tuple[Source, JobModel]:
-    """A source of a job's events, and a feed with its current state."""
-    from batchai_magics.widgets.job.job_stream import open_model
+def _job_model(job: Job) -> FollowedJob:
+    """The model of a job that all its views share."""
+    from batchai_magics.widgets.job.job_stream import followed_job
 
-    return open_model(job)
+    return _publisher().model(job.id.key, lambda: followed_job(job))
 
 
 def _live_output(
-    job: Job, feed: JobModel, names: Sequence[str], *, is_kept: bool, id: str = ""
+    job: Job, model: FollowedJob, names: Sequence[str], *, is_kept: bool, id: str = ""
 ) -> LiveJobOutput:
     """The live output of a job, in which its next run takes its place when it is run again."""
     from batchai_magics.widgets.core import display
@@ -163,31 +162,33 @@ def _live_output(
     publisher = _publisher()
 
     def continue_with(next_run: Job) -> str:
-        next_feed = publisher.feed(next_run.id.key, lambda: _open(next_run))
-        following = _live_output(next_run, next_feed, names, is_kept=is_kept, id=output.id)
+        following = _live_output(next_run, _job_model(next_run), names, is_kept=is_kept, id=output.id)
         following.replace(output)
         publisher.add(following)
         display.rebind(names, job, next_run)
         return ""
 
     work = publisher.run_in_background
-    output = LiveJobOutput(job, feed, work=work, is_kept=is_kept, open_job=continue_with, id=id)
+    output = LiveJobOutput(job, model, work=work, is_kept=is_kept, open_job=continue_with, id=id)
     return output
 
 
 def _embed_job(job: Job) -> str:
-    """Creates a job's live view for embedding in another one; returns its model's id."""
-    from batchai_magics.widgets.job.job_output import EmbeddedJobOutput
+    """Creates a job's live view for embedding in another one; returns its widget's id."""
+    import uuid
 
-    publisher = _publisher()
-    feed = publisher.feed(job.id.key, lambda: _open(job))
-    inner = EmbeddedJobOutput(job, feed, work=publisher.run_in_background, open_job=_embed_job)
-    publisher.add(inner)
-    return str(inner.view.model_id)
+    from batchai_magics.widgets.core.cell_output import EmbeddedOutput
+    from batchai_magics.widgets.job.job_view import JobView
+
+    publisher, model = _publisher(), _job_model(job)
+    work, view_id = publisher.run_in_background, uuid.uuid4().hex
+    view = JobView(job, model, view_id=view_id, work=work, open_job=_embed_job)
+    publisher.add(EmbeddedOutput(job.id.key, model, view))
+    return str(view.model_id)
 
 
 def _embed_jobs(*jobs: Job) -> str:
-    """Creates a job's live view, or a comparison of several, for embedding; returns its model's id."""
+    """Creates a job's live view, or a comparison of several, for embedding; returns its widget's id."""
     if len(jobs) == 1:
         return _embed_job(*jobs)
     from batchai_magics.jobs.metric_settings import metric_preferences

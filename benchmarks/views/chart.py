@@ -92,13 +92,13 @@ def chunks(count: int) -> list[Chunk]:
 
 def live_view() -> Callable[[Records], None]:
     """Appends the records to a live view and sends what its page lacks."""
-    settings, feed = Settings(), JobModel()
+    settings, model = Settings(), JobModel()
     id = workspace_id(settings).child(Kind.EXPERIMENT, "default").child(Kind.JOB, "chart")
-    view = JobView(Job(open_backend(settings), id), feed, view_id="chart", work=lambda task: task())
+    view = JobView(Job(open_backend(settings), id), model, view_id="chart", work=lambda task: task())
     page.say_ready()
 
     def update(records: Records) -> None:
-        feed.take(MetricsAdded(id, records))
+        model.take(MetricsAdded(id, records))
         while view.send_next(400_000):
             pass
 

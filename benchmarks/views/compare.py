@@ -13,8 +13,7 @@ from typing import Any
 
 from batchai_magics.metrics import Comparison, compare, read_metrics
 from batchai_magics.metrics.charts.figure import figure_png
-from batchai_magics.widgets.comparison.comparison_feed import ComparisonFeed
-from batchai_magics.widgets.comparison.comparison_output import ComparisonView
+from batchai_magics.widgets.comparison.comparison_view import ComparisonModel, ComparisonView
 from batchai_magics.widgets.core import pages
 from benchmarks.row import Row, table
 
@@ -95,8 +94,8 @@ def runs() -> Comparison:
 
 def in_page(value: Comparison) -> dict[str, Any]:
     """What the page measured."""
-    feed = ComparisonFeed(value.runs)
-    view = ComparisonView(feed, view_id="bench", work=lambda task: task(), clock=time.monotonic)
+    model = ComparisonModel(value.runs)
+    view = ComparisonView(model, work=lambda task: task(), clock=time.monotonic)
     state = {"facts": view.facts, "rows": view.rows, "view_id": "bench"}
     messages = []
     while message := view.next_message(1 << 20):

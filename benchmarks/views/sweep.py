@@ -5,9 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from batchai_magics.config import Settings
+from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.metrics.runs.metric_traits import Direction
-from batchai_magics.widgets.comparison.sweep_output import SweepFeed, SweepView
-from batchai_magics.widgets.comparison.sweep_source import SweepUpdate, TrialMetric, TrialRow, curve_of
+from batchai_magics.widgets.comparison.sweep_view import (
+    SweepModel,
+    SweepUpdate,
+    SweepView,
+    TrialMetric,
+    TrialRow,
+    curve_of,
+)
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, measured
 
@@ -29,26 +37,19 @@ def rows() -> Iterator[Row]:
 
 def times_ms(count: int) -> dict[str, float]:
     """What a change of one trial takes in the kernel and in the page, and the first paint there."""
-    feed = SweepFeed("bench")
-    feed.take(update_of([trial(n, 1 / n) for n in range(1, count + 1)]))
-    view = SweepView(
-        _NoSweep(),
-        feed,
-        view_id="bench",
-        work=lambda task: task(),
-        clock=time.monotonic,
-        open_jobs=lambda *_: "",
-    )
+    model = SweepModel(_NoSweep(), JobCosts(None, Settings()))
+    model.take(update_of([trial(n, 1 / n) for n in range(1, count + 1)]))
+    view = SweepView(model, work=lambda task: task(), clock=time.monotonic, open_jobs=lambda *_: "")
     messages = []
     while message := view.next_message(1 << 20):
         messages.append(message)
     began = time.perf_counter()
     for n in range(1, UPDATES + 1):
-        feed.take(update_of([trial(n, 0.5)]))
+        model.take(update_of([trial(n, 0.5)]))
         view.send_next(1 << 20)
         update = view.next_message(1 << 20)
     kernel_ms = (time.perf_counter() - began) * 1000 / UPDATES
-    found = measured("sweep_view", {"facts": feed.facts(), "view_id": "bench"}, messages, update, CHANGE)
+    found = measured("sweep_view", {"facts": model.facts(), "view_id": "bench"}, messages, update, CHANGE)
     return {"kernel": kernel_ms, "update": found["update"], "first": found["first"]}
 
 

@@ -1,4 +1,4 @@
-"""An output beneath a cell: updated by the publisher, and finally frozen to static HTML and text."""
+"""What the publisher keeps up to date: outputs beneath cells, finally frozen, and views outside of cells."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import Feed
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.polled_model import PolledModel
+
+if TYPE_CHECKING:
+    from batchai_magics.widgets.core.live_view import LiveView
 
 SNAPSHOT_INTERVAL_S = 30.0  # between updates of the snapshot beside a live view
 REFRESH_INTERVAL_S = 2.0  # between updates where no page shows a live view
@@ -21,23 +24,18 @@ RunInBackground = Callable[[Callable[[], None]], None]  # schedules a function o
 WaitFor = Callable[[Callable[[], bool]], bool]  # waits for a condition; returns whether it was met
 
 
-class CellOutput(ABC):
-    """One or two outputs of a cell. Only the publisher's thread calls `send_next` and `republish`.
+class PublishedOutput(ABC):
+    """What the publisher sends. Only its thread calls `send_next` and `republish`.
 
     `key` identifies what is shown: the id of a resource, in lower case.
     """
 
-    def __init__(self, key: str, feed: Feed, *, clock: Clock, id: str = "") -> None:
+    def __init__(self, key: str, model: PolledModel) -> None:
         self.key = key
-        self.feed = feed
-        self.id = id or uuid.uuid4().hex
-        self.second_id = f"{self.id}-second"
+        self.model = model
         self.is_frozen = False
         self.is_closed = False
-        self._clock = clock
         self._freezing = threading.Lock()
-        self._updated_at = clock()
-        self._updated_version = feed.version
 
     @property
     def is_removed(self) -> bool:
@@ -50,10 +48,6 @@ class CellOutput(ABC):
         return False
 
     @abstractmethod
-    def open(self) -> None:
-        """Shows it beneath the running cell."""
-
-    @abstractmethod
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
 
@@ -61,14 +55,82 @@ class CellOutput(ABC):
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Called when a cell has ended: freezes the output if it is due."""
 
+    def republish(self) -> int:
+        """Publishes the frozen output again if a page missed it; returns the bytes sent."""
+        return 0
+
+    @abstractmethod
+    def close(self) -> None:
+        """Freezes and closes the output in its current state."""
+
+
+class OpenView(Protocol):
+    """What an output needs of a view that no cell shows."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing more is to be sent."""
+
+    @property
+    def is_unwatched(self) -> bool:
+        """Whether no page shows it, so that polling can pause once the model is over."""
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
+
+    def close(self) -> None:
+        """Ends the view."""
+
+
+class EmbeddedOutput(PublishedOutput):
+    """A view that no cell shows: it is embedded in another view, on a page of its own, or recorded."""
+
+    def __init__(self, key: str, model: PolledModel, view: OpenView) -> None:
+        super().__init__(key, model)
+        self.view = view
+
+    @property
+    def is_unwatched(self) -> bool:
+        """Whether no page shows it, and nothing will change any more."""
+        return self.model.is_over and self.view.is_unwatched
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if one is due; returns its size in bytes."""
+        if self.view.is_gone:
+            self.close()
+            return 0
+        return self.view.send_next(limit_bytes)
+
+    def on_cell_end(self, wait_for: WaitFor) -> None:
+        """Does nothing: no cell shows it."""
+
+    def close(self) -> None:
+        """Ends the view."""
+        with self._freezing:
+            was_closed, self.is_closed, self.is_frozen = self.is_closed, True, True
+        if not was_closed:
+            self.view.close()
+
+
+class CellOutput(PublishedOutput):
+    """One or two outputs beneath a cell, finally frozen to static HTML and text."""
+
+    def __init__(self, key: str, model: PolledModel, *, clock: Clock, id: str = "") -> None:
+        super().__init__(key, model)
+        self.id = id or uuid.uuid4().hex
+        self.second_id = f"{self.id}-second"
+        self._clock = clock
+        self._updated_at = clock()
+        self._updated_version = model.version
+
+    @abstractmethod
+    def open(self) -> None:
+        """Shows it beneath the running cell."""
+
     def freeze(self) -> int:
         """Freezes the output, once, from any thread; returns the bytes sent."""
         with self._freezing:
             return 0 if self.is_frozen else self._freeze()
-
-    def republish(self) -> int:
-        """Publishes the frozen output again if a page missed it; returns the bytes sent."""
-        return 0
 
     def close(self) -> None:
         """Freezes and closes the output in its current state."""
@@ -92,26 +154,9 @@ class CellOutput(ABC):
 
     def _update(self, bundle: Bundle, display_id: str) -> int:
         """Replaces an output; returns the size in bytes."""
-        self._updated_at, self._updated_version = self._clock(), self.feed.version
+        self._updated_at, self._updated_version = self._clock(), self.model.version
         display.update(bundle, display_id)
         return bundle_bytes(bundle)
-
-
-class LiveView(Protocol):
-    """What an output needs of the model of a live view."""
-
-    has_page: bool  # a page has said hello
-    is_removed: bool  # the page has removed the view
-    layout: Any
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
-
-    def close(self) -> None:
-        """Closes the model."""
-
-    def _repr_mimebundle_(self) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The MIME bundle from which a page creates the view."""
 
 
 class LiveOutput(CellOutput):
@@ -149,10 +194,9 @@ class LiveOutput(CellOutput):
         old.close()
 
     def close(self) -> None:
-        """Freezes the output and closes its model."""
+        """Freezes the output and closes the view."""
         self.is_closed = True
         super().close()
-        self.view.layout.close()  # a separate model, which closing the view leaves open
         self.view.close()
 
     @property
@@ -175,39 +219,6 @@ class LiveOutput(CellOutput):
     def _title(self) -> str:
         """The text shown in place of the view in a text-only front end; the snapshot has the rest."""
         return self._render()["text/plain"].partition("\n")[0]
-
-
-class EmbeddedOutput(LiveOutput):
-    """A live view embedded in another one, without an output of its own; the page closes it.
-
-    A mixin, named before the output whose view is embedded.
-    """
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the view is no longer shown."""
-        return self.view.is_removed
-
-    def open(self) -> None:
-        """Does nothing: the page embeds the view."""
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if one is due; returns its size in bytes."""
-        if self.is_gone:
-            self.close()
-            return 0
-        return self.view.send_next(limit_bytes)
-
-    def on_cell_end(self, wait_for: WaitFor) -> None:
-        """Does nothing: the embedding view has its own snapshot."""
-
-    def republish(self) -> int:
-        """Does nothing."""
-        return 0
-
-    def _freeze(self) -> int:
-        self.is_frozen = True
-        return 0
 
 
 def bundle_bytes(bundle: Bundle) -> int:

@@ -1,4 +1,4 @@
-"""The kernel's one thread that polls sources for all views and sends to their pages."""
+"""The kernel's one thread that polls models for all views and sends to their pages."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TypeVar, cast
 
-from batchai_magics.follow import MAX_DELAY_S
-from batchai_magics.widgets.core.cell_output import CellOutput
-from batchai_magics.widgets.core.feed import TICK_S, Feed, FeedPoller, Source, stopped_message
+from batchai_magics.widgets.core.cell_output import PublishedOutput
 from batchai_magics.widgets.core.flow_control import Budget
+from batchai_magics.widgets.core.polled_model import TICK_S, ModelPoller, PolledModel, stopped_message
 
 _log = logging.getLogger(__name__)
 
@@ -21,11 +20,11 @@ UNWATCHED_TICK_S = 2.0  # between two steps while no page shows a view
 MAX_FROZEN = 16  # frozen outputs that are published again when a page comes back
 MAX_REMOVED = 16  # outputs without a page, which may come back
 
-AnyFeed = TypeVar("AnyFeed", bound=Feed)
+AnyModel = TypeVar("AnyModel", bound=PolledModel)
 
 
 class Publisher:
-    """Polls each source once for all its views, and sends within one budget.
+    """Polls each model once for all its views, and sends within one budget.
 
     One thread polls and sends, another runs tasks that may block; `close` ends both.
     """
@@ -34,9 +33,9 @@ class Publisher:
         self.clock = clock
         self._budget = budget or Budget(clock)
         self._changed = threading.Condition()
-        self._pollers: dict[str, FeedPoller] = {}
-        self._outputs: list[CellOutput] = []
-        self._frozen: list[CellOutput] = []
+        self._pollers: dict[str, ModelPoller] = {}
+        self._outputs: list[PublishedOutput] = []
+        self._frozen: list[PublishedOutput] = []
         self._tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closed = False
         self._has_work = False  # something has come that needs another step
@@ -48,32 +47,27 @@ class Publisher:
             threading.Thread(target=run, name=name, daemon=True).start()
         return self
 
-    def feed(
-        self, key: str, make: Callable[[], tuple[Source, AnyFeed]], *, max_interval_s: float = MAX_DELAY_S
-    ) -> AnyFeed:
-        """Returns the feed that all views of `key` share, created by `make` if there is none.
-
-        While nothing changes, the source is polled every `max_interval_s` seconds.
-        """
+    def model(self, key: str, make: Callable[[], AnyModel]) -> AnyModel:
+        """Returns the model that all views of `key` share, created by `make` if there is none."""
         with self._changed:
             if key not in self._pollers:
-                self._pollers[key] = FeedPoller(*make(), max_interval_s=max_interval_s)
+                self._pollers[key] = ModelPoller(make())
             self._pollers[key].had_output = False  # kept until its output is added
-            return cast("AnyFeed", self._pollers[key].feed)
+            return cast("AnyModel", self._pollers[key].model)
 
-    def add(self, output: CellOutput) -> None:
+    def add(self, output: PublishedOutput) -> None:
         """Keeps an output up to date from now on."""
         with self._changed:
             self._outputs.append(output)
             for poller in self._pollers.values():
-                poller.had_output = poller.had_output or poller.feed is output.feed
+                poller.had_output = poller.had_output or poller.model is output.model
             self._request_step()
 
     def run_in_background(self, task: Callable[[], None]) -> None:
         """Queues a task for the thread that may block, then sends what it produced."""
         self._tasks.put(task)
 
-    def outputs(self, key: str | None = None) -> list[CellOutput]:
+    def outputs(self, key: str | None = None) -> list[PublishedOutput]:
         """The outputs that are not frozen: all, or those of one key."""
         with self._changed:
             return [s for s in self._outputs if key is None or s.key == key]
@@ -84,13 +78,13 @@ class Publisher:
             return self._changed.wait_for(is_met, timeout_s)
 
     def step(self) -> None:
-        """Polls the sources that are due and sends what the budget allows."""
+        """Polls the models that are due and sends what the budget allows."""
         now = self.clock()
         with self._changed:
             pollers, outputs, frozen = list(self._pollers.values()), list(self._outputs), list(self._frozen)
-        awake = {id(output.feed) for output in outputs if not output.is_unwatched}
+        awake = {id(output.model) for output in outputs if not output.is_unwatched}
         for poller in pollers:
-            if id(poller.feed) in awake or not poller.had_output:
+            if id(poller.model) in awake or not poller.had_output:
                 poller.poll(now)
         self._send(outputs)
         for output in frozen:
@@ -113,11 +107,11 @@ class Publisher:
         for output in outputs:
             _close(output)
 
-    def _send(self, outputs: list[CellOutput]) -> None:
+    def _send(self, outputs: list[PublishedOutput]) -> None:
         """Sends messages round-robin, until no output has any or the budget is spent."""
         waiting = outputs
         while waiting:
-            served: list[CellOutput] = []
+            served: list[PublishedOutput] = []
             for output in waiting:
                 limit = self._budget.left_bytes
                 if not limit:
@@ -129,7 +123,7 @@ class Publisher:
                     served.append(output)
             waiting = served
 
-    def _move_to_back(self, served: list[CellOutput]) -> None:
+    def _move_to_back(self, served: list[PublishedOutput]) -> None:
         """Puts the outputs that have sent behind those that have not, for the next step."""
         with self._changed:
             self._outputs.sort(key=lambda output: output in served)
@@ -142,11 +136,11 @@ class Publisher:
         self._drop_unused_pollers()
 
     def _drop_unused_pollers(self) -> None:
-        used = {id(output.feed) for output in self._outputs}
+        used = {id(output.model) for output in self._outputs}
         self._pollers = {
             key: poller
             for key, poller in self._pollers.items()
-            if id(poller.feed) in used or not poller.had_output
+            if id(poller.model) in used or not poller.had_output
         }
 
     def _request_step(self) -> None:
@@ -181,10 +175,10 @@ def _load_parser() -> None:
     Parser().feed(b"\n")
 
 
-def _split(outputs: list[CellOutput]) -> tuple[list[CellOutput], list[CellOutput]]:
+def _split(outputs: list[PublishedOutput]) -> tuple[list[PublishedOutput], list[PublishedOutput]]:
     """Splits outputs into live ones and frozen ones that may be published again."""
-    live: list[CellOutput] = []
-    frozen: list[CellOutput] = []
+    live: list[PublishedOutput] = []
+    frozen: list[PublishedOutput] = []
     for output in outputs:
         if not output.is_frozen:  # read once: another thread may freeze it meanwhile
             live.append(output)
@@ -193,14 +187,14 @@ def _split(outputs: list[CellOutput]) -> tuple[list[CellOutput], list[CellOutput
     return live, frozen
 
 
-def _close_oldest(outputs: list[CellOutput], kept: int) -> list[CellOutput]:
+def _close_oldest(outputs: list[PublishedOutput], kept: int) -> list[PublishedOutput]:
     """Closes all but the newest outputs and returns those."""
     for old in outputs[:-kept]:
         _close(old)
     return outputs[-kept:]
 
 
-def _send_safely(output: CellOutput, send: Callable[[], int]) -> int:
+def _send_safely(output: PublishedOutput, send: Callable[[], int]) -> int:
     """Calls `send` and returns the bytes sent; an output that fails must not stop the others.
 
     A live output that fails is frozen as it is; a frozen one is closed.
@@ -212,12 +206,12 @@ def _send_safely(output: CellOutput, send: Callable[[], int]) -> int:
         if output.is_frozen:
             _close(output)
         else:
-            output.feed.report_problem(stopped_message(error))
+            output.model.report_problem(stopped_message(error))
             output.is_frozen = True
         return 0
 
 
-def _close(output: CellOutput) -> None:
+def _close(output: PublishedOutput) -> None:
     try:
         output.close()
     except Exception:  # noqa: BLE001  # it is dropped all the same

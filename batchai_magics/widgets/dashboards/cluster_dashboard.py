@@ -1,10 +1,9 @@
-"""The dashboard of a cluster: its polled source, the feed that views share, and the view that can resize."""
+"""The dashboard of a cluster: its model, which all views share, and the view, which can resize it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 
 from batchai_magics.backends.base import Backend, StatusPoller
@@ -16,72 +15,49 @@ from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import DashboardFeed, PageData, milliseconds
-from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
+from batchai_magics.widgets.core.polled_model import PageData, milliseconds
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView, answer_to
 
-MAX_POLL_S = 2.0  # longest poll interval, while nothing changes
 NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count
 
 
-@dataclass(frozen=True)
-class ClusterSnapshot:
-    """A cluster and its nodes after a change."""
+class ClusterModel(DashboardModel):
+    """A cluster's latest state and nodes; never over before the cluster is deleted."""
 
-    cluster: Cluster
-    nodes: tuple[Node, ...]
-
-
-class ClusterSource:
-    """Polls a cluster; never ends."""
-
-    is_over = False
-    is_behind = False
+    noun = "cluster"
+    max_interval_s = 2.0
 
     def __init__(
         self, backend: Backend, id: ResourceId, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._backend = backend
-        self._id = id
-        self._clock = clock
-        self._watcher = StatusPoller(backend, [id], clock=clock)
-        self._last: ClusterSnapshot | None = None
-        self._nodes_due_at = 0.0
-
-    def poll(self) -> list[ClusterSnapshot]:
-        """Returns the cluster if it has changed. Raises NotFoundError once it is deleted."""
-        look = self._watcher.poll()
-        if look is None:
-            return []
-        cluster = look.of(self._id) or self._backend.show(self._id)  # raises NotFoundError
-        assert isinstance(cluster, Cluster)
-        seen = ClusterSnapshot(cluster, self._nodes(cluster))
-        if seen == self._last:
-            return []
-        self._last = seen
-        return [seen]
-
-    def _nodes(self, cluster: Cluster) -> tuple[Node, ...]:
-        if self._last and self._last.cluster == cluster and self._clock() < self._nodes_due_at:
-            return self._last.nodes
-        self._nodes_due_at = self._clock() + NODES_TTL_S
-        return tuple(self._backend.nodes(self._id))
-
-
-class ClusterFeed(DashboardFeed[ClusterSnapshot]):
-    """A cluster's latest state and nodes. `version` increases with every change."""
-
-    noun = "cluster"
-
-    def __init__(self, id: ResourceId) -> None:
         super().__init__()
+        self.backend = backend
         self.id = id
         self.cluster: Cluster | None = None
         self.nodes: tuple[Node, ...] = ()
+        self._clock = clock
+        self._status_poller = StatusPoller(backend, [id], clock=clock)
+        self._nodes_due_at = 0.0
 
-    def take(self, event: ClusterSnapshot) -> None:
-        """Stores the new state."""
-        self.cluster, self.nodes = event.cluster, event.nodes
+    def poll(self) -> bool:
+        """Returns whether the cluster has changed. Raises NotFoundError once it is deleted."""
+        status = self._status_poller.poll()
+        if status is None:
+            return False
+        cluster = status.of(self.id) or self.backend.show(self.id)  # raises NotFoundError
+        assert isinstance(cluster, Cluster)
+        nodes = self._nodes_of(cluster)
+        if (cluster, nodes) == (self.cluster, self.nodes):
+            return False
+        self.cluster, self.nodes = cluster, nodes
         self.version += 1
+        return True
+
+    def _nodes_of(self, cluster: Cluster) -> tuple[Node, ...]:
+        if self.cluster == cluster and self._clock() < self._nodes_due_at:
+            return self.nodes
+        self._nodes_due_at = self._clock() + NODES_TTL_S
+        return tuple(self.backend.nodes(self.id))
 
     @property
     def is_at_rest(self) -> bool:
@@ -152,21 +128,18 @@ def _scale(scale: ScaleSettings | None) -> PageData:
 class ClusterView(DashboardView):
     """Nodes as tiles; the request `scale` resizes the cluster or turns auto-scale on."""
 
-    script = "cluster_view"
+    script = "cluster_dashboard"
     requests = ("scale",)
 
-    def __init__(
-        self, backend: Backend, feed: ClusterFeed, *, view_id: str, work: RunInBackground, clock: Clock
-    ) -> None:
-        self._backend = backend
-        self._id = feed.id
-        super().__init__(feed, view_id=view_id, work=work, clock=clock)
+    def __init__(self, model: ClusterModel, *, work: RunInBackground, clock: Clock) -> None:
+        self._cluster = model
+        super().__init__(model, work=work, clock=clock)
 
     def answer_scale(self, content: PageData) -> PageData:
         """Applies `content["settings"]`, which has the shape of `scaleSettings` in cluster.json."""
         try:
             patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})
-            self._backend.update(self._id, patch)
+            self._cluster.backend.update(self._cluster.id, patch)
         except BatchAIError as error:
             return answer_to(content, str(error), is_done=False)
         return answer_to(content, "")

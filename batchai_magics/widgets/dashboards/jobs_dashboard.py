@@ -1,16 +1,23 @@
-"""The dashboard of an experiment's jobs: its polled source, the feed that views share, and the view."""
+"""The dashboard of an experiment's jobs: their model, which all views share, and the view."""
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.follow import METRICS_FILES, MetricsAdded, StateChanged
+from batchai_magics.follow.log_follower import LogFollower
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import has_progress
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -18,42 +25,27 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
-from batchai_magics.widgets.core.feed import DashboardFeed, PageData
-from batchai_magics.widgets.dashboards.dashboard_view import DashboardView, answer_to
-from batchai_magics.widgets.dashboards.job_rates import RateReader, RatesUpdate
+from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView, OpenJobs, answer_to
 from batchai_magics.widgets.job.job_header import execution_of, progress_fields
 
-MAX_POLL_S = 4.0  # longest poll interval, while nothing changes
+if TYPE_CHECKING:
+    from batchai_magics.commands.output.command_result import SelectedJobs
+
 MAX_ROWS = 200  # of the newest jobs
 MAX_READS = 8  # log files per poll
 LABELS_INTERVAL_S = 10.0  # between two reads of the labels of jobs
 MAX_PARAMETERS = 5  # that differ between jobs
 
 
-@dataclass(frozen=True)
-class JobsSnapshot:
-    """The jobs of an experiment, newest first, after a change."""
+class JobsModel(DashboardModel):
+    """The jobs of an experiment, newest first, with labels and metrics; never over.
 
-    jobs: tuple[JobResource, ...]
-
-
-@dataclass(frozen=True)
-class LabelsUpdate:
-    """The tags and parameters of jobs by name, after a change."""
-
-    labels: Mapping[str, Labels]
-
-
-JobsEvent = JobsSnapshot | RatesUpdate | LabelsUpdate
-
-
-class JobsSource:
-    """Polls an experiment's jobs; never ends. An experiment that does not exist (yet) has no jobs.
-
-    With `names`, it polls the jobs of these names only.
+    An experiment that does not exist (yet) has no jobs. `selected` are the only ones listed.
     """
 
-    is_over = False
+    noun = "experiment"
+    max_interval_s = 4.0
 
     def __init__(
         self,
@@ -61,126 +53,91 @@ class JobsSource:
         experiment: ResourceId,
         *,
         preferences: MetricPreferences = NO_PREFERENCES,
-        names: Collection[str] | None = None,
+        selected: SelectedJobs | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._names = names
+        super().__init__()
+        self.backend = backend
+        self.id = experiment
+        self.jobs: tuple[JobResource, ...] = ()
+        self.rates: dict[str, JobRates] = {}  # by name
+        self._is_behind = False  # logs of ended jobs remain to be read
+        self._selected = selected
         self._preferences = preferences
-        self._backend = backend
-        self._experiment = experiment
         self._clock = clock
-        self._due_at = 0.0
-        self._last: tuple[JobResource, ...] | None = None
-        self._readers: dict[str, RateReader] = {}
-        self._labels: LabelsUpdate | None = None
+        self._due_at: float | None = None  # None before the first list
+        self._labels: Mapping[str, Labels] = {}
         self._labelled: tuple[str, ...] = ()  # names of the jobs whose labels were read
         self._labels_due_at = 0.0
-        self.is_behind = False  # logs of ended jobs remain to be read
 
-    def poll(self) -> list[JobsEvent]:
-        """Returns the jobs if any has changed, and new values of some.
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+        return self._is_behind
+
+    def poll(self) -> bool:
+        """Returns whether a job has changed, or has new values.
 
         One request lists all jobs, at most as often as the backend's pace allows.
         """
-        is_due = self._last is None or self._clock() >= self._due_at
-        jobs = self._jobs() if is_due else self._last or ()
-        news: list[JobsEvent] = []
-        if jobs != self._last:
-            self._last = jobs
-            news.append(JobsSnapshot(jobs))
-        return [*news, *self._read_labels(jobs[:MAX_ROWS]), *self._rates(jobs[:MAX_ROWS])]
+        version = self.version
+        if self._due_at is None or self._clock() >= self._due_at:
+            self._list()
+        jobs = self.jobs[:MAX_ROWS]
+        self._read_labels(jobs)
+        has_values = self._read_rates([job for job in jobs if job.execution])
+        return has_values or self.version > version
 
-    def _jobs(self) -> tuple[JobResource, ...]:
-        self._due_at = self._clock() + self._backend.capabilities.pace.poll_interval_s
-        try:
-            listed = self._backend.list(self._experiment, Kind.JOB)
-        except NotFoundError:
-            return ()
-        jobs = (job for job in reversed(listed) if isinstance(job, JobResource))
-        return tuple(job for job in jobs if self._names is None or job.id.name in self._names)
+    def _list(self) -> None:
+        is_first = self._due_at is None
+        self._due_at = self._clock() + self.backend.capabilities.pace.poll_interval_s
+        listed: Sequence[object] = ()
+        with contextlib.suppress(NotFoundError):
+            listed = self.backend.list(self.id, Kind.JOB)
+        newest = (job for job in reversed(listed) if isinstance(job, JobResource))
+        jobs = tuple(job for job in newest if not self._selected or job.id.name in self._selected.names)
+        self.version += is_first or jobs != self.jobs
+        self.jobs = jobs
 
-    def _read_labels(self, jobs: tuple[JobResource, ...]) -> list[LabelsUpdate]:
+    def _read_labels(self, jobs: tuple[JobResource, ...]) -> None:
         """Reads the labels of all jobs with one request: of new jobs immediately, else at intervals."""
-        records, names = self._backend.records, tuple(job.id.name for job in jobs)
+        records, names = self.backend.records, tuple(job.id.name for job in jobs)
         if not records or (names == self._labelled and self._clock() < self._labels_due_at):
-            return []
+            return
         self._labelled, self._labels_due_at = names, self._clock() + LABELS_INTERVAL_S
         try:
-            found = records.labels([job.id for job in jobs])
+            by_key = records.labels([job.id for job in jobs])
         except BatchAIError:  # read again at the next interval
-            return []
-        update = LabelsUpdate({job.id.name: found[job.id.key] for job in jobs if job.id.key in found})
-        if update == (self._labels or LabelsUpdate({})):
-            return []
-        self._labels = update
-        return [update]
+            return
+        labels = {job.id.name: by_key[job.id.key] for job in jobs if job.id.key in by_key}
+        self.version += labels != self._labels
+        self._labels = labels
 
-    def _rates(self, jobs: tuple[JobResource, ...]) -> list[RatesUpdate]:
-        """Reads a few logs per poll, round-robin."""
-        waiting = self._unread_jobs([job for job in jobs if job.execution])
-        news = [reader.advance() for _, reader in waiting[:MAX_READS]]
-        self.is_behind = any(job.state.is_final for job, _ in waiting[MAX_READS:])
-        return [seen for seen in news if seen]
+    def _read_rates(self, jobs: Sequence[JobResource]) -> bool:
+        """Reads a few logs, least often read first; returns whether they had new values."""
+        known = {rates.run: rates for rates in self.rates.values()}
+        self.rates = {job.id.name: known.get(job.output_path_segment) or self._rates_of(job) for job in jobs}
+        unread = [job for job in jobs if not self.rates[job.id.name].is_drained]
+        unread.sort(key=lambda job: self.rates[job.id.name].read_count)
+        has_values = [self.rates[job.id.name].advance() for job in unread[:MAX_READS]]
+        self._is_behind = any(job.state.is_final for job in unread[MAX_READS:])
+        return any(has_values)
 
-    def _unread_jobs(self, jobs: list[JobResource]) -> list[tuple[JobResource, RateReader]]:
-        """The jobs whose logs have not been read to the end, least often read first."""
-        known = self._readers
-        self._readers = {
-            job.output_path_segment: known.get(job.output_path_segment) or self._reader(job) for job in jobs
-        }
-        pairs = [(job, self._readers[job.output_path_segment]) for job in jobs]
-        waiting = [(job, reader) for job, reader in pairs if not reader.is_drained]
-        return sorted(waiting, key=lambda pair: pair[1].read_count)
-
-    def _reader(self, job: JobResource) -> RateReader:
-        labels = self._labels.labels if self._labels else {}
-        patterns = labels.get(job.id.name, Labels()).patterns
-        return RateReader(
-            self._backend, job, preferences=self._preferences, patterns=patterns, clock=self._clock
+    def _rates_of(self, job: JobResource) -> JobRates:
+        patterns = self._labels.get(job.id.name, Labels()).patterns
+        return JobRates(
+            self.backend, job, preferences=self._preferences, patterns=patterns, clock=self._clock
         )
-
-
-class JobsFeed(DashboardFeed[JobsEvent]):
-    """An experiment's latest jobs with labels and metrics. `version` increases when a job changes."""
-
-    noun = "experiment"
-
-    def __init__(self, experiment: ResourceId, options: str = "") -> None:
-        super().__init__()
-        self.id = experiment
-        self._options = options  # of the line that lists these jobs
-        self.jobs: tuple[JobResource, ...] = ()
-        self.rates: dict[str, list[float]] = {}
-        self.labels: dict[str, str] = {}
-        self.rate_versions: dict[str, int] = {}
-        self._progress: dict[str, Progress | None] = {}
-        self._run_labels: Mapping[str, Labels] = {}
-
-    def take(self, event: JobsEvent) -> None:
-        """Stores an update."""
-        if isinstance(event, RatesUpdate):
-            self.rates[event.job] = event.values
-            self.labels[event.job] = event.label
-            self._progress[event.job] = event.progress
-            self.rate_versions[event.job] = self.rate_versions.get(event.job, 0) + 1
-            return
-        self.version += 1
-        if isinstance(event, LabelsUpdate):
-            self._run_labels = event.labels
-            return
-        self.jobs = event.jobs
-        names = {job.id.name for job in self.jobs}
-        self.rates = {name: values for name, values in self.rates.items() if name in names}
 
     @property
     def progress(self) -> dict[str, Progress]:
         """The latest progress of the jobs that report it, by name."""
-        names = (job.id.name for job in self.jobs if has_progress(job))
-        return {name: progress for name in names if (progress := self._progress.get(name))}
+        names = (job.id.name for job in self.jobs if has_progress(job) and job.id.name in self.rates)
+        return {name: progress for name in names if (progress := self.rates[name].progress)}
 
-    def job(self, name: str) -> ResourceId | None:
-        """The id of a job by its name."""
-        return next((job.id for job in self.jobs if job.id.name == name), None)
+    def job(self, name: str) -> Job | None:
+        """The handle of a job by its name."""
+        return next((Job(self.backend, job.id) for job in self.jobs if job.id.name == name), None)
 
     @property
     def is_at_rest(self) -> bool:
@@ -190,7 +147,8 @@ class JobsFeed(DashboardFeed[JobsEvent]):
     @property
     def way_back(self) -> str:
         """The command that lists the jobs again."""
-        return f"%batchai job list -e {self.id.name} -w {self.id.workspace}{self._options}"
+        options = f" {self._selected.options}" if self._selected else ""
+        return f"%batchai job list -e {self.id.name} -w {self.id.workspace}{options}"
 
     def facts(self) -> PageData:
         """What the view's header shows (`JobsFacts` in frontend/core/messages.d.ts)."""
@@ -199,20 +157,20 @@ class JobsFeed(DashboardFeed[JobsEvent]):
     def rows(self) -> list[PageData]:
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
         jobs = self.jobs[:MAX_ROWS]
-        labels = [self._run_labels.get(job.id.name, Labels()) for job in jobs]
+        labels = [self._labels.get(job.id.name, Labels()) for job in jobs]
         differing = varying_parameters(labels, MAX_PARAMETERS)
-        return [_row(job, every, differing) for job, every in zip(jobs, labels, strict=True)]
+        return [_row(job, of_job, differing) for job, of_job in zip(jobs, labels, strict=True)]
 
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
         now = datetime.now(timezone.utc)
-        rates, labels = dict(self.rates), dict(self.labels)
-        card = JobListCard(self.id.name, self.jobs, now, rates, self.way_back, self.progress, labels)
+        values = {name: rates.values for name, rates in self.rates.items() if rates.values}
+        labels = {name: rates.label for name, rates in self.rates.items() if rates.label}
+        card = JobListCard(self.id.name, self.jobs, now, values, self.way_back, self.progress, labels)
         return {"text/html": to_html(card), "text/plain": to_text(card)}
 
 
 def _row(job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:
-    given = labels.parameters
     return {
         **execution_of(job),
         "name": job.id.name,
@@ -221,31 +179,102 @@ def _row(job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageDat
         "toolkit": job.spec.toolkit.label,
         "cluster": cluster_of(job),
         "tags": list(labels.tags),
-        "parameters": {name: str(given[name]) for name in parameters if name in given},
+        "parameters": {
+            name: str(labels.parameters[name]) for name in parameters if name in labels.parameters
+        },
     }
+
+
+TAIL_BYTES = 1 << 20  # only this much of a longer log is read
+MAX_VALUES = 40
+MAX_CPU_SHARE = 0.05  # of a core, for the values of a job
+
+
+class JobRates:
+    """The headline metric of a job's run by step, and its progress.
+
+    Each `advance` reads what was written to its logs since; `version` increases with every change.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        job: JobResource,
+        *,
+        preferences: MetricPreferences = NO_PREFERENCES,
+        patterns: Mapping[str, str] = MappingProxyType({}),
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.run = job.output_path_segment
+        self.values: list[float] = []
+        self.label = ""  # of the metric
+        self.progress: Progress | None = None
+        self.version = 0
+        self.read_count = 0
+        files = [FileRef(job.id, name) for name in METRICS_FILES]
+        self._logs = LogFollower(backend, job.id, patterns, files, tail_bytes=TAIL_BYTES)
+        self._model: JobModel | None = JobModel(preferences=preferences)
+        self._model.take(StateChanged(job))
+        self._clock, self._due_at = clock, 0.0
+        self._has_news = False  # the logs have more than the values
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the logs are complete and have been read to the end."""
+        return self._model is None
+
+    def advance(self) -> bool:
+        """Returns whether there is something new, which is seldom if finding it takes long."""
+        model = self._model
+        if model is None:
+            return False
+        self.read_count += 1
+        progress = model.progress
+        try:
+            events = [*self._logs.read()]
+        except BatchAIError:  # deleted since it was listed: the next list no longer has it
+            return False
+        if self._logs.is_drained:
+            events += self._logs.finish()
+            self._model = None
+        for event in events:
+            model.take(event)
+            self._has_news |= isinstance(event, MetricsAdded)
+        self._has_news |= model.progress != progress
+        started = self._clock()
+        if not self._has_news or (started < self._due_at and not self.is_drained):
+            return False
+        self._has_news = False
+        self._update(model)
+        self._due_at = self._clock() + (self._clock() - started) / MAX_CPU_SHARE
+        return True
+
+    def _update(self, model: JobModel) -> None:
+        headline = model.metrics.headline
+        values = list(headline.combined().values()) if headline else []
+        if len(values) > MAX_VALUES:
+            stride = (len(values) - 1) / (MAX_VALUES - 1)
+            values = [values[round(i * stride)] for i in range(MAX_VALUES)]
+        self.values = [float(f"{value:.6g}") for value in values if math.isfinite(value)]
+        self.label = headline.label if headline else ""
+        self.progress = model.progress
+        self.version += 1
 
 
 RATES_PER_MESSAGE = 20
 
-Open = Callable[[Sequence[ResourceId]], str]
-
 
 class JobsView(DashboardView):
-    """Jobs as rows, each with its headline metric; the request `open` embeds a view of some of them.
+    """Jobs as rows, each with its headline metric; the request `open` embeds a view of some of them."""
 
-    `open_jobs` creates the live view of a job, or a comparison of several, and returns its model's id.
-    """
-
-    script = "jobs_view"
+    script = "jobs_dashboard"
     requests = ("open",)
 
-    def __init__(
-        self, feed: JobsFeed, *, view_id: str, work: RunInBackground, clock: Clock, open_jobs: Open
-    ) -> None:
-        self._jobs = feed
+    def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs) -> None:
+        self._jobs = model
         self._open_jobs = open_jobs
-        self._sent: dict[str, int] = {}
-        super().__init__(feed, view_id=view_id, work=work, clock=clock)
+        self._sent: dict[str, tuple[str, int]] = {}  # the runs and versions of rates, by the name of the job
+        super().__init__(model, work=work, clock=clock)
 
     def reset_page(self) -> None:
         """A page has said hello: it has no values yet."""
@@ -253,29 +282,28 @@ class JobsView(DashboardView):
 
     def next_message(self, limit_bytes: int) -> PageData | None:
         """The values of a few jobs for which the page is out of date."""
-        new = self._unsent()[:RATES_PER_MESSAGE]
-        if not new:
+        known = self._jobs.rates
+        versions = {name: (rates.run, rates.version) for name, rates in known.items() if rates.version}
+        names = [name for name, version in versions.items() if self._sent.get(name) != version]
+        names = names[:RATES_PER_MESSAGE]
+        if not names:
             return None
-        self._sent.update({name: self._jobs.rate_versions[name] for name in new})
-        known = self._jobs.progress
-        progress = {name: progress_fields(known[name]) for name in new if name in known}
-        rates = {name: self._jobs.rates.get(name, []) for name in new}
-        labels = {name: self._jobs.labels.get(name, "") for name in new}
-        return {"kind": "rates", "rates": rates, "labels": labels, "progress": progress}
-
-    def _unsent(self) -> list[str]:
-        """The jobs for which the page is out of date."""
-        names = [job.id.name for job in self._jobs.jobs[:MAX_ROWS]]
-        versions = self._jobs.rate_versions
-        return [name for name in names if versions.get(name, 0) != self._sent.get(name, 0)]
+        self._sent.update((name, versions[name]) for name in names)
+        progress = self._jobs.progress
+        return {
+            "kind": "rates",
+            "rates": {name: known[name].values for name in names},
+            "labels": {name: known[name].label for name in names},
+            "progress": {name: progress_fields(progress[name]) for name in names if name in progress},
+        }
 
     def answer_open(self, content: PageData) -> PageData:
         """Creates the live view of the jobs `content["names"]`."""
-        found = [self._jobs.job(str(name)) for name in content.get("names", ())]
-        ids = [id for id in found if id]
-        if not ids or len(ids) < len(found):
+        names = [str(name) for name in content.get("names", ())]
+        jobs = [job for name in names if (job := self._jobs.job(name))]
+        if not jobs or len(jobs) < len(names):
             return answer_to(content, "The job was deleted.", is_done=False)
         try:
-            return {**answer_to(content, ""), "model": self._open_jobs(ids)}
+            return {**answer_to(content, ""), "model": self._open_jobs(*jobs)}
         except BatchAIError as error:
             return answer_to(content, error.message, is_done=False)

@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING
 from batchai_magics.errors import StorageError
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.cell_output import RunInBackground
-from batchai_magics.widgets.core.feed import PageData
+from batchai_magics.widgets.core.cell_output import EmbeddedOutput, RunInBackground
 from batchai_magics.widgets.core.flow_control import Budget
+from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.hosts.page_server import PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
-from batchai_magics.widgets.hosts.stream_output import StreamOutput
-from batchai_magics.widgets.job.job_stream import JobStream, open_model
+from batchai_magics.widgets.job.job_stream import JobStream, followed_job
 from batchai_magics.widgets.job.message_batch import Batch
 
 if TYPE_CHECKING:
@@ -60,9 +59,9 @@ def open_job(job: Job) -> PageServer:
     publisher = Publisher(budget=Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)).start()
 
     def connect() -> PageStream:
-        feed = publisher.feed(job.id.key, lambda: open_model(job))
-        stream = PageStream(job, feed, work=publisher.run_in_background)
-        publisher.add(StreamOutput(job, feed, stream))
+        model = publisher.model(job.id.key, lambda: followed_job(job))
+        stream = PageStream(job, model, work=publisher.run_in_background)
+        publisher.add(EmbeddedOutput(job.id.key, model, stream))
         return stream
 
     return PageServer(connect=connect, on_close=publisher.close).start()
@@ -100,12 +99,12 @@ IDLE_S = 5.0  # without a message, after which an empty one shows whether the pa
 
 
 class PageStream(JobStream):
-    """What one page is sent. `frames` ends with `finish`."""
+    """What one page is sent. `frames` ends with `close`."""
 
-    def __init__(self, job: Job, feed: JobModel, *, work: RunInBackground) -> None:
-        super().__init__(job, feed, work=work, schedule=lambda call: call())
+    def __init__(self, job: Job, model: JobModel, *, work: RunInBackground) -> None:
+        super().__init__(job, model, work=work, schedule=lambda call: call())
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
-        self.is_finished = False
+        self._is_closed = False
         self.publish_state({**self.state, "is_first": True})
 
     def transmit(self, message: Batch) -> None:
@@ -116,9 +115,14 @@ class PageStream(JobStream):
         """Queues parts of the state for the page."""
         self._frames.put(frame({"state": {"is_first": False, **state}}))
 
-    def finish(self) -> None:
+    @property
+    def is_gone(self) -> bool:
+        """Whether the page is gone."""
+        return self._is_closed
+
+    def close(self) -> None:
         """Ends `frames`."""
-        self.is_finished = True
+        self._is_closed = True
         self._frames.put(None)
 
     def frames(self) -> Iterator[bytes]:

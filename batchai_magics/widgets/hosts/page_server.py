@@ -60,7 +60,7 @@ class PageConnection(Protocol):
     def receive(self, content: dict[str, Any]) -> None:
         """Takes a message of the page."""
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """The page is gone."""
 
 
@@ -109,7 +109,7 @@ class PageServer:
         self._thread.join()
         self._http.server_close()
         for connection in list(self._connections.values()):
-            connection.finish()
+            connection.close()
         self._on_close()
 
     def accepts_host(self, host: str) -> bool:
@@ -138,13 +138,13 @@ class PageServer:
         if self._connect is None:
             return None
         if earlier := self._connections.pop(page, None):
-            earlier.finish()
+            earlier.close()
         connection = self._connections[page] = self._connect()
         return connection
 
     def leave(self, page: str, connection: PageConnection) -> None:
         """Ends a connection."""
-        connection.finish()
+        connection.close()
         if self._connections.get(page) is connection:
             del self._connections[page]
 

@@ -19,17 +19,18 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.follow import Event, LogBytes, MetricsAdded, NodesChanged, StateChanged, UsageSampled
 from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.secret_masking import SecretMask, is_secret_name, without_secrets
 from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.version import __version__
-from batchai_magics.widgets.core.feed import PageData, Source
+from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
+from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
-from batchai_magics.widgets.hosts.stream_output import StreamOutput
-from batchai_magics.widgets.job.job_stream import JobStream, open_model
+from batchai_magics.widgets.job.job_stream import EventSource, JobStream, followed_job, follower_of
 from batchai_magics.widgets.job.message_batch import Batch
 
 if TYPE_CHECKING:
@@ -55,14 +56,14 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
         _record_past(job, path, header)
         return path
     mask = environment_mask()
-    source, feed = open_model(job)
+    model = followed_job(job, MaskedSource(follower_of(job), mask))
     file = RecordingFile(path, header, mask=mask)
     with _discarding_on_error(file):
         budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
         with closing(Publisher(budget=budget)) as publisher:
-            feed = publisher.feed(job.id.key, lambda: (MaskedSource(source, mask), feed))
-            stream = _RecordedStream(job, feed, file)
-            publisher.add(StreamOutput(job, feed, stream))
+            publisher.model(job.id.key, lambda: model)
+            stream = _RecordedStream(job, model, file)
+            publisher.add(EmbeddedOutput(job.id.key, model, stream))
             _follow(publisher, stream)
     return path
 
@@ -70,23 +71,23 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
 def _record_past(job: Job, path: Path, header: PageData) -> None:
     """Records an ended run as a live view would have received it, by the times of its log and telemetry."""
     mask = environment_mask()
-    source, feed = open_model(job)
-    moments = moments_of(job, MaskedSource(source, mask))
+    moments = moments_of(job, MaskedSource(follower_of(job), mask))
     clock = _Clock()
-    feed = JobModel(processes=feed.processes, preferences=feed.preferences, clock=clock)
+    preferences = metric_preferences(patterns=job.patterns)
+    model = JobModel(processes=job.process_count(), preferences=preferences, clock=clock)
     first = next(moments)
     clock.now = first.time
     file = RecordingFile(path, header, mask=mask, clock=clock)
     with _discarding_on_error(file):
-        _take(feed, first)
-        stream = _RecordedStream(job, feed, file)
+        _take(model, first)
+        stream = _RecordedStream(job, model, file)
         for moment in moments:
             clock.now = moment.time
-            _take(feed, moment)
+            _take(model, moment)
             _send_all(stream)
-        feed.end()
+        model.end()
         _send_all(stream)
-        stream.finish()
+        stream.close()
 
 
 class _Clock:
@@ -98,10 +99,10 @@ class _Clock:
         return self.now
 
 
-def _take(feed: JobModel, moment: Moment) -> None:
+def _take(model: JobModel, moment: Moment) -> None:
     for event in moment.events:
-        feed.take(event)
-    feed.poll_ended()
+        model.take(event)
+    model.poll_ended()
 
 
 def _send_all(stream: JobStream) -> None:
@@ -135,17 +136,17 @@ def environment_mask() -> SecretMask:
 class _RecordedStream(JobStream):
     """Writes to a file what a page would be sent."""
 
-    def __init__(self, job: Job, feed: JobModel, file: RecordingFile) -> None:
-        super().__init__(job, feed, work=lambda task: task(), schedule=lambda call: call())
+    def __init__(self, job: Job, model: JobModel, file: RecordingFile) -> None:
+        super().__init__(job, model, work=lambda task: task(), schedule=lambda call: call())
         self.is_closed = False
         self._file = file
         self.publish_state(self.state)
         self.receive({"kind": "ready", "page": "recording", "turn": 1})
 
     @property
-    def is_finished(self) -> bool:
+    def is_gone(self) -> bool:
         """Whether the job has ended and everything was recorded."""
-        return self._feed.is_over and self.is_up_to_date
+        return self._model.is_over and self.is_up_to_date
 
     def transmit(self, message: Batch) -> None:
         """Records a message, which counts as acknowledged."""
@@ -156,7 +157,7 @@ class _RecordedStream(JobStream):
         """Records the state."""
         self._file.add_state(state)
 
-    def finish(self) -> None:
+    def close(self) -> None:
         """Records the answers to what a view asks at the end."""
         for kind in REPLIES:
             with suppress(BatchAIError):
@@ -170,7 +171,7 @@ class MaskedSource:
     An unterminated line is held back until its end is known, so that no secret is cut in two.
     """
 
-    def __init__(self, source: Source, mask: SecretMask) -> None:
+    def __init__(self, source: EventSource, mask: SecretMask) -> None:
         self._source = source
         self._mask = mask
         self._held: dict[str, LogBytes] = {}
@@ -185,7 +186,7 @@ class MaskedSource:
         """Whether there is more to read immediately."""
         return self._source.is_behind
 
-    def poll(self) -> Sequence[Any]:
+    def poll(self) -> Sequence[Event]:
         """Returns the events since the last poll; does not block."""
         events = [self._taken(event) for event in self._source.poll()]
         if self.is_over:
@@ -193,7 +194,7 @@ class MaskedSource:
             self._held.clear()
         return events
 
-    def _taken(self, event: Any) -> Any:
+    def _taken(self, event: Event) -> Event:
         if not isinstance(event, LogBytes):
             return event
         path = event.file.path
@@ -253,7 +254,7 @@ def is_known(job: Job) -> bool:
     return sum(file.size_bytes or 0 for file in job.files("stdouterr")) <= MAX_LOG_BYTES
 
 
-def moments_of(job: Job, source: Source) -> Iterator[Moment]:
+def moments_of(job: Job, source: EventSource) -> Iterator[Moment]:
     """The moments of an ended run; `source` has all of its events, each in the order of its own kind."""
     resource = job.show()
     assert resource.execution
@@ -276,7 +277,7 @@ def moments_of(job: Job, source: Source) -> Iterator[Moment]:
     yield Moment(end, [*found, *ended, _nodes(resource, NodeState.IDLE), StateChanged(resource)])
 
 
-def _all_events(source: Source) -> Iterator[Event]:
+def _all_events(source: EventSource) -> Iterator[Event]:
     while not source.is_over:
         yield from source.poll()
 

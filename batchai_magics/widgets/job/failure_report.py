@@ -10,7 +10,7 @@ from batchai_magics.jobs.log_tail import clean_lines
 from batchai_magics.models.job_execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
 from batchai_magics.records.job_error import SourcePaths
-from batchai_magics.widgets.core.feed import PageData
+from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.job.rank_lines import RankPage, rank_page, tail_page
 
 LINES = 30  # of the rank that failed first

@@ -11,14 +11,14 @@ from batchai_magics.metrics.runs.metric_traits import (
     charts_of,
     is_default,
 )
-from batchai_magics.widgets.core.feed import PageData
+from batchai_magics.widgets.core.polled_model import PageData
 
 
-def charts_fields(feed: JobModel) -> list[PageData]:
+def charts_fields(model: JobModel) -> list[PageData]:
     """The charts, the headline's first (`Chart` in frontend/core/messages.d.ts)."""
-    units = dict(feed.points.metrics)
-    charts = charts_of(units, feed.preferences)
-    return [{**chart_fields(lines, feed.preferences), "unit": units[lines[0]]} for lines in charts]
+    units = dict(model.points.metrics)
+    charts = charts_of(units, model.preferences)
+    return [{**chart_fields(lines, model.preferences), "unit": units[lines[0]]} for lines in charts]
 
 
 def chart_fields(lines: Sequence[MetricTraits], preferences: MetricPreferences) -> PageData:

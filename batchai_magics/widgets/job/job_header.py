@@ -13,18 +13,18 @@ from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
 from batchai_magics.records.job_error import JobError
-from batchai_magics.widgets.core.feed import PageData, milliseconds
+from batchai_magics.widgets.core.polled_model import PageData, milliseconds
 from batchai_magics.widgets.job.job_charts import charts_fields
 
 MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
 
 
-def facts_of(feed: JobModel) -> PageData:
+def facts_of(model: JobModel) -> PageData:
     """What the header shows (`JobFacts` in frontend/core/messages.d.ts); empty while nothing is known."""
-    job = feed.job
+    job = model.job
     if job is None:
         return {}
-    charts = charts_fields(feed)  # without any, the option that would read something stands in their place
+    charts = charts_fields(model)  # without any, the option that would read something stands in their place
     return {
         **execution_of(job),
         "name": job.id.name,
@@ -33,44 +33,44 @@ def facts_of(feed: JobModel) -> PageData:
         "toolkit": job.spec.toolkit.value,
         "state": job.word,
         "nodes": job.spec.node_count,
-        "processes": max(len(job.ranks), feed.processes, 1),
+        "processes": max(len(job.ranks), model.processes, 1),
         "errors": _errors(job),
-        "warnings": [*_warnings(job), *feed.hang_signs],
-        "failure": feed.error and _failure(feed.error),
-        "problem": feed.problem,
+        "warnings": [*_warnings(job), *model.hang_signs],
+        "failure": model.error and _failure(model.error),
+        "problem": model.problem,
         "attempt": len(job.attempts),
         "before": _before(job),
-        "log_faults": feed.faults,
+        "log_faults": model.faults,
         "max_s": int(duration(job.spec.constraints.max_wall_clock_time).total_seconds()),
         "script": paths_of(job).script,
         "copies": paths_of(job).copies,
         "way_back": f"%batchai job show -n {job.id.name}",
-        "warm_up": feed.warm_up,
+        "warm_up": model.warm_up,
         "charts": charts,
-        "axis": feed.points.axis,
-        "attempt_steps": [list(each) for each in feed.points.attempts.items()],
-        "unread": feed.unread._asdict() if feed.unread and not charts else None,
-        "metric_notices": list(feed.notices if charts else feed.metric_notices),
-        "standstill": feed.standstill,
+        "axis": model.points.axis,
+        "attempt_steps": [list(each) for each in model.points.attempts.items()],
+        "unread": model.unread._asdict() if model.unread and not charts else None,
+        "metric_notices": list(model.notices if charts else model.metric_notices),
+        "standstill": model.standstill,
         "saving": saving_text(job),
-        "has_ranks": feed.has_ranks,
+        "has_ranks": model.has_ranks,
         "directories": directories_of(job.spec),
     }
 
 
-def status_of(feed: JobModel) -> PageData:
+def status_of(model: JobModel) -> PageData:
     """The job's progress and activity (`JobStatus` in frontend/core/messages.d.ts)."""
-    progress = feed.progress
-    return {"activity": feed.activity, "progress": progress and progress_fields(progress)}
+    progress = model.progress
+    return {"activity": model.activity, "progress": progress and progress_fields(progress)}
 
 
-def open_lines_of(feed: JobModel) -> list[PageData]:
+def open_lines_of(model: JobModel) -> list[PageData]:
     """The unterminated last lines of stdout and stderr (`OpenLine` in frontend/core/messages.d.ts)."""
-    if MERGED not in feed.tails:
+    if MERGED not in model.tails:
         return []
     return [
         {"text": line[:MAX_OPEN_LINE_BYTES].decode("utf-8", "replace"), "is_error": file == ERR}
-        for file, line in feed.merged.open_lines
+        for file, line in model.merged.open_lines
     ]
 
 
@@ -117,8 +117,8 @@ def execution_of(job: JobResource) -> PageData:
     }
 
 
-def counts_of(feed: JobModel) -> dict[str, int]:
+def counts_of(model: JobModel) -> dict[str, int]:
     """The node counts by state (`Counts` in frontend/core/messages.d.ts)."""
-    if feed.counts is None:
+    if model.counts is None:
         return {}
-    return {state.value: feed.counts.of(state) for state in NodeState}
+    return {state.value: model.counts.of(state) for state in NodeState}

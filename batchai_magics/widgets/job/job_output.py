@@ -18,7 +18,6 @@ from batchai_magics.widgets.core.cell_output import (
     SNAPSHOT_INTERVAL_S,
     CellOutput,
     Clock,
-    EmbeddedOutput,
     LiveOutput,
     RunInBackground,
     WaitFor,
@@ -26,6 +25,7 @@ from batchai_magics.widgets.core.cell_output import (
 )
 from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.job.job_stream import FollowedJob
 from batchai_magics.widgets.job.job_view import JobView
 from batchai_magics.widgets.job.page_requests import OpenJob
 
@@ -36,38 +36,38 @@ if TYPE_CHECKING:
 LAST_LINES = 12
 
 
-def card_of(feed: JobModel, way_back: str) -> JobOverview | None:
-    """The card of the feed's job; None before the first event."""
-    if feed.job is None:
+def card_of(model: JobModel, way_back: str) -> JobOverview | None:
+    """The card of the model's job; None before the first event."""
+    if model.job is None:
         return None
     card = overview_of(
-        feed,
-        feed.job,
-        processes=max(len(feed.job.ranks), feed.processes),
-        metrics=metrics_of(feed.records, feed.preferences),
-        error=feed.error,
+        model,
+        model.job,
+        processes=max(len(model.job.ranks), model.processes),
+        metrics=metrics_of(model.records, model.preferences),
+        error=model.error,
         reopen_command=way_back,
-        activity=feed.activity,
+        activity=model.activity,
         is_refreshed=True,
     )
     return replace(card, lines=card.lines[-LAST_LINES - 1 :])
 
 
-def card_bundle(feed: JobModel, way_back: str) -> Bundle | None:
+def card_bundle(model: JobModel, way_back: str) -> Bundle | None:
     """The card as HTML and text; None before the first event."""
-    card = card_of(feed, way_back)
+    card = card_of(model, way_back)
     return {"text/html": to_html(card), "text/plain": to_text(card)} if card else None
 
 
-def chart_bundle(feed: JobModel) -> Bundle:
+def chart_bundle(model: JobModel) -> Bundle:
     """The charts as a PNG with a text equivalent; an empty bundle if there is nothing to draw."""
-    if not is_drawable(feed.records):
+    if not is_drawable(model.records):
         return EMPTY
-    name = feed.job.id.name if feed.job else "the job"
+    name = model.job.id.name if model.job else "the job"
     numbers = ", ".join(
-        f"{label} {text}" for label, text in metrics_of(feed.records, feed.preferences).items()
+        f"{label} {text}" for label, text in metrics_of(model.records, model.preferences).items()
     )
-    return figure(plot(feed.records, preferences=feed.preferences), f"Charts of {name}: {numbers}")
+    return figure(plot(model.records, preferences=model.preferences), f"Charts of {name}: {numbers}")
 
 
 LINGER_S = 1.5  # between the last message and freezing
@@ -78,10 +78,10 @@ KEPT_VIEW_MESSAGES = 64  # per step
 class JobCardOutput(CellOutput):
     """A refreshed card, finally with a chart. The job is followed to its end, with or without a page."""
 
-    feed: JobModel
+    model: FollowedJob
 
-    def __init__(self, job: Job, feed: JobModel, *, clock: Clock = time.monotonic, id: str = "") -> None:
-        super().__init__(job.id.key, feed, clock=clock, id=id)
+    def __init__(self, job: Job, model: FollowedJob, *, clock: Clock = time.monotonic, id: str = "") -> None:
+        super().__init__(job.id.key, model, clock=clock, id=id)
         self.job = job
 
     def open(self) -> None:
@@ -91,17 +91,17 @@ class JobCardOutput(CellOutput):
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if one is due; returns its size in bytes."""
-        if self.feed.is_over:
+        if self.model.is_over:
             return self.freeze()
         return self._update(self._render(), self.id) if self._is_due(REFRESH_INTERVAL_S, limit_bytes) else 0
 
     def on_cell_end(self, wait_for: WaitFor) -> None:
         """Freezes the output if the job has ended."""
-        if _has_ended(self.job) and wait_for(lambda: self.feed.is_over):
+        if _has_ended(self.job) and wait_for(lambda: self.model.is_over):
             self.freeze()
 
     def _freeze(self) -> int:
-        card, chart = self._render_final(), chart_bundle(self.feed)
+        card, chart = self._render_final(), chart_bundle(self.model)
         self._keep_view()
         display.update(card, self.id)
         display.update(chart, self.second_id)
@@ -112,13 +112,13 @@ class JobCardOutput(CellOutput):
         """Called before the output is frozen."""
 
     def _render(self) -> Bundle:
-        card = card_bundle(self.feed, f"%batchai job show -n {self.job.name}")
+        card = card_bundle(self.model, f"%batchai job show -n {self.job.name}")
         return card or {"text/plain": f"job {self.job.name}"}
 
     def _is_due(self, interval_s: float, limit_bytes: int) -> bool:
         """Whether an update is due: immediately after a change of state, else at intervals."""
-        is_new = self._updated_version != self.feed.version
-        is_late = not self.feed.is_over and self._clock() - self._updated_at >= interval_s
+        is_new = self._updated_version != self.model.version
+        is_late = not self.model.is_over and self._clock() - self._updated_at >= interval_s
         return limit_bytes >= OVERHEAD_BYTES and (is_new or is_late)
 
 
@@ -133,7 +133,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
     def __init__(
         self,
         job: Job,
-        feed: JobModel,
+        model: FollowedJob,
         *,
         work: RunInBackground,
         is_kept: bool = False,
@@ -141,8 +141,8 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         clock: Clock = time.monotonic,
         id: str = "",
     ) -> None:
-        super().__init__(job, feed, clock=clock, id=id)
-        view = JobView(job, feed, view_id=self.id, work=work, open_job=open_job)
+        super().__init__(job, model, clock=clock, id=id)
+        view = JobView(job, model, view_id=self.id, work=work, open_job=open_job)
         self._attach(view, is_kept=is_kept)
         self._over_at: float | None = None
         self._has_card = False  # in place of the view
@@ -160,11 +160,11 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
 
     def _refresh_card(self, limit_bytes: int) -> int:
         """Shows the card in place of a detached view; it is refreshed now and then until the job ends."""
-        if self.feed.is_over:
+        if self.model.is_over:
             return self.freeze()
         if not self._has_card:
             self._has_card = True
-            return self._update(chart_bundle(self.feed), self.second_id) + self._update(
+            return self._update(chart_bundle(self.model), self.second_id) + self._update(
                 self._render(), self.id
             )
         is_due = self._is_due(SNAPSHOT_INTERVAL_S, limit_bytes)
@@ -205,7 +205,7 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
 
     def _is_at_rest(self) -> bool:
         """Whether the job has ended, the page has everything and the view is not in use."""
-        if not self.feed.is_over or self._is_kept:
+        if not self.model.is_over or self._is_kept:
             return False
         self._over_at = self._over_at or self._clock()
         if not self.view.has_page:
@@ -213,20 +213,6 @@ class LiveJobOutput(LiveOutput, JobCardOutput):
         return (
             self.view.is_up_to_date and not self.view.is_in_use and self._clock() - self._over_at >= LINGER_S
         )
-
-
-class EmbeddedJobOutput(EmbeddedOutput, LiveJobOutput):
-    """A job's live view embedded in another one."""
-
-    def __init__(
-        self, job: Job, feed: JobModel, *, work: RunInBackground, open_job: OpenJob | None = None
-    ) -> None:
-        super().__init__(job, feed, work=work, is_kept=True, open_job=open_job)
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the view is no longer shown, or was detached."""
-        return self.view.is_removed or self.view.is_detached
 
 
 def _has_ended(job: Job) -> bool:

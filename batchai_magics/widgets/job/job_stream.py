@@ -6,16 +6,17 @@ import threading
 import time
 from abc import abstractmethod
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from batchai_magics.follow import Follower, StateChanged
+from batchai_magics.follow import MAX_DELAY_S, Event, Follower, StateChanged
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.widgets.core.cell_output import RunInBackground
-from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule
 from batchai_magics.widgets.core.pages import Pages
+from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.job.job_header import counts_of, facts_of
 from batchai_magics.widgets.job.message_batch import Batch, Cursor
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler, text_answer
@@ -33,25 +34,27 @@ class JobStream:
     method here blocks.
     """
 
+    is_unwatched = False  # its job is followed with or without a page
+
     def __init__(
         self,
         job: Job,
-        feed: JobModel,
+        model: JobModel,
         *,
         work: RunInBackground,
         schedule: Schedule,
         open_job: OpenJob | None = None,
     ) -> None:
-        self._requests = RequestHandler(job, open_job, feed=feed)
+        self._requests = RequestHandler(job, open_job, model=model)
         self._can_again = open_job is not None
         self._ack_window = AckWindow(schedule)
-        self._feed = feed
+        self._model = model
         self._work = work
         self._cursor = Cursor()
         self._lock = threading.Lock()
         self._replies: deque[Batch] = deque()
         self._hello: PageData | None = None
-        self._version = feed.version
+        self._version = model.version
         self._last_seen_at = 0.0
         self._pages = Pages(time.monotonic)
         self._is_in_use = False
@@ -59,6 +62,11 @@ class JobStream:
         self.is_hello_new = False  # and the hello has not been handled yet
         self.is_detached = False
         self.is_removed = False  # the page has removed the view
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return self.is_removed or self.is_detached
 
     @abstractmethod
     def transmit(self, message: Batch) -> None:
@@ -73,9 +81,9 @@ class JobStream:
         """The small state: what the header and the tabs show."""
         return {
             "facts": self._facts(),
-            "counts": counts_of(self._feed),
-            "history": list(self._feed.history),
-            "files": self._feed.files,
+            "counts": counts_of(self._model),
+            "history": list(self._model.history),
+            "files": self._model.files,
         }
 
     @property
@@ -88,14 +96,14 @@ class JobStream:
         """Whether the page has been sent everything, or no longer acknowledges messages."""
         with self._lock:
             is_waiting = bool(self._replies) or self._hello is not None
-        if is_waiting or self._version != self._feed.version:
+        if is_waiting or self._version != self._model.version:
             return False
-        return self._cursor.is_up_to_date(self._feed) or not self._ack_window.is_open
+        return self._cursor.is_up_to_date(self._model) or not self._ack_window.is_open
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
-        if self._version != self._feed.version:
-            self._version = self._feed.version
+        if self._version != self._model.version:
+            self._version = self._model.version
             self.publish_state(self.state)
             return OVERHEAD_BYTES
         if not self.has_page:
@@ -106,7 +114,7 @@ class JobStream:
         if hello:
             self._rewind(hello)
         if reply is None and self._ack_window.is_open:
-            reply = self._cursor.next_batch(self._feed, limit_bytes)
+            reply = self._cursor.next_batch(self._model, limit_bytes)
         if reply is None:
             return 0
         self.transmit(reply)
@@ -135,7 +143,7 @@ class JobStream:
             self._work(lambda: self._reply(self._requests.handle(content)))
 
     def _facts(self) -> PageData:
-        facts = facts_of(self._feed)
+        facts = facts_of(self._model)
         return {**facts, "can_again": self._can_again} if facts else facts
 
     def _rewind(self, hello: PageData) -> None:
@@ -180,11 +188,54 @@ class JobStream:
             self._replies.append(reply)
 
 
-def open_model(job: Job) -> tuple[Follower, JobModel]:
-    """What reads a job's events, and a model with its current state."""
-    model = JobModel(processes=job.process_count(), preferences=metric_preferences(patterns=job.patterns))
+class EventSource(Protocol):
+    """What a model follows, such as a `Follower`."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event will follow."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+
+    def poll(self) -> Sequence[Event]:
+        """Returns the events since the last poll; does not block."""
+
+
+class FollowedJob(JobModel):
+    """The model of a job that polls for its events."""
+
+    max_interval_s = MAX_DELAY_S
+
+    def __init__(self, source: EventSource, **options: Any) -> None:
+        super().__init__(**options)
+        self._source = source
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+        return self._source.is_behind
+
+    def poll(self) -> bool:
+        """Applies the events since the last poll, and returns whether there were any; does not block."""
+        events = self._source.poll()
+        for event in events:
+            self.take(event)
+        self.poll_ended()
+        if self._source.is_over:
+            self.end()
+        return bool(events)
+
+
+def followed_job(job: Job, source: EventSource | None = None) -> FollowedJob:
+    """The model of a job with its current state; it follows `source`, by default all of the job's events."""
+    preferences = metric_preferences(patterns=job.patterns)
+    model = FollowedJob(source or follower_of(job), processes=job.process_count(), preferences=preferences)
     model.take(StateChanged(job.show()))
-    follower = Follower(
-        job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s()
-    )
-    return follower, model
+    return model
+
+
+def follower_of(job: Job) -> Follower:
+    """What reads all events of a job."""
+    return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s())

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.log_numbers import POINT_BYTES, VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
-from batchai_magics.widgets.core.feed import PageData
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.job.job_header import open_lines_of, status_of
 
 LOG_BYTES = 1 << 15  # per message while following
@@ -39,7 +39,7 @@ class _LogPosition:
 
 
 class Cursor:
-    """A view's position in a job's feed; produces the batches that it lacks, in sequence."""
+    """A view's position in a job's model; produces the batches that it lacks, in sequence."""
 
     def __init__(self) -> None:
         self.seq = 0
@@ -79,72 +79,72 @@ class Cursor:
         self._is_greeted = False
         self._log_limit = REPLAY_BYTES
 
-    def is_up_to_date(self, feed: JobModel) -> bool:
+    def is_up_to_date(self, model: JobModel) -> bool:
         """Whether everything has been sent."""
         return (
             self._is_greeted
-            and self._sent_complete == feed.is_over
-            and self._sent_use == feed.use.version
-            and self._has_all_numbers(feed)
-            and self._sent_status == status_of(feed)
-            and self._sent_open_lines == open_lines_of(feed)
-            and all(not self._is_stale(file, tail) for file, tail in feed.tails.items())
+            and self._sent_complete == model.is_over
+            and self._sent_use == model.use.version
+            and self._has_all_numbers(model)
+            and self._sent_status == status_of(model)
+            and self._sent_open_lines == open_lines_of(model)
+            and all(not self._is_stale(file, tail) for file, tail in model.tails.items())
         )
 
-    def _has_all_numbers(self, feed: JobModel) -> bool:
+    def _has_all_numbers(self, model: JobModel) -> bool:
         return (
-            self._generation == feed.points.generation
-            and self._points == len(feed.points)
-            and all(self._values.get(name, 0) == len(values) for name, values in feed.points.others.items())
+            self._generation == model.points.generation
+            and self._points == len(model.points)
+            and all(self._values.get(name, 0) == len(values) for name, values in model.points.others.items())
         )
 
-    def next_batch(self, feed: JobModel, limit_bytes: int) -> Batch | None:
+    def next_batch(self, model: JobModel, limit_bytes: int) -> Batch | None:
         """Returns the next batch of about `limit_bytes` at most; None if the view is up to date."""
-        if self.is_up_to_date(feed) or limit_bytes < OVERHEAD_BYTES + POINT_BYTES:
+        if self.is_up_to_date(model) or limit_bytes < OVERHEAD_BYTES + POINT_BYTES:
             return None
         batch = Batch({"kind": "batch"})
-        self._add_points(batch, feed, limit_bytes)
-        self._add_values(batch, feed, limit_bytes)
-        self._add_logs(batch, feed, limit_bytes)
-        self._add_status(batch, feed)
-        self._add_open_lines(batch, feed)
-        self._add_use(batch, feed)
+        self._add_points(batch, model, limit_bytes)
+        self._add_values(batch, model, limit_bytes)
+        self._add_logs(batch, model, limit_bytes)
+        self._add_status(batch, model)
+        self._add_open_lines(batch, model)
+        self._add_use(batch, model)
         self.seq += 1
         self._is_greeted = True
-        self._sent_complete = feed.is_over
-        batch.content.update(seq=self.seq, complete=feed.is_over)
+        self._sent_complete = model.is_over
+        batch.content.update(seq=self.seq, complete=model.is_over)
         return batch
 
-    def _add_open_lines(self, batch: Batch, feed: JobModel) -> None:
-        lines = open_lines_of(feed)
+    def _add_open_lines(self, batch: Batch, model: JobModel) -> None:
+        lines = open_lines_of(model)
         if lines != self._sent_open_lines:
             self._sent_open_lines = batch.content["open"] = lines
 
-    def _add_status(self, batch: Batch, feed: JobModel) -> None:
-        status = status_of(feed)
+    def _add_status(self, batch: Batch, model: JobModel) -> None:
+        status = status_of(model)
         if status != self._sent_status:
             self._sent_status = batch.content["status"] = status
 
-    def _add_use(self, batch: Batch, feed: JobModel) -> None:
+    def _add_use(self, batch: Batch, model: JobModel) -> None:
         """Resource usage is small, and sent as a whole after each sample."""
-        if self._sent_use != feed.use.version:
-            self._sent_use = feed.use.version
+        if self._sent_use != model.use.version:
+            self._sent_use = model.use.version
             batch.content["use"] = True
-            batch.buffers.append(feed.use.to_json(feed.records))
+            batch.buffers.append(model.use.to_json(model.records))
 
-    def _add_points(self, batch: Batch, feed: JobModel, limit_bytes: int) -> None:
-        is_restarted = self._generation != feed.points.generation
+    def _add_points(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
+        is_restarted = self._generation != model.points.generation
         if is_restarted:
-            self._generation, self._points, self._values = feed.points.generation, 0, {}
-        count = max(0, min(len(feed.points) - self._points, (limit_bytes - batch.size_bytes) // POINT_BYTES))
+            self._generation, self._points, self._values = model.points.generation, 0, {}
+        count = max(0, min(len(model.points) - self._points, (limit_bytes - batch.size_bytes) // POINT_BYTES))
         if count or is_restarted:
             batch.content["points"] = {"first": self._points, "generation": self._generation}
-            batch.buffers.extend(feed.points.columns(self._points, count))
+            batch.buffers.extend(model.points.columns(self._points, count))
             self._points += count
 
-    def _add_values(self, batch: Batch, feed: JobModel, limit_bytes: int) -> None:
+    def _add_values(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
         parts = batch.content["values"] = []
-        for name, values in feed.points.others.items():
+        for name, values in model.points.others.items():
             first = self._values.get(name, 0)
             count = min(len(values) - first, (limit_bytes - batch.size_bytes) // VALUE_BYTES)
             if count > 0:
@@ -152,9 +152,9 @@ class Cursor:
                 batch.buffers.extend(values.columns(first, count))
                 self._values[name] = first + count
 
-    def _add_logs(self, batch: Batch, feed: JobModel, limit_bytes: int) -> None:
+    def _add_logs(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
         parts = batch.content["logs"] = []
-        for file, tail in feed.tails.items():
+        for file, tail in model.tails.items():
             limit = min(self._log_limit, limit_bytes - batch.size_bytes)
             if limit > 0 and self._is_stale(file, tail):
                 parts.append(self._part(file, tail, limit, batch.buffers))

@@ -18,7 +18,7 @@ from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.log_tail import ranks_between
 from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import STDOUTERR
-from batchai_magics.widgets.core.feed import PageData
+from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.job.failure_report import failure_report
 from batchai_magics.widgets.job.message_batch import Batch
 from batchai_magics.widgets.job.rank_lines import (
@@ -43,15 +43,15 @@ MAX_FILES = 1000  # per folder
 
 
 class RequestHandler:
-    """Handles a page's requests about one job; a reply has the request's `id`. `feed` has its merged log.
+    """Handles a page's requests about one job; a reply has the request's `id`. `model` has its merged log.
 
     `open_job` creates the view of another job and returns the id of its model, or an empty text if it takes
     the place of this view; without it, "run again" is off.
     """
 
-    def __init__(self, job: Job, open_job: OpenJob | None = None, *, feed: JobModel | None = None) -> None:
+    def __init__(self, job: Job, open_job: OpenJob | None = None, *, model: JobModel | None = None) -> None:
         self._job = job
-        self._feed = feed
+        self._model = model
         self._open_job = open_job
         self._searches: OrderedDict[tuple[object, ...], Search] = OrderedDict()
         self._kinds = {
@@ -156,7 +156,7 @@ class RequestHandler:
         return _reply(content, {"facts": list(map(list, facts)), "sections": sections})
 
     def _cancel(self, content: PageData) -> Batch:
-        is_saving = bool(self._feed and self._feed.job and saving_text(self._feed.job))
+        is_saving = bool(self._model and self._model.job and saving_text(self._model.job))
         self._job.backend.terminate(self._job.id, now=is_saving)
         return text_answer(content, "")
 
@@ -181,14 +181,14 @@ class RequestHandler:
     def _bytes_of(self, file: FileRef) -> Read:
         """Reads a file with secrets redacted; in the merged log, the spans of stderr are marked."""
         backend = self._job.backend
-        feed = self._feed
-        if file.path != MERGED or feed is None:
+        model = self._model
+        if file.path != MERGED or model is None:
             return partial(read_redacted, backend, file)
 
         def read_file(path: str, offset: int, limit: int) -> Chunk:
             return read_redacted(backend, replace(file, path=path), offset, limit)
 
-        return lambda offset, limit: feed.merged.read(read_file, offset, limit, is_complete=feed.is_over)
+        return lambda offset, limit: model.merged.read(read_file, offset, limit, is_complete=model.is_over)
 
 
 def text_answer(content: PageData, text: str) -> Batch:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from batchai_magics.widgets.comparison import comparison_feed
+from batchai_magics.widgets.comparison import comparison_view
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
 from tests.widgets.core.recorded_page import Clock, asking_page
@@ -32,7 +32,7 @@ def clock():
 @pytest.fixture
 def publisher(clock, monkeypatch):
     """Whatever a summary costs of the processor, the next one is not put off: the clock is the test's."""
-    monkeypatch.setattr(comparison_feed, "MAX_CPU_SHARE", math.inf)
+    monkeypatch.setattr(comparison_view, "MAX_CPU_SHARE", math.inf)
     made = Publisher(clock=clock, budget=Budget(clock))
     made.run_in_background = lambda task: task()
     return made

@@ -131,7 +131,7 @@ def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
     told = page.shown[shown.id]["text/plain"]
     assert "two: failed." in told
     assert "No images/sec: two." in told
-    assert not shown.feed.value.is_running
+    assert not shown.model.value.is_running
 
 
 def test_a_cancelled_job_does_not_go_on(publisher, clock, place, page):

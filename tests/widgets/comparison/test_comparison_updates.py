@@ -7,17 +7,18 @@ from types import SimpleNamespace
 import pytest
 
 from batchai_magics import widgets
-from batchai_magics.follow import MetricsAdded, StateChanged
 from batchai_magics.follow.metric_streams import METRICS_FILES
 from batchai_magics.metrics import compare, read_metrics
 from batchai_magics.models.job_execution import RankExit
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.widgets.comparison import comparison_output as comparisons
-from batchai_magics.widgets.comparison.comparison_feed import MAX_INTERVAL_S, ComparisonFeed
-from batchai_magics.widgets.comparison.comparison_output import MAX_POINTS, ComparisonView, line_columns
-from batchai_magics.widgets.comparison.comparison_source import (
+from batchai_magics.widgets.comparison.comparison_view import (
     LABELS_INTERVAL_S,
-    RunEvents,
+    MAX_INTERVAL_S,
+    MAX_POINTS,
+    ComparisonModel,
+    ComparisonView,
+    line_columns,
 )
 from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, lines, opened
 from tests.widgets.core.recorded_page import say, turns
@@ -39,16 +40,14 @@ def test_numbers_are_read_again_by_what_that_costs_of_the_processor_and_never_by
         spent[0] += processor_s
         return spent[0]
 
-    feed = ComparisonFeed(compare(jobs(place)).runs, clock=busy_clock, cpu_time=processor)
-    news = RunEvents(0, [MetricsAdded(jobs(place)[0].id, ())])
-    feed.take(news)
-    feed.poll_ended()
+    model = ComparisonModel(compare(jobs(place)).runs, clock=busy_clock, cpu_time=processor)
+    model.poll()
     asked_at = now[0]
-    feed._clock = lambda: asked_at + pause_s
-    version = feed.version
-    feed.take(news)
-    feed.poll_ended()
-    assert feed.version == version + 1
+    model._clock = lambda: asked_at + pause_s
+    version, line_version = model.version, model.line_versions[0]
+    place.tell("one", step_line(50, 0, 65) + step_line(50, 1, 65))
+    model.poll()
+    assert (model.version, model.line_versions[0]) == (version + 1, line_version + 1)
 
 
 @pytest.mark.parametrize("kind", WAYS)
@@ -198,7 +197,7 @@ def test_logs_and_ended_jobs_stand_beside_running_ones(publisher, clock, place, 
     value = compare({"log": log, "old": jobs(place, "old")[0], "new": jobs(place, "one")[0]})
     comparisons.show(value, publisher, ui="html")
     shown = publisher.outputs()[-1]
-    assert shown.feed.states == ["log", "succeeded", "running"]
+    assert shown.model.states == ["log", "succeeded", "running"]
     end(place, "one")
     turns(publisher, clock, 3)
     assert shown.is_frozen
@@ -223,7 +222,7 @@ def test_many_looks_read_each_log_once_a_second_at_most(publisher, clock, place,
 
 def test_a_long_line_is_thinned_and_ends_where_the_run_is():
     text = "".join(step_line(step, 0, 50 + step / 1000) for step in range(1, 10_001))
-    (run,) = comparisons.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
+    (run,) = ComparisonModel(compare([read_metrics(text.encode())]).runs).lines
     told = line_columns(run, ["loss", "images_per_sec"], MAX_POINTS)
     steps, rates = told["metrics"]["images_per_sec"]
     assert MAX_POINTS / 2 < len(steps) == len(rates) <= MAX_POINTS + 1
@@ -235,7 +234,7 @@ def test_points_stay_where_they_are_while_a_line_grows():
     told = []
     for last in (900, 950):
         text = "".join(step_line(step, 0, 50) for step in range(1, last + 1))
-        (run,) = comparisons.ComparisonFeed(compare([read_metrics(text.encode())]).runs).lines
+        (run,) = ComparisonModel(compare([read_metrics(text.encode())]).runs).lines
         told.append(line_columns(run, ["loss"], MAX_POINTS)["metrics"]["loss"][0])
     assert set(told[0][:-1]) <= set(told[1])
 
@@ -255,15 +254,16 @@ def test_many_runs_are_sent_in_few_messages(publisher, clock, place, page):
 
 def test_two_cells_that_show_the_same_runs_follow_them_once(publisher, clock, place, page):
     first, second = opened(publisher, place, page), opened(publisher, place, page)
-    assert first.feed is second.feed
+    assert first.model is second.model
     assert isinstance(first.view, ComparisonView)
     older, newer = opened(publisher, place, page, ui="html"), opened(publisher, place, page, ui="html")
     assert (older.is_closed, newer.is_closed) == (True, False)
 
 
 def test_a_job_that_has_ended_tells_its_processes_where_rank_0_alone_prints(place):
-    feed = ComparisonFeed(compare(jobs(place)).runs)
+    model = ComparisonModel(compare(jobs(place)).runs)
     ranks = tuple(RankExit(rank, "node-0", 0) for rank in range(4))
     ended = dataclasses.replace(place.jobs["two"], state=ExecutionState.SUCCEEDED, ranks=ranks)
-    feed.take(RunEvents(1, [StateChanged(ended)]))
-    assert feed.rows()[1]["workers"] == 4
+    place.jobs["two"] = ended
+    model.poll()
+    assert model.rows()[1]["workers"] == 4

@@ -2,9 +2,9 @@
 
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import display, pages
 from batchai_magics.widgets.job.job_output import LiveJobOutput
+from batchai_magics.widgets.job.job_stream import FollowedJob
 from tests.widgets.scripted_job import JOB
 
 
@@ -24,8 +24,8 @@ class Page:
         self.messages = []
         monkeypatch.setattr(display, "show", self.show)
         monkeypatch.setattr(display, "update", self.update)
-        monkeypatch.setattr(pages, "script", lambda: "export default {}")
-        monkeypatch.setattr(pages, "style", lambda: "")
+        monkeypatch.setattr(pages, "script", lambda *name: "export default {}")
+        monkeypatch.setattr(pages, "style", lambda *name: "")
 
     def show(self, data, display_id):
         self.shown[display_id] = dict(data)
@@ -41,8 +41,8 @@ class Page:
 
 def live(publisher, backend, page, clock):
     job = Job(backend, JOB)
-    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobModel(processes=4)))
-    output = LiveJobOutput(job, feed, work=lambda task: task(), clock=clock)
+    model = publisher.model(JOB.key, lambda: FollowedJob(Follower(backend, JOB), processes=4))
+    output = LiveJobOutput(job, model, work=lambda task: task(), clock=clock)
     page.listen(output.view)
     publisher.step()
     output.open()
@@ -53,8 +53,6 @@ def live(publisher, backend, page, clock):
 def asking_page(monkeypatch):
     """A page that has asked for the cell, whatever the view's bundle is."""
     made = Page(monkeypatch)
-    monkeypatch.setattr(pages, "script", lambda *name: "export default {}")
-    monkeypatch.setattr(pages, "style", lambda *name: "")
     monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
     return made
 

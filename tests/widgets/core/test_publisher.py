@@ -6,8 +6,8 @@ from batchai_magics import widgets
 from batchai_magics.errors import UsageError
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.job.job_output import JobCardOutput
+from batchai_magics.widgets.job.job_stream import FollowedJob
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.scripted_job import JOB, ExecutionState
 
@@ -97,9 +97,9 @@ def test_views_at_rest_leave_the_budget_to_the_others(publisher, backend, page, 
 
 
 def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
-    feed = publisher.feed(JOB.key, lambda: (Follower(backend, JOB), JobModel()))
+    model = publisher.model(JOB.key, lambda: FollowedJob(Follower(backend, JOB)))
     publisher.step()
-    output = JobCardOutput(Job(backend, JOB), feed, clock=clock)
+    output = JobCardOutput(Job(backend, JOB), model, clock=clock)
     output.open()
     publisher.add(output)
     backend.write("hello\n")

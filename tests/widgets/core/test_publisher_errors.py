@@ -6,10 +6,11 @@ from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.job_output import JobCardOutput
+from batchai_magics.widgets.job.job_stream import FollowedJob
 from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import live, say, turns
-from tests.widgets.core.test_feed_poller import Scripted
+from tests.widgets.core.test_model_poller import Scripted
 from tests.widgets.scripted_job import JOB
 
 
@@ -46,7 +47,7 @@ def test_a_view_that_cannot_be_closed_does_not_end_the_others(publisher, backend
 
 def test_news_that_cannot_be_taken_do_not_end_the_others(publisher, backend, page, clock):
     source = Scripted()
-    broken = publisher.feed("broken", lambda: (source, JobModel()))
+    broken = publisher.model("broken", lambda: FollowedJob(source))
     broken.take = lambda event: 1 / 0
     whole = live(publisher, backend, page, clock)
     source.news = ["news"]

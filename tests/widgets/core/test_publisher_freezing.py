@@ -88,7 +88,7 @@ def test_a_deleted_job_ends_its_view_and_says_so(publisher, backend, page, clock
     backend.show = show
     turns(publisher, clock, 2)
     assert output.is_frozen
-    assert output.feed.problem == "The job was deleted."
+    assert output.model.problem == "The job was deleted."
 
 
 def test_a_detached_view_becomes_a_card_and_the_job_runs_on(publisher, backend, page, clock):
@@ -133,7 +133,7 @@ def test_a_page_gets_time_to_say_hello_to_the_view_of_the_next_run(publisher, ba
     say(old, kind="ready", have={})
     backend.finish()
     turns(publisher, clock, 4)
-    following = LiveJobOutput(old.job, old.feed, work=lambda task: task(), clock=clock, id=old.id)
+    following = LiveJobOutput(old.job, old.model, work=lambda task: task(), clock=clock, id=old.id)
     page.listen(following.view)
     following.replace(old)
     publisher.add(following)

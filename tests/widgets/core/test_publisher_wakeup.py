@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core.cell_output import CellOutput
 from batchai_magics.widgets.core.publisher import Publisher
-from tests.widgets.core.test_feed_poller import Scripted
+from batchai_magics.widgets.job.job_stream import FollowedJob
+from tests.widgets.core.test_model_poller import Scripted
 from tests.world import until
 
 
 class FreezingOutput(CellOutput):
     """An output that is asked something while it freezes, when nothing else is left to do."""
 
-    def __init__(self, publisher: Publisher, feed: JobModel) -> None:
-        super().__init__("asked", feed, clock=time.monotonic)
+    def __init__(self, publisher: Publisher, model: FollowedJob) -> None:
+        super().__init__("asked", model, clock=time.monotonic)
         self.publisher = publisher
         self.questions, self.answers = 0, 0
 
@@ -63,7 +63,7 @@ def publisher() -> Iterator[Publisher]:
 
 
 def test_a_question_that_comes_while_the_output_freezes_is_answered(publisher: Publisher) -> None:
-    output = FreezingOutput(publisher, publisher.feed("asked", lambda: (Scripted(), JobModel())))
+    output = FreezingOutput(publisher, publisher.model("asked", lambda: FollowedJob(Scripted())))
     publisher.add(output)
     until(lambda: output.is_frozen)
     until(lambda: output.answers == 1)

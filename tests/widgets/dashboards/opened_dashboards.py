@@ -2,9 +2,9 @@
 
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.widgets.dashboards import dashboard_output
-from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterSource
+from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterModel
 from batchai_magics.widgets.dashboards.dashboard_output import LiveDashboard
-from batchai_magics.widgets.dashboards.jobs_dashboard import JobsSource
+from batchai_magics.widgets.dashboards.jobs_dashboard import JobsModel
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT
 
 SPEED = MetricPreferences(headline="images/sec")
@@ -12,12 +12,12 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 KINDS = ("cluster", "jobs")
 
 
-def cluster_source(place, clock):
-    return ClusterSource(place, CLUSTER, clock=clock)
+def cluster_model(place, clock):
+    return ClusterModel(place, CLUSTER, clock=clock)
 
 
-def jobs_source(place, clock):
-    return JobsSource(place, EXPERIMENT, preferences=SPEED, clock=clock)
+def jobs_model(place, clock):
+    return JobsModel(place, EXPERIMENT, preferences=SPEED, clock=clock)
 
 
 def subject(place, kind):

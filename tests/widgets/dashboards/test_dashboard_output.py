@@ -169,7 +169,7 @@ def test_a_deleted_cluster_ends_its_view_and_says_so(publisher, clock, place, pa
     place.show = lambda id: place.job(JOB)
     turns(publisher, clock, 2)
     assert shown.is_frozen
-    assert shown.feed.problem == "The cluster was deleted."
+    assert shown.model.problem == "The cluster was deleted."
 
 
 @pytest.mark.slow

@@ -4,46 +4,48 @@ import pytest
 
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
-from batchai_magics.widgets.dashboards.job_rates import MAX_VALUES, RateReader
+from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_VALUES, JobRates
 from tests.widgets.scripted_job import ScriptedBackend, step_line
 
 
 def reader(tmp_path, text, **options):
     backend = ScriptedBackend(tmp_path)
     backend.write(text)
-    return RateReader(backend, backend.job, clock=lambda: 0.0, **options)
+    return JobRates(backend, backend.job, clock=lambda: 0.0, **options)
 
 
 def test_the_values_of_a_job_are_those_of_its_headline_metric(tmp_path):
-    found = reader(
-        tmp_path, "".join(f"epoch={n} loss=9\nepoch={n} val_loss={3 - n}\n" for n in (1, 2))
-    ).advance()
-    assert (found.label, found.values) == ("val_loss", [2, 1])
+    rates = reader(tmp_path, "".join(f"epoch={n} loss=9\nepoch={n} val_loss={3 - n}\n" for n in (1, 2)))
+    assert rates.advance()
+    assert (rates.label, rates.values) == ("val_loss", [2, 1])
 
 
 @pytest.mark.parametrize(("headline", "values"), [("images/sec", [210, 210]), ("loss", [2, 2])])
 def test_the_user_chooses_the_metric_of_the_list(tmp_path, headline, values):
     text = "".join(step_line(step, rank, 100.0 + 10 * rank) for step in (10, 20) for rank in (0, 1))
-    found = reader(tmp_path, text, preferences=MetricPreferences(headline=headline)).advance()
-    assert (found.label, found.values) == (headline, values)
+    rates = reader(tmp_path, text, preferences=MetricPreferences(headline=headline))
+    assert rates.advance()
+    assert (rates.label, rates.values) == (headline, values)
 
 
 def test_what_a_trainer_logs_to_a_file_joins_what_is_printed(tmp_path):
     rates = reader(tmp_path, "started\n")
-    assert rates.advance() is None
+    assert not rates.advance()
     backend = ScriptedBackend(tmp_path)
     backend.write('{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n', file=TRAINER_LOG)
-    found = rates.advance()
-    assert (found.label, found.values) == ("loss", [3, 2])
+    assert rates.advance()
+    assert (rates.label, rates.values) == ("loss", [3, 2])
     backend.write("step 2: loss 9\nstep 3: loss 1\n")
-    assert rates.advance().values == [3, 2, 1]
+    assert rates.advance()
+    assert rates.values == [3, 2, 1]
 
 
 def test_a_job_without_numbers_has_none(tmp_path):
-    assert reader(tmp_path, "hello\n").advance() is None
+    assert not reader(tmp_path, "hello\n").advance()
 
 
 def test_a_long_line_is_thinned_to_few_values(tmp_path):
-    found = reader(tmp_path, "".join(f"step {n}: loss {n}\n" for n in range(1000))).advance()
-    assert len(found.values) <= MAX_VALUES
-    assert found.values[-1] == 999
+    rates = reader(tmp_path, "".join(f"step {n}: loss {n}\n" for n in range(1000)))
+    assert rates.advance()
+    assert len(rates.values) <= MAX_VALUES
+    assert rates.values[-1] == 999

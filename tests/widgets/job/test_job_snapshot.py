@@ -6,7 +6,7 @@ from tests.widgets.scripted_job import FAILURE, JOB, ExecutionState, resource
 
 
 def test_the_card_says_why_the_job_failed():
-    feed, error = JobModel(), JobError("resnet", "no disk", lines=("no disk",))
-    feed.take(FailureFound(JOB, error))
-    feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
-    assert card_of(feed, "").error == error
+    model, error = JobModel(), JobError("resnet", "no disk", lines=("no disk",))
+    model.take(FailureFound(JOB, error))
+    model.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
+    assert card_of(model, "").error == error

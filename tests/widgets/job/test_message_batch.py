@@ -28,18 +28,18 @@ from tests.widgets.scripted_job import FAILURE, JOB, resource
 BIG = 400_000
 
 
-def log(feed, text, file="stdout.txt"):
-    end = feed.tails[file].end if file in feed.tails else 0
-    feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), end, end + len(text), False)))
+def log(model, text, file="stdout.txt"):
+    end = model.tails[file].end if file in model.tails else 0
+    model.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), end, end + len(text), False)))
 
 
-def restart(feed, text, file="stdout.txt"):
+def restart(model, text, file="stdout.txt"):
     """The log was cut and starts again with this text."""
-    feed.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), 0, len(text), False), restarted=True))
+    model.take(LogBytes(FileRef(JOB, file), Chunk(text.encode(), 0, len(text), False), restarted=True))
 
 
-def points(feed, *steps):
-    feed.take(
+def points(model, *steps):
+    model.take(
         MetricsAdded(
             JOB, tuple(number for step in steps for number in step_numbers(step, 0, 100.0, 2.0, jitter=3.0))
         )
@@ -47,20 +47,20 @@ def points(feed, *steps):
 
 
 def test_batches_are_numbered_and_end_when_the_view_has_all():
-    feed, cursor = JobModel(), Cursor()
-    log(feed, "one\n")
-    first = cursor.next_batch(feed, BIG)
-    log(feed, "two\n")
-    second = cursor.next_batch(feed, BIG)
+    model, cursor = JobModel(), Cursor()
+    log(model, "one\n")
+    first = cursor.next_batch(model, BIG)
+    log(model, "two\n")
+    second = cursor.next_batch(model, BIG)
     assert [first.content["seq"], second.content["seq"]] == [1, 2]
     assert first.buffers + second.buffers == [b"one\n", b"two\n"]
-    assert cursor.next_batch(feed, BIG) is None
+    assert cursor.next_batch(model, BIG) is None
 
 
 def test_points_travel_as_columns():
-    feed, cursor = JobModel(), Cursor()
-    points(feed, 1, 10)
-    batch = cursor.next_batch(feed, BIG)
+    model, cursor = JobModel(), Cursor()
+    points(model, 1, 10)
+    batch = cursor.next_batch(model, BIG)
     assert batch.content["points"] == {"first": 0, "generation": 0}
     steps, ranks = (np.frombuffer(b, "i4").tolist() for b in batch.buffers[:2])
     rates, losses = (np.frombuffer(b, "f4").tolist() for b in batch.buffers[2:4])
@@ -69,76 +69,76 @@ def test_points_travel_as_columns():
 
 
 def test_a_view_that_says_what_it_has_gets_the_rest():
-    feed, cursor = JobModel(), Cursor()
-    points(feed, 1, 10)
-    log(feed, "one\n")
-    cursor.next_batch(feed, BIG)
-    points(feed, 20)
+    model, cursor = JobModel(), Cursor()
+    points(model, 1, 10)
+    log(model, "one\n")
+    cursor.next_batch(model, BIG)
+    points(model, 20)
     cursor.rewind(1, {"stdout.txt": 4})
-    batch = cursor.next_batch(feed, BIG)
+    batch = cursor.next_batch(model, BIG)
     assert batch.content["points"] == {"first": 1, "generation": 0}
     assert batch.content["logs"] == []
 
 
 def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
-    feed, cursor = JobModel(), Cursor()
-    points(feed, *range(50))
+    model, cursor = JobModel(), Cursor()
+    points(model, *range(50))
     for i in range(30_000):
-        log(feed, f"line {i:06}\n")
-    while cursor.next_batch(feed, BIG):
+        log(model, f"line {i:06}\n")
+    while cursor.next_batch(model, BIG):
         pass
     cursor.rewind(0, {})
-    batch = cursor.next_batch(feed, BIG)
+    batch = cursor.next_batch(model, BIG)
     assert len(batch.buffers[0]) == 50 * 4
     assert REPLAY_BYTES - 20 < len(batch.buffers[-1]) <= REPLAY_BYTES
     assert batch.content["logs"][0]["skipped"] + batch.buffers[-1].count(b"\n") == 30_000
 
 
 def test_a_log_that_starts_again_is_sent_from_its_start_though_it_is_no_longer():
-    feed, cursor = JobModel(), Cursor()
-    log(feed, "old\n", "other.txt")
-    cursor.next_batch(feed, BIG)
-    restart(feed, "new\n", "other.txt")
-    batch = cursor.next_batch(feed, BIG)
+    model, cursor = JobModel(), Cursor()
+    log(model, "old\n", "other.txt")
+    cursor.next_batch(model, BIG)
+    restart(model, "new\n", "other.txt")
+    batch = cursor.next_batch(model, BIG)
     assert [(part["offset"], part["restarted"]) for part in batch.content["logs"]] == [(0, True)]
     assert batch.buffers == [b"new\n"]
-    assert cursor.is_up_to_date(feed)
+    assert cursor.is_up_to_date(model)
 
 
 def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has():
-    feed, cursor = JobModel(), Cursor()
-    restart(feed, "")
-    points(feed, 1, 10)
-    while cursor.next_batch(feed, BIG):
+    model, cursor = JobModel(), Cursor()
+    restart(model, "")
+    points(model, 1, 10)
+    while cursor.next_batch(model, BIG):
         pass
     cursor.rewind(2, {"stdout.txt": 0}, generation=0)
-    assert cursor.next_batch(feed, BIG).content["points"] == {"first": 0, "generation": 1}
+    assert cursor.next_batch(model, BIG).content["points"] == {"first": 0, "generation": 1}
 
 
 def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
-    feed, cursor = JobModel(), Cursor()
-    log(feed, "one\n")
-    feed.end()
-    cursor.next_batch(feed, BIG)
+    model, cursor = JobModel(), Cursor()
+    log(model, "one\n")
+    model.end()
+    cursor.next_batch(model, BIG)
     cursor.rewind(0, {"stdout.txt": 4})
-    assert cursor.next_batch(feed, BIG).content["complete"] is True
-    assert cursor.next_batch(feed, BIG) is None
+    assert cursor.next_batch(model, BIG).content["complete"] is True
+    assert cursor.next_batch(model, BIG) is None
 
 
 def test_a_page_that_says_hello_is_answered_though_it_has_all():
-    feed, cursor = JobModel(), Cursor()
-    log(feed, "one\n")
-    cursor.next_batch(feed, BIG)
+    model, cursor = JobModel(), Cursor()
+    log(model, "one\n")
+    cursor.next_batch(model, BIG)
     cursor.rewind(0, {"stdout.txt": 4})
-    assert cursor.next_batch(feed, BIG).buffers == []
+    assert cursor.next_batch(model, BIG).buffers == []
 
 
 def test_no_batch_is_longer_than_allowed_and_none_is_lost():
-    feed, cursor = JobModel(), Cursor()
-    points(feed, *range(5000))
-    log(feed, "x" * 79 + "\n")
+    model, cursor = JobModel(), Cursor()
+    points(model, *range(5000))
+    log(model, "x" * 79 + "\n")
     sizes, sent = [], 0
-    while batch := cursor.next_batch(feed, 20_000):
+    while batch := cursor.next_batch(model, 20_000):
         sizes.append(batch.size_bytes)
         sent += len(batch.buffers[0]) // 4 if "points" in batch.content else 0
     assert max(sizes) <= 20_000
@@ -146,204 +146,204 @@ def test_no_batch_is_longer_than_allowed_and_none_is_lost():
 
 
 def test_a_flood_is_skipped_with_a_count():
-    feed, cursor = JobModel(), Cursor()
-    log(feed, "first\n")
-    cursor.next_batch(feed, BIG)
-    log(feed, "".join(f"line {i:06}\n" for i in range(20_000)))
-    batch = cursor.next_batch(feed, BIG)
+    model, cursor = JobModel(), Cursor()
+    log(model, "first\n")
+    cursor.next_batch(model, BIG)
+    log(model, "".join(f"line {i:06}\n" for i in range(20_000)))
+    batch = cursor.next_batch(model, BIG)
     part = batch.content["logs"][0]
     assert len(batch.buffers[0]) <= LOG_BYTES
     assert part["skipped"] + batch.buffers[0].count(b"\n") == 20_000
 
 
 def test_the_end_is_told_once():
-    feed, cursor = JobModel(), Cursor()
-    log(feed, "one\n")
-    cursor.next_batch(feed, BIG)
-    feed.end()
-    assert cursor.next_batch(feed, BIG).content["complete"] is True
-    assert cursor.next_batch(feed, BIG) is None
+    model, cursor = JobModel(), Cursor()
+    log(model, "one\n")
+    cursor.next_batch(model, BIG)
+    model.end()
+    assert cursor.next_batch(model, BIG).content["complete"] is True
+    assert cursor.next_batch(model, BIG) is None
 
 
 def test_the_head_says_what_failed_first():
-    feed = JobModel(processes=4)
-    feed.take(
+    model = JobModel(processes=4)
+    model.take(
         FailureFound(JOB, JobError("resnet", "KeyError: 'x'", rank=2, place="cell line 4", hints=("h",)))
     )
-    feed.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
-    facts = facts_of(feed)
+    model.take(StateChanged(resource(ExecutionState.FAILED, **FAILURE)))
+    facts = facts_of(model)
     assert facts["state"] == "failed"
     assert facts["failure"] == {"cause": "Rank 2, cell line 4: KeyError: 'x'", "hints": ["h"]}
     assert facts["ended"] - facts["started"] == 34_000
 
 
 def test_the_head_says_what_a_job_that_succeeded_has_to_say():
-    feed = JobModel(processes=2)
+    model = JobModel(processes=2)
     errors = [ErrorDetail(code="MpiNotUsed", message="none joined")]
-    feed.take(StateChanged(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors)))
-    assert (facts_of(feed)["errors"], facts_of(feed)["warnings"]) == ([], ["none joined"])
+    model.take(StateChanged(resource(ExecutionState.SUCCEEDED, exit_code=0, errors=errors)))
+    assert (facts_of(model)["errors"], facts_of(model)["warnings"]) == ([], ["none joined"])
 
 
 def test_every_other_number_travels_under_its_name():
-    feed, cursor = JobModel(), Cursor()
+    model, cursor = JobModel(), Cursor()
     found = (Measurement("lr", 0.5, step=10, rank=1), Measurement("norm", 3.0, step=None, rank=None))
-    feed.take(MetricsAdded(JOB, (*found, Measurement("norm", 4.0, step=None, rank=None))))
-    batch = cursor.next_batch(feed, BIG)
+    model.take(MetricsAdded(JOB, (*found, Measurement("norm", 4.0, step=None, rank=None))))
+    batch = cursor.next_batch(model, BIG)
     assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
     steps, ranks = batch.buffers[5:7]
     assert (np.frombuffer(steps, "f8").tolist(), np.frombuffer(ranks, "i4").tolist()) == ([1, 2], [-1, -1])
-    assert cursor.next_batch(feed, BIG) is None
+    assert cursor.next_batch(model, BIG) is None
 
 
 def test_the_page_is_told_the_charts_of_each_quantity():
-    feed = JobModel(preferences=MetricPreferences(headline="accuracy"))
-    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
-    version = feed.version
+    model = JobModel(preferences=MetricPreferences(headline="accuracy"))
+    model.take(StateChanged(resource(ExecutionState.RUNNING)))
+    version = model.version
     names = ("step_time", "loss", "val_loss", "accuracy")
-    feed.take(MetricsAdded(JOB, tuple(Measurement(name, 0.5, step=1, rank=0) for name in names)))
-    charts = facts_of(feed)["charts"]
+    model.take(MetricsAdded(JOB, tuple(Measurement(name, 0.5, step=1, rank=0) for name in names)))
+    charts = facts_of(model)["charts"]
     assert [chart["title"] for chart in charts] == ["accuracy", "loss", "step_time"]
     assert [line["phase"] for line in charts[1]["lines"]] == ["train", "val"]
     assert [chart["is_default"] for chart in charts] == [True, True, False]
-    assert feed.version > version
+    assert model.version > version
 
 
 def test_another_number_alone_is_reason_enough_for_a_batch():
-    feed, cursor = JobModel(), Cursor()
-    feed.take(MetricsAdded(JOB, (Measurement("lr", 0.5, step=10, rank=1),)))
-    cursor.next_batch(feed, BIG)
-    feed.take(MetricsAdded(JOB, (Measurement("lr", 0.25, step=20, rank=1),)))
-    assert cursor.next_batch(feed, BIG).content["values"] == [{"name": "lr", "first": 1}]
+    model, cursor = JobModel(), Cursor()
+    model.take(MetricsAdded(JOB, (Measurement("lr", 0.5, step=10, rank=1),)))
+    cursor.next_batch(model, BIG)
+    model.take(MetricsAdded(JOB, (Measurement("lr", 0.25, step=20, rank=1),)))
+    assert cursor.next_batch(model, BIG).content["values"] == [{"name": "lr", "first": 1}]
 
 
 def test_nothing_is_sent_where_nothing_fits():
-    feed, cursor = JobModel(), Cursor()
-    points(feed, 1)
-    assert cursor.next_batch(feed, OVERHEAD_BYTES) is None
-    assert cursor.next_batch(feed, BIG).content["seq"] == 1
+    model, cursor = JobModel(), Cursor()
+    points(model, 1)
+    assert cursor.next_batch(model, OVERHEAD_BYTES) is None
+    assert cursor.next_batch(model, BIG).content["seq"] == 1
 
 
 def test_numbers_are_void_when_the_log_starts_again():
-    feed, cursor = JobModel(), Cursor()
-    points(feed, 1, 10)
-    log(feed, "old\n")
-    cursor.next_batch(feed, BIG)
-    restart(feed, "new\n")
-    batch = cursor.next_batch(feed, BIG)
+    model, cursor = JobModel(), Cursor()
+    points(model, 1, 10)
+    log(model, "old\n")
+    cursor.next_batch(model, BIG)
+    restart(model, "new\n")
+    batch = cursor.next_batch(model, BIG)
     assert batch.content["points"] == {"first": 0, "generation": 1}
-    assert (len(feed.points), [*feed.records], batch.buffers[0]) == (0, [], b"")
-    points(feed, 5)
-    assert len(cursor.next_batch(feed, BIG).buffers[0]) == 4
+    assert (len(model.points), [*model.records], batch.buffers[0]) == (0, [], b"")
+    points(model, 5)
+    assert len(cursor.next_batch(model, BIG).buffers[0]) == 4
 
 
 def test_node_counts_are_remembered():
     times = iter([1.0, 2.0])
-    feed = JobModel(clock=lambda: next(times))
-    feed.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2), NodeStateCounts()))
-    feed.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2), NodeStateCounts()))
-    assert list(feed.history) == [[1000, 2, 0, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0, 0]]
+    model = JobModel(clock=lambda: next(times))
+    model.take(NodesChanged(JOB, NodeStateCounts(preparing_node_count=2), NodeStateCounts()))
+    model.take(NodesChanged(JOB, NodeStateCounts(running_node_count=2), NodeStateCounts()))
+    assert list(model.history) == [[1000, 2, 0, 0, 0, 0, 0], [2000, 0, 0, 2, 0, 0, 0]]
 
 
 def test_the_logs_that_are_looked_at_most_come_first():
-    feed = JobModel()
+    model = JobModel()
     for file in ("a.log", "stderr.txt", "execution.log", "stdout.txt"):
-        log(feed, "x\n", file)
-    assert feed.files == ["stdout.txt", "stderr.txt", "execution.log", "a.log"]
+        log(model, "x\n", file)
+    assert model.files == ["stdout.txt", "stderr.txt", "execution.log", "a.log"]
 
 
 def test_only_the_log_of_the_numbers_takes_them_with_it_when_it_starts_again():
-    feed = JobModel()
-    points(feed, 1, 10)
-    restart(feed, "new\n", "stderr.txt")
-    assert (len(feed.points), feed.points.generation) == (2, 0)
+    model = JobModel()
+    points(model, 1, 10)
+    restart(model, "new\n", "stderr.txt")
+    assert (len(model.points), model.points.generation) == (2, 0)
 
 
 def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
-    feed = JobModel()
-    log(feed, "a\n")
-    before = feed.version
-    feed.take(
+    model = JobModel()
+    log(model, "a\n")
+    before = model.version
+    model.take(
         LogBytes(FileRef(JOB, "stdout.txt"), Chunk(b"b\n", 2, 4, False, (Span(2, 3, 0), Span(3, 4, 1))))
     )
-    assert feed.has_ranks
-    assert feed.version > before
+    assert model.has_ranks
+    assert model.version > before
 
 
 def test_the_end_of_warm_up_is_known_at_the_end_at_the_latest():
-    feed, steps = (
+    model, steps = (
         JobModel(),
         [number for step in range(30) for number in step_numbers(step, 0, 10.0 if step < 3 else 100.0, 2.0)],
     )
-    feed.take(MetricsAdded(JOB, tuple(steps[:100])))
-    feed.take(MetricsAdded(JOB, tuple(steps[100:])))
-    assert feed.warm_up is None
-    feed.end()
-    assert feed.warm_up == 0
+    model.take(MetricsAdded(JOB, tuple(steps[:100])))
+    model.take(MetricsAdded(JOB, tuple(steps[100:])))
+    assert model.warm_up is None
+    model.end()
+    assert model.warm_up == 0
 
 
 def test_the_same_trouble_is_told_once():
-    feed = JobModel()
-    feed.report_problem("no disk")
-    version = feed.version
-    feed.report_problem("no disk")
-    assert feed.version == version
+    model = JobModel()
+    model.report_problem("no disk")
+    version = model.version
+    model.report_problem("no disk")
+    assert model.version == version
 
 
 def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
-    feed, cursor = JobModel(), Cursor()
-    log(feed, "step 3/10\n", "stderr.txt")
+    model, cursor = JobModel(), Cursor()
+    log(model, "step 3/10\n", "stderr.txt")
     told = {"fraction": 0.3, "words": "step 3/10", "ends": None, "is_of_epoch": False}
     status = {"activity": "", "progress": told}
-    assert cursor.next_batch(feed, BIG).content["status"] == status
-    log(feed, "a line\n", "stderr.txt")
-    assert "status" not in cursor.next_batch(feed, BIG).content
+    assert cursor.next_batch(model, BIG).content["status"] == status
+    log(model, "a line\n", "stderr.txt")
+    assert "status" not in cursor.next_batch(model, BIG).content
     cursor.rewind(0, {})
-    assert cursor.next_batch(feed, BIG).content["status"] == status
-    restart(feed, "anew\n", "stderr.txt")
-    assert cursor.next_batch(feed, BIG).content["status"]["progress"] is None
+    assert cursor.next_batch(model, BIG).content["status"] == status
+    restart(model, "anew\n", "stderr.txt")
+    assert cursor.next_batch(model, BIG).content["status"]["progress"] is None
 
 
 @pytest.mark.parametrize("steps", [(), (1, 2)])
 def test_numbers_that_are_not_read_are_told_of_in_place_of_charts_or_in_the_head(steps):
-    feed = JobModel()
-    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
-    points(feed, *steps)
-    log(feed, "a psnr of 1.5 was seen\na psnr of 2.5 was seen\n")
-    version = feed.version
-    feed.poll_ended()
-    assert feed.version > version
-    facts = facts_of(feed)
+    model = JobModel()
+    model.take(StateChanged(resource(ExecutionState.RUNNING)))
+    points(model, *steps)
+    log(model, "a psnr of 1.5 was seen\na psnr of 2.5 was seen\n")
+    version = model.version
+    model.poll_ended()
+    assert model.version > version
+    facts = facts_of(model)
     assert [bool(facts["unread"]), bool(facts["metric_notices"])] == [not steps, bool(steps)]
 
 
 def test_a_metric_that_is_no_number_is_told_of_in_the_head_until_the_log_begins_anew():
-    feed = JobModel()
-    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
-    version = feed.version
-    feed.take(MetricMismatched(JOB, '--metric psnr matched "low"'))
-    assert feed.version > version
-    assert facts_of(feed)["metric_notices"] == ['--metric psnr matched "low"']
-    log(feed, "one\n")
-    restart(feed, "two\n")
-    assert facts_of(feed)["metric_notices"] == []
+    model = JobModel()
+    model.take(StateChanged(resource(ExecutionState.RUNNING)))
+    version = model.version
+    model.take(MetricMismatched(JOB, '--metric psnr matched "low"'))
+    assert model.version > version
+    assert facts_of(model)["metric_notices"] == ['--metric psnr matched "low"']
+    log(model, "one\n")
+    restart(model, "two\n")
+    assert facts_of(model)["metric_notices"] == []
 
 
 def test_a_standstill_is_told_of_in_the_head_until_the_job_prints_again():
-    feed = JobModel()
-    feed.take(StateChanged(resource(ExecutionState.RUNNING)))
-    version = feed.version
-    feed.take(Standstill(JOB, 0.0, 900.0, "Rank 1 is in step (train.py:7)."))
-    assert feed.version > version
+    model = JobModel()
+    model.take(StateChanged(resource(ExecutionState.RUNNING)))
+    version = model.version
+    model.take(Standstill(JOB, 0.0, 900.0, "Rank 1 is in step (train.py:7)."))
+    assert model.version > version
     text = "Nothing was printed for 15 minutes. Rank 1 is in step (train.py:7)."
-    assert facts_of(feed)["standstill"] == text
-    version = feed.version
-    log(feed, "one\n")
-    assert feed.version > version
-    assert facts_of(feed)["standstill"] == ""
+    assert facts_of(model)["standstill"] == text
+    version = model.version
+    log(model, "one\n")
+    assert model.version > version
+    assert facts_of(model)["standstill"] == ""
 
 
 def test_a_finished_log_that_lacks_bytes_is_told_of_in_the_head():
-    feed = JobModel()
-    feed.take(StateChanged(resource(ExecutionState.FAILED)))
-    feed.take(LogFault(FileRef(JOB, "stdout.txt"), "4 of its 8 bytes are missing"))
-    assert facts_of(feed)["log_faults"] == ["stdout.txt is not complete: 4 of its 8 bytes are missing"]
+    model = JobModel()
+    model.take(StateChanged(resource(ExecutionState.FAILED)))
+    model.take(LogFault(FileRef(JOB, "stdout.txt"), "4 of its 8 bytes are missing"))
+    assert facts_of(model)["log_faults"] == ["stdout.txt is not complete: 4 of its 8 bytes are missing"]

@@ -87,14 +87,14 @@ def test_ranks_of_one_speed_are_no_stragglers():
 
 
 def test_a_view_is_sent_what_is_new_once():
-    feed, cursor = JobModel(), Cursor()
-    feed.take(UsageSampled(None, record(1.0, 2.0)))
-    batch = cursor.next_batch(feed, 1 << 20)
+    model, cursor = JobModel(), Cursor()
+    model.take(UsageSampled(None, record(1.0, 2.0)))
+    batch = cursor.next_batch(model, 1 << 20)
     assert batch.content["use"]
     assert json.loads(batch.buffers[-1])["ranks"]
-    assert cursor.is_up_to_date(feed)
-    feed.take(UsageSampled(None, record(3.0)))
-    assert not cursor.is_up_to_date(feed)
-    cursor.next_batch(feed, 1 << 20)
+    assert cursor.is_up_to_date(model)
+    model.take(UsageSampled(None, record(3.0)))
+    assert not cursor.is_up_to_date(model)
+    cursor.next_batch(model, 1 << 20)
     cursor.rewind(0, {})
-    assert cursor.next_batch(feed, 1 << 20).content["use"], "a page that comes anew gets it all"
+    assert cursor.next_batch(model, 1 << 20).content["use"], "a page that comes anew gets it all"

@@ -1,38 +1,44 @@
-"""Compared runs as they are now: the feed that all views share."""
+"""Compared runs as they are now: their model, which all views share, and the view."""
 
 from __future__ import annotations
 
 import html
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from batchai_magics.errors import BatchAIError
-from batchai_magics.follow import LogBytes, MetricsAdded, StateChanged
+from batchai_magics.backends.base import FileRef
+from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.follow import METRICS_FILES, Follower, LogBytes, MetricsAdded, StateChanged
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.runs.compared_runs import Run, aligned
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
-from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricTraits, charts_of
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    Kind,
+    MetricPreferences,
+    MetricTraits,
+    charts_of,
+)
 from batchai_magics.metrics.runs.run_metrics import AXES, RATE
 from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
-from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import CANCELLED, STOPPED
-from batchai_magics.widgets.comparison.comparison_source import (
-    ComparisonEvent,
-    LabelsRead,
-    RunEvents,
-)
+from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle, figure
-from batchai_magics.widgets.core.feed import FigureFeed, PageData
+from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView
 from batchai_magics.widgets.job.job_charts import chart_fields
 from batchai_magics.widgets.job.job_header import progress_fields
 
+POLL_S = 1.0  # poll interval of the jobs
+LABELS_INTERVAL_S = 10.0  # between two reads of their labels
 MAX_CPU_SHARE = 0.05  # of a core, for summarizing the runs again
 MAX_INTERVAL_S = 10.0  # between two summaries, whatever they cost
 LOG_STATE = "log"  # the state of a run read from a log file
@@ -43,57 +49,115 @@ SUCCEEDED = ("succeeded", LOG_STATE)
 FINAL_STATES = (LOG_STATE, DELETED, "succeeded", "failed", CANCELLED, STOPPED)
 
 
-class ComparisonFeed(FigureFeed[ComparisonEvent]):
-    """The current state of the runs. `version` increases with every change; `lines` hold the overlay's data.
+class FigureModel(DashboardModel):
+    """A dashboard that is saved as a table and a figure once everything in it has ended."""
 
-    `runs` and `lines` are updated after each poll, or less often if that would exceed `MAX_CPU_SHARE`, and
-    once more at the end. `cpu_time` returns the thread's CPU time in seconds, so that other load on the
-    machine causes no delay.
+    @property
+    def is_at_rest(self) -> bool:
+        """Always True; a queued job or another trial may start at any time."""
+        return True
+
+    @property
+    @abstractmethod
+    def has_ended(self) -> bool:
+        """Whether everything has ended according to the backend, even if the model has not seen it yet."""
+
+    @abstractmethod
+    def chart(self) -> Bundle:
+        """The figure as a PNG with a text equivalent."""
+
+
+class ComparisonModel(FigureModel):
+    """The current state of the runs. Their jobs are followed to the end; of the logs, only metrics are read.
+
+    `version` increases with every change; `lines` hold the overlay's data. A job that is deleted meanwhile
+    ends with the records read so far. `runs` and `lines` are updated after each poll, or less often if that
+    would exceed `MAX_CPU_SHARE`, and once more at the end. `cpu_time` returns the thread's CPU time in
+    seconds, so that other load on the machine causes no delay.
     """
 
     noun = "comparison"
     kind = "compare"
+    max_interval_s = POLL_S
 
     def __init__(
         self,
         runs: Sequence[Run],
         *,
+        preferences: MetricPreferences = NO_PREFERENCES,
         clock: Callable[[], float] = time.monotonic,
         cpu_time: Callable[[], float] = time.thread_time,
     ) -> None:
         super().__init__()
         self.runs = tuple(runs)
-        self.preferences = NO_PREFERENCES
+        self.preferences = preferences
         self.jobs = {index: job for index, run in enumerate(runs) if (job := _running_job(run))}
         self.states = [_state_of(run) for run in runs]
         self.lines: list[Overlay] = [overlay(run) for run in runs]
         self.line_versions = [1] * len(runs)
         self._clock, self._cpu_time = clock, cpu_time
-        self._due_at = clock()
+        self._poll_due_at = self._summary_due_at = clock()
+        self._labels_due_at = clock() + LABELS_INTERVAL_S
+        self._followers = {index: _follower(job) for index, job in self.jobs.items()}
         self._models = {index: JobModel() for index in self.jobs}
-        self._changed: set[int] = set()
+        self._changed: set[int] = set()  # runs with new records
         self._has_news = False  # of progress or labels
 
-    def take(self, event: ComparisonEvent) -> None:
-        """Applies an event."""
-        if isinstance(event, RunEvents):
-            self._take_events(event)
-        elif isinstance(event, LabelsRead):
-            self._relabel(event.labels)
-        else:
-            self._set_state(event.run_index, DELETED)
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+        return any(follower.is_behind for follower in self._followers.values())
 
-    def _take_events(self, told: RunEvents) -> None:
-        model = self._models[told.run_index]
+    def poll(self) -> bool:
+        """Follows the jobs, at most once per second; returns whether there was anything new."""
+        is_news = False
+        if self.is_behind or self._clock() >= self._poll_due_at:
+            self._poll_due_at = self._clock() + POLL_S
+            for index in self._followers:
+                is_news |= self._poll_run(index)
+            self._poll_labels()
+        if (self._changed or self._has_news) and self._clock() >= self._summary_due_at:
+            self._summarize()
+        if all(follower.is_over for follower in self._followers.values()):
+            self.end()
+        return is_news
+
+    def _poll_run(self, index: int) -> bool:
+        follower, model = self._followers[index], self._models[index]
+        try:
+            events = follower.poll()
+        except NotFoundError:
+            follower.is_over = True
+            self._set_state(index, DELETED)
+            return True
         progress = model.progress
-        for event in told.events:
+        for event in events:
             model.take(event)
             if isinstance(event, StateChanged):
-                self._set_state(told.run_index, event.job.word, len(event.job.ranks))
+                self._set_state(index, event.job.word, len(event.job.ranks))
             elif isinstance(event, MetricsAdded) or (isinstance(event, LogBytes) and event.restarted):
-                self._changed.add(told.run_index)
-        model.poll_ended()
+                self._changed.add(index)
+        if events:
+            model.poll_ended()
         self._has_news |= model.progress != progress
+        return bool(events)
+
+    def _poll_labels(self) -> None:
+        """Reads the labels of the jobs, with one request, at intervals and once more at the end."""
+        records = next((job.backend.records for job in self.jobs.values()), None)
+        is_last = all(follower.is_over for follower in self._followers.values())
+        if records is None or (self._clock() < self._labels_due_at and not is_last):
+            return
+        self._labels_due_at = self._clock() + LABELS_INTERVAL_S
+        try:
+            labels = records.labels([job.id for job in self.jobs.values()])
+        except BatchAIError:  # tried again at the next interval
+            return
+        for index, job in self.jobs.items():
+            run = self.runs[index]
+            if labels.get(job.id.key, run.labels) != run.labels:
+                self._replace_run(index, replace(run, labels=labels[job.id.key]))
+                self._has_news = True
 
     def _set_state(self, index: int, state: str, processes: int = 0) -> None:
         """Sets the state of a run; `processes` are those of its job once it has ended."""
@@ -103,11 +167,6 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         self._replace_run(index, replace(run, is_running=is_running, processes=processes or run.processes))
         self.version += 1
 
-    def poll_ended(self) -> None:
-        """All jobs have been polled once."""
-        if (self._changed or self._has_news) and self._clock() >= self._due_at:
-            self._summarize()
-
     def end(self) -> None:
         """Summarizes all runs a last time: their jobs have ended."""
         self._changed.update(self.jobs)  # their state has changed
@@ -115,13 +174,8 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         super().end()
 
     @property
-    def is_at_rest(self) -> bool:
-        """Always True; a queued job may start at any time."""
-        return True
-
-    @property
     def has_ended(self) -> bool:
-        """Whether all jobs have ended according to the backend, even if the feed has not seen it yet."""
+        """Whether all jobs have ended according to the backend, even if the model has not seen it yet."""
         try:
             return all(job.is_done for job in self.jobs.values())
         except BatchAIError:
@@ -139,18 +193,16 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
 
     def facts(self) -> PageData:
         """What the view's header and charts show (`ComparisonFacts` in frontend/core/messages.d.ts)."""
-        going = sum(state not in FINAL_STATES for state in self.states)
         value = Comparison(self.runs, self.preferences)
         traits = value.traits
+        metrics = [self._metric(value, metric) for metric in traits if metric.kind is not Kind.TIMER]
         return {
             "kind": self.kind,
             "jobs": len(self.jobs),
-            "going": going,
+            "going": sum(state not in FINAL_STATES for state in self.states),
             "problem": self.problem,
             "parameters": list(value.parameters),
-            "metrics": [self._metric(value, each) for each in traits if each.kind is not Kind.TIMER][
-                :MAX_METRICS
-            ],
+            "metrics": metrics[:MAX_METRICS],
             "charts": [
                 chart_fields(chart, self.preferences) for chart in charts_of(traits, self.preferences)
             ],
@@ -179,16 +231,16 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
                 "workers": workers(run) if run.process_count or run.summary.device_count else None,
                 "parameters": {name: row[name] for name in parameters if row[name] is not None},
                 "tags": list(run.labels.tags),
-                "progress": self._progress_of(place),
+                "progress": self._progress_of(index),
                 "values": {metric.name: _figures(metric, row) for metric in run.metrics},
             }
-            for place, (run, row, state) in enumerate(zip(self.runs, value.rows(), self.states, strict=True))
+            for index, (run, row, state) in enumerate(zip(self.runs, value.rows(), self.states, strict=True))
         ]
 
-    def _progress_of(self, place: int) -> PageData | None:
-        model = self._models.get(place)
+    def _progress_of(self, index: int) -> PageData | None:
+        model = self._models.get(index)
         progress = model.progress if model else None
-        return progress_fields(progress) if progress and self.states[place] not in WITHOUT_PROGRESS else None
+        return progress_fields(progress) if progress and self.states[index] not in WITHOUT_PROGRESS else None
 
     def bundle(self) -> Bundle:
         """The table as HTML and text."""
@@ -216,7 +268,7 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
 
     def _summarize(self) -> None:
         """Summarizes the runs with new records."""
-        began = self._cpu_time()
+        started_at_s = self._cpu_time()
         for index in self._changed:
             self._summarize_run(index)
         self._align()
@@ -224,14 +276,9 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
             self.version += 1
         self._changed.clear()
         self._has_news = False
-        self._due_at = self._clock() + min(MAX_INTERVAL_S, (self._cpu_time() - began) / MAX_CPU_SHARE)
-
-    def _relabel(self, labels: Mapping[int, Labels]) -> None:
-        """Applies the labels of some runs."""
-        for index, given in labels.items():
-            if given != self.runs[index].labels:
-                self._replace_run(index, replace(self.runs[index], labels=given))
-                self._has_news = True
+        self._summary_due_at = self._clock() + min(
+            MAX_INTERVAL_S, (self._cpu_time() - started_at_s) / MAX_CPU_SHARE
+        )
 
     def _replace_run(self, index: int, run: Run) -> None:
         self.runs = (*self.runs[:index], run, *self.runs[index + 1 :])
@@ -257,12 +304,17 @@ class ComparisonFeed(FigureFeed[ComparisonEvent]):
         self.line_versions[index] += 1
 
 
-class ScalingFeed(ComparisonFeed):
+class ScalingModel(ComparisonModel):
     """The runs as a scaling study."""
 
     noun = "study"
     kind = "scaling"
-    metric = ""  # the rate; empty for images/sec
+
+    def __init__(
+        self, runs: Sequence[Run], *, metric: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(runs, clock=clock)
+        self.metric = metric  # the rate; empty for images/sec
 
     @property
     def value(self) -> Scaling:
@@ -298,7 +350,7 @@ def _figures(metric: MetricSummary, row: Mapping[str, Any]) -> list[float | None
     is_rate = metric.name == RATE and row["images_per_sec"] is not None
     shown = row["images_per_sec"] if is_rate else metric.headline_value
     best = metric.best if metric.mean is None else shown
-    return [json_number(each) for each in (shown, best, row["uncertainty"] if is_rate else None)]
+    return [json_number(value) for value in (shown, best, row["uncertainty"] if is_rate else None)]
 
 
 def _curve_columns(curve: ScalingCurve) -> PageData:
@@ -325,6 +377,11 @@ def _axis_of(runs: Sequence[Run]) -> str:
     return AXES[1] if axes == {AXES[1]} else AXES[0]
 
 
+def _follower(job: Job) -> Follower:
+    files = [FileRef(job.id, file) for file in METRICS_FILES]
+    return Follower(job.backend, job.id, files, job.patterns)
+
+
 def _running_job(run: Run) -> Job | None:
     """The job to be followed, if the run is still running."""
     return run.source if run.is_running and isinstance(run.source, Job) else None
@@ -332,3 +389,96 @@ def _running_job(run: Run) -> Job | None:
 
 def _state_of(run: Run) -> str:
     return run.source.show().word if isinstance(run.source, Job) else LOG_STATE
+
+
+MAX_POINTS = 400  # per line: as many as a chart can resolve
+MIN_POINTS = 50
+POINTS = 40_000  # over all runs, of one metric
+MESSAGE_BYTES = 100_000
+MAX_KNOTS = 100  # of each x axis besides steps
+FIRST_CHARTS = 2  # whose lines are sent unasked
+
+
+class ComparisonView(DashboardView):
+    """Overlaid lines of runs, or a scaling study; the page says which metrics it draws.
+
+    A page that says hello is sent all lines again.
+    """
+
+    script = "comparison_view"
+
+    def __init__(self, model: ComparisonModel, *, work: RunInBackground, clock: Clock) -> None:
+        self._runs = model
+        self._sent: dict[tuple[int, str], int] = {}  # versions of lines by run and metric
+        self._drawn: tuple[str, ...] = ()  # metrics that pages have asked for
+        super().__init__(model, work=work, clock=clock)
+
+    def reset_page(self) -> None:
+        """A page has said hello: it has no lines yet."""
+        self._sent = {}
+
+    def hear(self, content: PageData) -> None:
+        """The page says which metrics it draws."""
+        if content.get("kind") == "draw":
+            self._drawn = tuple(dict.fromkeys([*self._drawn, *map(str, content.get("metrics", ()))]))
+
+    def next_message(self, limit_bytes: int) -> PageData | None:
+        """The lines of the next runs for which the page is out of date, as many as fit."""
+        runs: list[PageData] = []
+        size, limit = 0, min(limit_bytes, MESSAGE_BYTES)
+        names = self._drawn or self._first_metrics()
+        for index, version in enumerate(self._runs.line_versions):
+            stale = [name for name in names if self._sent.get((index, name)) != version]
+            if not stale:
+                continue
+            self._sent.update(((index, name), version) for name in stale)
+            columns = line_columns(self._runs.lines[index], stale, max_points(len(self._runs.runs)))
+            runs.append({"run": index, **columns})
+            size += len(str(columns))
+            if size >= limit:
+                break
+        return {"kind": "lines", "runs": runs} if runs else None
+
+    def _first_metrics(self) -> tuple[str, ...]:
+        """The metrics of the first charts, which a page shows unless it says otherwise."""
+        charts = [chart for chart in self.facts["charts"] if chart["is_default"]][:FIRST_CHARTS]
+        return tuple(line["name"] for chart in charts for line in chart["lines"])
+
+
+def max_points(runs: int) -> int:
+    """How many points a line of so many runs may have."""
+    return max(MIN_POINTS, min(MAX_POINTS, POINTS // max(1, runs)))
+
+
+def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData:
+    """A run's lines, downsampled with the last point kept, and other x axes by step (`RunLines`)."""
+    drawn = {traits.name: values for traits, values in lines.metrics.items()}
+    return {
+        "metrics": {name: _columns(drawn.get(name, {}), limit) for name in names},
+        "scales": {
+            _SCALES[name]: _columns(values, MAX_KNOTS)
+            for name, values in lines.x_values.items()
+            if values and name in _SCALES and not (name == "seconds" and "time" in lines.x_values)
+        },
+    }
+
+
+_SCALES = {"epoch": "epoch", "time": "time", "seconds": "time", "images": "images"}
+
+
+def _columns(values: Mapping[float, float], limit: int) -> list[list[float | None]]:
+    """Steps and values."""
+    steps = _downsampled(sorted(values), limit)
+    return [[json_number(step) for step in steps], [json_number(values[step]) for step in steps]]
+
+
+def _downsampled(steps: list[float], limit: int) -> list[float]:
+    """Every n-th step and the last one.
+
+    As n is a power of two, points stay where they are while a line grows, and equal steps stay equal.
+    """
+    stride = 1
+    while len(steps) > stride * limit:
+        stride *= 2
+    chosen = steps[::stride]
+    return chosen if not steps or chosen[-1] == steps[-1] else [*chosen, steps[-1]]

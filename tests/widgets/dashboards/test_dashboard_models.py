@@ -3,9 +3,10 @@
 import pytest
 
 from batchai_magics.backends.base import Capabilities, Pace, StatusPoller
+from batchai_magics.commands.output.command_result import SelectedJobs
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
-from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, JobsFeed, JobsSource
-from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_source, jobs_source
+from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, JobsModel
+from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_model, jobs_model
 from tests.widgets.scripted_cluster import (
     CLUSTER,
     EXPERIMENT,
@@ -20,115 +21,109 @@ def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
     place = ScriptedCluster(tmp_path)
     for number in range(260):
         place.run(f"job-{number}", ExecutionState.QUEUED)
-    source, feed = JobsSource(place, EXPERIMENT, preferences=SPEED), JobsFeed(EXPERIMENT)
-    for event in source.poll():
-        feed.take(event)
-    assert feed.facts()["total"] == 260
-    assert [row["name"] for row in feed.rows()][::199] == ["job-259", "job-60"]
+    model = JobsModel(place, EXPERIMENT, preferences=SPEED)
+    model.poll()
+    assert model.facts()["total"] == 260
+    assert [row["name"] for row in model.rows()][::199] == ["job-259", "job-60"]
 
 
-@pytest.mark.parametrize("make", [cluster_source, jobs_source])
+@pytest.mark.parametrize("make", [cluster_model, jobs_model])
 def test_a_dashboard_asks_no_more_often_than_the_backend_wants(place, clock, make):
     place.capabilities = Capabilities(name="place", pace=Pace(poll_interval_s=10.0))
-    source = make(place, clock)
-    first, looks = source.poll(), place.looks
+    model = make(place, clock)
+    first, looks = model.poll(), place.looks
     place.run("another")
     place.states.append(NodeState.LEAVING)
     clock.now += 9.9
-    assert (bool(first), source.poll(), place.looks) == (True, [], looks)
+    assert (first, model.poll(), place.looks) == (True, False, looks)
     clock.now += 0.2
-    assert source.poll()
+    assert model.poll()
 
 
 def test_a_dashboard_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
     place.capabilities = Capabilities(name="place", pace=Pace(poll_interval_s=10.0))
-    source = cluster_source(place, clock)
+    model = cluster_model(place, clock)
     watcher = StatusPoller(place, [CLUSTER], clock=clock)
     watcher.poll()
     looks = place.looks
-    assert source.poll()
+    assert model.poll()
     assert place.looks == looks
 
 
 def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place, clock):
     asked = []
     place.nodes = lambda id: asked.append(id) or ScriptedCluster.nodes(place, id)
-    source = cluster_source(place, clock)
+    model = cluster_model(place, clock)
     for _ in range(3):
         clock.now += 1
-        source.poll()
+        model.poll()
     assert len(asked) == 1
     place.states.append(NodeState.LEAVING)
     clock.now += 1
-    assert [len(seen.nodes) for seen in source.poll()] == [5]
+    assert model.poll()
+    assert len(model.nodes) == 5
     place.states[0], place.states[2] = place.states[2], place.states[0]  # the counts stay as they were
     clock.now += NODES_TTL_S
-    assert source.poll()[0].nodes[0].state is NodeState.IDLE
+    assert model.poll()
+    assert model.nodes[0].state is NodeState.IDLE
 
 
 def test_jobs_that_run_tell_how_far_they_are(place, clock):
     place.run("old", ExecutionState.SUCCEEDED)
-    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    model = jobs_model(place, clock)
     place.tell("old", "step 9/10\n")
     place.tell("resnet", "step 3/10\n")
-    for event in source.poll():
-        feed.take(event)
-    assert {name: progress.words for name, progress in feed.progress.items()} == {"resnet": "step 3/10"}
+    model.poll()
+    assert {name: progress.words for name, progress in model.progress.items()} == {"resnet": "step 3/10"}
     (place.folder / "resnet" / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
-    for event in source.poll():
-        feed.take(event)
-    assert feed.progress["resnet"].words == "4/10"
-    assert "40 %, 4/10" in feed.bundle()["text/plain"]
+    model.poll()
+    assert model.progress["resnet"].words == "4/10"
+    assert "40 %, 4/10" in model.bundle()["text/plain"]
 
 
 def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_asked(place, clock):
-    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    model = jobs_model(place, clock)
     place.run("old", ExecutionState.SUCCEEDED)
     place.run("broken", ExecutionState.FAILED, exit_code=1)
     for name in ("old", "broken"):
         (place.folder / name / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
-    for event in source.poll():
-        feed.take(event)
-    assert {name: progress.words for name, progress in feed.progress.items()} == {"broken": "4/10"}
-    assert "failed at 4/10, 40 %" in feed.bundle()["text/plain"]
+    model.poll()
+    assert {name: progress.words for name, progress in model.progress.items()} == {"broken": "4/10"}
+    assert "failed at 4/10, 40 %" in model.bundle()["text/plain"]
 
 
 def test_selected_jobs_are_the_only_ones_and_are_listed_again_with_the_same_options(place, clock):
     place.run("old", ExecutionState.SUCCEEDED)
-    source = JobsSource(place, EXPERIMENT, names={"old", "gone"}, clock=clock)
-    feed = JobsFeed(EXPERIMENT, " --tag best")
-    for event in source.poll():
-        feed.take(event)
-    assert [row["name"] for row in feed.rows()] == ["old"]
-    assert feed.way_back.endswith(" --tag best")
+    selected = SelectedJobs(frozenset({"old", "gone"}), "--tag best")
+    model = JobsModel(place, EXPERIMENT, selected=selected, clock=clock)
+    model.poll()
+    assert [row["name"] for row in model.rows()] == ["old"]
+    assert model.way_back.endswith(" --tag best")
 
 
 def test_jobs_have_their_tags_and_the_parameters_that_differ(place, clock):
     place.records = ScriptedLabels()
     place.records.tag("resnet", "best", lr=0.1, batch=32)
     place.records.tag("old", lr=0.5, batch=32)
-    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
-    for event in source.poll():
-        feed.take(event)
-    rows = {row["name"]: (row["tags"], row["parameters"]) for row in feed.rows()}
+    model = jobs_model(place, clock)
+    model.poll()
+    rows = {row["name"]: (row["tags"], row["parameters"]) for row in model.rows()}
     assert rows == {"resnet": (["best"], {"lr": "0.1"}), "old": ([], {"lr": "0.5"})}
 
 
 def test_labels_are_asked_for_at_intervals_and_when_there_is_a_new_job(place, clock):
     place.records = ScriptedLabels()
-    source, feed = jobs_source(place, clock), JobsFeed(EXPERIMENT)
+    model = jobs_model(place, clock)
     clock.now += LABELS_INTERVAL_S / 2
     for _ in range(3):
-        source.poll()
+        model.poll()
     assert place.records.looks == 1
     place.run("new")
     place.records.tag("new", "first")
     clock.now += 1
-    for event in source.poll():
-        feed.take(event)
-    assert (place.records.looks, feed.rows()[0]["tags"]) == (2, ["first"])
+    model.poll()
+    assert (place.records.looks, model.rows()[0]["tags"]) == (2, ["first"])
     place.records.tag("new", "second")
     clock.now += LABELS_INTERVAL_S
-    for event in source.poll():
-        feed.take(event)
-    assert feed.rows()[0]["tags"] == ["second"]
+    model.poll()
+    assert model.rows()[0]["tags"] == ["second"]

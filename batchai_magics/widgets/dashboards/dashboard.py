@@ -1,24 +1,82 @@
-"""The anywidget model that all dashboards share."""
+"""What all dashboards share: the model that polls a backend for them, and the widget."""
 
 from __future__ import annotations
 
 import threading
+import uuid
+from abc import ABC, abstractmethod
 from collections import deque
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
-import anywidget
 import traitlets
 
-from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
-from batchai_magics.widgets.core.feed import DashboardFeed, PageData
+from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.live_view import LiveView
 from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
+from batchai_magics.widgets.core.polled_model import PageData
 
 ROW_BYTES = 220
 
+OpenJobs = Callable[..., str]
+"""Called with the handles of jobs: creates the live view of one, or a comparison of several, for embedding in
+another view, and returns its widget's id."""
 
-class DashboardView(anywidget.AnyWidget):
+
+class DashboardModel(ABC):
+    """A header and rows (nodes, jobs, runs or trials)."""
+
+    noun: str
+    max_interval_s: float
+
+    def __init__(self) -> None:
+        self.problem, self.is_over, self.version = "", False, 0
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+        return False
+
+    @abstractmethod
+    def poll(self) -> bool:
+        """Applies what has happened since the last poll, and returns whether anything has; does not block."""
+
+    def report_problem(self, problem: str) -> None:
+        """Sets the message that explains why updates have stopped; an empty text clears it."""
+        self.version += problem != self.problem
+        self.problem = problem
+
+    def end(self) -> None:
+        """Marks the model as complete."""
+        self.is_over = True
+        self.version += 1
+
+    @property
+    @abstractmethod
+    def is_at_rest(self) -> bool:
+        """Whether nothing is changing or about to change."""
+
+    @property
+    @abstractmethod
+    def way_back(self) -> str:
+        """The command that shows it again."""
+
+    @abstractmethod
+    def facts(self) -> PageData:
+        """What the header shows."""
+
+    @abstractmethod
+    def rows(self) -> list[PageData]:
+        """What the dashboard lists."""
+
+    @abstractmethod
+    def bundle(self) -> Bundle:
+        """A snapshot as HTML and text, or as text only while nothing is known."""
+
+
+class DashboardView(LiveView):
     """A header and rows, synced as traits. The publisher calls `send_next`; messages arrive in any thread.
 
     `work` schedules a function on a thread that may block; no method here blocks. A message whose kind is in
@@ -28,49 +86,40 @@ class DashboardView(anywidget.AnyWidget):
     script: ClassVar[str]
     requests: ClassVar[tuple[str, ...]] = ()
 
-    _esm = traitlets.Unicode().tag(sync=True)
-    _css = traitlets.Unicode().tag(sync=True)
-    view_id = traitlets.Unicode().tag(sync=True)
     facts = traitlets.Dict().tag(sync=True)
     rows: traitlets.List[PageData] = traitlets.List().tag(sync=True)
 
-    def __init__(
-        self, feed: DashboardFeed[Any], *, view_id: str, work: RunInBackground, clock: Clock
-    ) -> None:
-        self._feed = feed
+    def __init__(self, model: DashboardModel, *, work: RunInBackground, clock: Clock) -> None:
+        self._model = model
         self._work = work
         self._lock = threading.Lock()
         self._replies: deque[PageData] = deque()
-        self._version = feed.version
+        self._version = model.version
         self._clock = clock
         self._last_seen_at = clock()
         self._pages = Pages(clock)
         self._is_in_use = False
-        self.has_page = False  # a page has said hello
-        self.is_removed = False  # the page has removed the view
-        super().__init__(
-            _esm=pages.script(self.script),
-            _css=pages.style(self.script),
-            view_id=view_id,
-            facts=feed.facts(),
-            rows=feed.rows(),
-        )
+        super().__init__(self.script, uuid.uuid4().hex, facts=model.facts(), rows=model.rows())
         self.on_msg(self._on_message)
-        self._forget_route()
 
     @property
-    def is_stale(self) -> bool:
+    def is_gone(self) -> bool:
+        """Whether the page has removed the view."""
+        return self.is_removed
+
+    @property
+    def is_unwatched(self) -> bool:
         """Whether no page has sent a heartbeat lately, or the last one has removed the view."""
         return self.is_removed or self._clock() - self._last_seen_at > PAGE_TIMEOUT_S
 
     @property
     def is_in_use(self) -> bool:
         """Whether the pointer or focus is in the view, on a page that still answers."""
-        return self._is_in_use and not self.is_stale
+        return self._is_in_use and not self.is_unwatched
 
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
-        if self._version != self._feed.version:
+        if self._version != self._model.version:
             return self._sync()
         if not self.has_page:
             return 0
@@ -80,7 +129,7 @@ class DashboardView(anywidget.AnyWidget):
         if reply is None:
             return 0
         self.send(reply)
-        self._forget_route()
+        self.keep_route()
         return OVERHEAD_BYTES + len(str(reply))
 
     def next_message(self, limit_bytes: int) -> PageData | None:
@@ -94,16 +143,12 @@ class DashboardView(anywidget.AnyWidget):
         """Any other message of a page, which needs no answer; called in any thread."""
 
     def _sync(self) -> int:
-        self._version = self._feed.version
+        self._version = self._model.version
         with self.hold_sync():
-            self.facts = self._feed.facts()
-            self.rows = self._feed.rows()
-        self._forget_route()
+            self.facts = self._model.facts()
+            self.rows = self._model.rows()
+        self.keep_route()
         return OVERHEAD_BYTES + ROW_BYTES * len(self.rows)
-
-    def _forget_route(self) -> None:
-        """Restores the routing of the page's messages to the subshell that it chose (see `JobView`)."""
-        self.comm.__dict__.pop("_reply_subshell_id", None)
 
     def _on_message(self, _widget: object, content: PageData, _buffers: object) -> None:
         """Dispatches a message from the page; requests are queued for the background thread."""

@@ -11,11 +11,12 @@ from batchai_magics.jobs.job_costs import JobCosts, job_costs
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.comparison.sweep_output import ROWS_PER_MESSAGE, SweepFeed, SweepView
-from batchai_magics.widgets.comparison.sweep_source import (
+from batchai_magics.widgets.comparison.sweep_view import (
     CURVE_POINTS,
+    ROWS_PER_MESSAGE,
     RUNNING_INTERVAL_S,
-    SweepSource,
+    SweepModel,
+    SweepView,
     curve_of,
 )
 from tests.jobs.sweeps.lab import SweepLab
@@ -26,22 +27,21 @@ from tests.world import World, until
 
 
 class Followed:
-    """A sweep with its source and feed, polled by the test."""
+    """A sweep with its model, polled by the test."""
 
     def __init__(self, tmp_path, clock, count=6, prices=""):
         self.clock = clock
         self.sweep = ScriptedSweep(ScriptedCluster(tmp_path), count)
         costs = JobCosts(self.sweep.backend, Settings(prices=prices))
-        self.source = SweepSource(self.sweep, costs, start=lambda task: task(), clock=clock)
-        self.feed = SweepFeed(self.sweep.name)
+        self.model = SweepModel(self.sweep, costs, start=lambda task: task(), clock=clock)
 
     def poll(self, seconds=1.5):
         """Polls twice: the first poll starts a read; the numbers of the trials that have changed."""
         self.clock.now += seconds
-        changed = [event for _ in range(2) for event in self.source.poll()]
-        for event in changed:
-            self.feed.take(event)
-        return [row.number for event in changed for row in event.rows]
+        version = self.model.version
+        for _ in range(2):
+            self.model.poll()
+        return [number for number, changed_at in self.model.changed.items() if changed_at > version]
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_the_first_read_tells_all_trials_and_later_ones_what_has_changed(followe
     assert followed.poll() == []
     followed.sweep.run(followed.sweep.trials[3])
     assert followed.poll() == [4]
-    assert followed.feed.counts == {"waiting": 5, "succeeded": 1}
+    assert followed.model.counts == {"waiting": 5, "succeeded": 1}
 
 
 def test_the_metrics_of_an_ended_trial_are_read_once_and_those_of_a_running_one_at_intervals(followed):
@@ -72,8 +72,8 @@ def test_a_running_trial_has_progress_and_each_trial_all_its_metrics_and_a_curve
     followed.sweep.run(first)
     second.become(ExecutionState.RUNNING, loss=3.0, progress=Progress(0.25, "epoch 1/4", 1000.5))
     followed.poll()
-    rows = followed.feed.trials
-    assert followed.feed.facts()["metrics"] == [
+    rows = followed.model.trials
+    assert followed.model.facts()["metrics"] == [
         {"name": "accuracy", "label": "accuracy", "is_rising": True},
     ]
     assert (rows[2].metrics, rows[3].metrics) == ((0.25,), ())
@@ -93,10 +93,10 @@ def test_the_progress_of_a_trial_is_gone_when_it_has_ended(followed):
     trial = followed.sweep.trials[0]
     trial.become(ExecutionState.RUNNING, loss=3.0, progress=Progress(0.25, "epoch 1/4"))
     followed.poll()
-    assert followed.feed.trials[1].progress
+    assert followed.model.trials[1].progress
     followed.sweep.run(trial)
     followed.poll()
-    assert followed.feed.trials[1].progress is None
+    assert followed.model.trials[1].progress is None
 
 
 def test_a_metric_that_a_later_trial_prints_is_a_further_column(followed):
@@ -106,9 +106,9 @@ def test_a_metric_that_a_later_trial_prints_is_a_further_column(followed):
     second.others = [figures("top_5", Direction.RISES, 0.9), figures("accuracy", Direction.RISES, 0.5)]
     followed.sweep.run(second)
     followed.poll()
-    assert [each["name"] for each in followed.feed.facts()["metrics"]] == ["accuracy", "top_5"]
-    assert followed.feed.trials[2].metrics == (0.5, 0.9)
-    assert len(followed.feed.trials[1].metrics) == 1  # what was sent before stays valid
+    assert [each["name"] for each in followed.model.facts()["metrics"]] == ["accuracy", "top_5"]
+    assert followed.model.trials[2].metrics == (0.5, 0.9)
+    assert len(followed.model.trials[1].metrics) == 1  # what was sent before stays valid
 
 
 def test_a_metric_with_the_name_of_a_parameter_is_no_further_column(followed):
@@ -116,7 +116,7 @@ def test_a_metric_with_the_name_of_a_parameter_is_no_further_column(followed):
     first.others = [figures("lr", Direction.UNKNOWN, 0.0)]
     followed.sweep.run(first)
     followed.poll()
-    assert followed.feed.facts()["metrics"] == []
+    assert followed.model.facts()["metrics"] == []
 
 
 def test_the_saved_table_has_all_metrics(followed):
@@ -126,7 +126,7 @@ def test_the_saved_table_has_all_metrics(followed):
     second.others = [figures("top_5", Direction.RISES, 0.9)]
     followed.sweep.run(second)
     followed.poll()
-    bundle = followed.feed.bundle()
+    bundle = followed.model.bundle()
     for text in bundle.values():
         assert text.index("best loss") < text.index("accuracy") < text.index("top_5")
         assert "0.9" in text
@@ -137,24 +137,24 @@ def test_the_best_trial_is_named_and_found_again_when_it_gets_worse(followed):
     for trial, loss in ((first, 0.5), (second, 0.3), (third, 0.4)):
         trial.become(ExecutionState.RUNNING, loss=loss)
     followed.poll()
-    assert followed.feed.facts()["best"] == 2
+    assert followed.model.facts()["best"] == 2
     second.become(ExecutionState.FAILED, loss=0.9)
     followed.poll(RUNNING_INTERVAL_S)
-    assert followed.feed.facts()["best"] == 3
+    assert followed.model.facts()["best"] == 3
     first.become(ExecutionState.SUCCEEDED, loss=0.1)
     followed.poll()
-    assert followed.feed.facts()["best"] == 1
+    assert followed.model.facts()["best"] == 1
 
 
-def test_the_source_ends_with_the_sweep_once_all_metrics_are_known(followed):
+def test_the_model_ends_with_the_sweep_once_all_metrics_are_known(followed):
     for trial in followed.sweep.trials:
         followed.sweep.run(trial)
     followed.poll()
-    assert not followed.source.is_over
+    assert not followed.model.is_over
     followed.sweep.state = "finished"
     followed.poll()
-    assert followed.source.is_over
-    assert followed.feed.has_ended
+    assert followed.model.is_over
+    assert followed.model.has_ended
 
 
 def test_an_error_of_the_read_is_raised_by_the_poll_and_the_next_read_goes_on(followed):
@@ -175,9 +175,9 @@ def test_the_cost_is_that_of_all_trials(tmp_path, clock):
     for trial in (first, second):
         trial.become(ExecutionState.SUCCEEDED, loss=0.5, seconds=10)
     followed.poll()
-    rows = followed.feed.trials
+    rows = followed.model.trials
     assert (rows[1].cost, rows[3].cost) == ("20.00 USD", "")  # two nodes, one a second each
-    assert followed.feed.facts()["cost"] == "40.00 USD"
+    assert followed.model.facts()["cost"] == "40.00 USD"
 
 
 def test_the_saved_table_has_the_best_trials_and_the_figure_a_text(followed):
@@ -185,19 +185,17 @@ def test_the_saved_table_has_the_best_trials_and_the_figure_a_text(followed):
         followed.sweep.run(trial)
     followed.sweep.state, followed.sweep.note = "stopped", "5 trials in a row failed"
     followed.poll()
-    text = followed.feed.bundle()["text/plain"]
+    text = followed.model.bundle()["text/plain"]
     first, *_ = [line for line in text.splitlines() if "lr-t" in line]
     assert "★" in first
     assert "5 trials in a row failed" in text
     assert "%batchai sweep show -n lr" in text
-    assert set(followed.feed.chart()) == {"image/png", "text/plain"}
+    assert set(followed.model.chart()) == {"image/png", "text/plain"}
 
 
 def view(followed):
     made = SweepView(
-        followed.sweep,
-        followed.feed,
-        view_id="v",
+        followed.model,
         work=lambda task: task(),
         clock=followed.clock,
         open_jobs=lambda *jobs: " ".join(job.name for job in jobs),
@@ -259,7 +257,9 @@ def test_real_trials_have_the_same_parts(tmp_path):
         sweep = SweepLab(world).submit('s --sweep "lr=0.2" --best "min val_loss"', script)
         trial = sweep.trials()[0]
         until(lambda: trial.job.progress())
-        row = SweepSource(sweep, job_costs(world.backend)).read().rows[0]
+        model = SweepModel(sweep, job_costs(world.backend))
+        model.read()
+        row = model.trials[1]
         assert (row.state, row.value, row.metrics, row.curve) == ("running", 0.5, (0.75,), (0.5,))
         assert row.progress["words"] == "epoch 1/4"
         (tmp_path / "go").touch()
@@ -274,14 +274,12 @@ lr, seed = float(os.environ["PARAM_LR"]), int(os.environ["BATCHAI_SEED"])
 print(f"step 1 val_loss {lr + seed / 100 - 0.3 * (lr == 0.5) * (seed == 2):.3f}")
 """
     sweep = SweepLab(world).run('s --sweep "lr=0.4,0.5" --seeds 3 --best "min val_loss"', script)
-    source, feed = SweepSource(sweep, job_costs(world.backend)), SweepFeed("s")
-    while (update := source.read()) and not update.is_over:  # a read ends before it takes long
-        feed.take(update)
-    feed.take(update)
+    model = SweepModel(sweep, job_costs(world.backend), start=lambda task: task())
+    until(lambda: model.poll() is None or model.is_over)  # a read ends before it takes long
     sentences = [
         "lr=0.4: val_loss 0.41 ± 0.01 over 3 seeds, the best",
         "lr=0.5: val_loss 0.41 ± 0.1646 over 3 seeds, within the spread of seeds of the best",
     ]
-    assert feed.facts()["sentences"] == sentences
-    assert feed.best.name == "s-t1"
-    assert all(sentence in feed.bundle()["text/plain"] for sentence in sentences)
+    assert model.facts()["sentences"] == sentences
+    assert model.best.name == "s-t1"
+    assert all(sentence in model.bundle()["text/plain"] for sentence in sentences)

@@ -1,0 +1,501 @@
+"""A sweep as it is now: its model, which all views share, and the view."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from batchai_magics.cards import card_parts
+from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
+from batchai_magics.errors import BatchAIError
+from batchai_magics.jobs.job_costs import JobCosts, job_costs
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.metrics.runs.metric_summary import number_text
+from batchai_magics.metrics.runs.metric_traits import Direction
+from batchai_magics.metrics.runs.seed_groups import SEED, SeededRun, SeedGroups, seed_groups
+from batchai_magics.models.prices import Cost, total
+from batchai_magics.models.runs.parameters import Parameter
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.widgets.comparison.comparison_output import show_figure
+from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_number
+from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
+from batchai_magics.widgets.core.display import Bundle, figure
+from batchai_magics.widgets.core.polled_model import PageData, milliseconds
+from batchai_magics.widgets.dashboards.dashboard import DashboardView, OpenJobs, answer_to
+from batchai_magics.widgets.job.job_header import progress_fields
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from batchai_magics.jobs.sweeps.sweep_handle import Sweep
+    from batchai_magics.jobs.sweeps.trial import Trial
+    from batchai_magics.widgets.core.publisher import Publisher
+
+MAX_SAVED = 20  # trials in a saved notebook: the best ones
+ROWS_PER_MESSAGE = 300  # about 100 KB
+READ_S = 0.3  # for metrics of trials, per poll
+INTERVAL_S = 1.0  # between two polls
+RUNNING_INTERVAL_S = 5.0  # between two reads of a running trial's metrics
+RUNNING = "running"
+CURVE_POINTS, CURVE_DIGITS = 16, 4  # of a trial's metric, for its sparkline
+MAX_METRICS = 6  # columns beside the metric that the sweep is about
+
+
+class TrialMetric(NamedTuple):
+    """A metric that trials have beside the one that the sweep is about."""
+
+    name: str
+    label: str
+    is_rising: bool
+
+
+class TrialRow(NamedTuple):
+    """A trial in the view; times are milliseconds since 1970 (`TrialRow` in frontend/core/messages.d.ts).
+
+    `metrics` are in the order of `SweepUpdate.metrics`, `curve` is the metric over the steps so far.
+    """
+
+    number: int
+    name: str
+    state: str
+    attempts: int = 0
+    value: float | None = None
+    best: float | None = None
+    started: int | None = None
+    ended: int | None = None
+    cost: str = ""
+    parameters: tuple[Parameter | None, ...] = ()
+    metrics: tuple[float | None, ...] = ()
+    curve: tuple[float, ...] = ()
+    progress: PageData | None = None
+
+
+@dataclass(frozen=True)
+class SweepUpdate:
+    """The state of a sweep, and the trials that have changed."""
+
+    state: str
+    note: str
+    parameters: tuple[str, ...]
+    metric: str
+    direction: Direction
+    metrics: tuple[TrialMetric, ...]
+    cost: Cost | None
+    rows: tuple[TrialRow, ...]
+    is_over: bool
+
+
+class SweepModel(FigureModel):
+    """The current state of a sweep, read in the background until it has ended.
+
+    An update costs as much as the trials that it changes. `changed` has the version of each trial, the latest
+    changes last. `start` runs a task that may block.
+    """
+
+    noun = "sweep"
+    max_interval_s = INTERVAL_S
+
+    def __init__(
+        self,
+        sweep: Sweep,
+        costs: JobCosts,
+        *,
+        start: RunInBackground | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self.sweep = sweep
+        self.name = sweep.name
+        self.update: SweepUpdate | None = None
+        self.trials: dict[int, TrialRow] = {}
+        self.changed: dict[int, int] = {}
+        self.best: TrialRow | None = None
+        self.seeds = SeedGroups()
+        self._counts: Counter[str] = Counter()
+        self._reader = _SweepReader(sweep, costs, clock)
+        self._start, self._clock = start or _in_thread, clock
+        self._lock = threading.Lock()
+        self._unapplied: list[SweepUpdate] = []
+        self._error: Exception | None = None
+        self._is_reading, self._due_at = False, clock()
+
+    def read(self) -> None:
+        """Reads the current state at once; only before the first poll."""
+        if update := self._reader.read():
+            self.take(update)
+
+    def poll(self) -> bool:
+        """Applies what was read since the last poll, and starts the next read if it is due."""
+        with self._lock:
+            updates, self._unapplied = self._unapplied, []
+            error, self._error = self._error, None
+            is_due = not self._is_reading and self._clock() >= self._due_at
+            self._is_reading = self._is_reading or is_due
+        if error:
+            raise error
+        for update in updates:
+            self.take(update)
+        if any(update.is_over for update in updates):
+            self.end()
+        elif is_due:
+            self._start(self._read)
+        return bool(updates)
+
+    def _read(self) -> None:
+        try:
+            update, error = self._reader.read(), None
+        except Exception as caught:  # noqa: BLE001  # raised again by the next poll
+            update, error = None, caught
+        with self._lock:
+            self._unapplied += [update] if update else []
+            self._error = error
+            self._is_reading, self._due_at = False, self._clock() + INTERVAL_S
+
+    def take(self, update: SweepUpdate) -> None:
+        """Applies an update."""
+        self.version += 1
+        is_turned = self.update is not None and update.direction is not self.update.direction
+        self.update = update
+        for row in update.rows:
+            old = self.trials.get(row.number)
+            self._counts[row.state] += 1
+            if old:
+                self._counts[old.state] -= 1
+            self.trials[row.number] = row
+            self.changed.pop(row.number, None)
+            self.changed[row.number] = self.version
+        self.seeds = self._seed_groups()
+        self._find_best(update.rows, is_turned=is_turned)
+
+    def _seed_groups(self) -> SeedGroups:
+        """The trials that differ in their seed alone; those that have succeeded."""
+        names = self.update.parameters if self.update else ()
+        if SEED not in names:
+            return SeedGroups()
+        runs = (
+            SeededRun(
+                _parameters_of(names, row), row.best if row.state == ExecutionState.SUCCEEDED.value else None
+            )
+            for row in self.trials.values()
+        )
+        rises = self.sign < 0 if self.sign else None
+        return seed_groups(runs, self.update.metric if self.update else "", rises=rises)
+
+    def _find_best(self, rows: Iterable[TrialRow], *, is_turned: bool) -> None:
+        """Finds the best trial: among these and the best one so far, or among all if that has changed."""
+        last = self.best
+        is_same = last is None or self.trials[last.number].best == last.best
+        candidates = self.trials.values() if is_turned or not is_same else [*filter(None, [last]), *rows]
+        if self.seeds.reference is not None:
+            trials = [*self.trials.values()]
+            candidates = [trials[index] for index in self.seeds.groups[self.seeds.reference].values]
+        known = [row for row in candidates if row.best is not None]
+        if self.sign and known:
+            self.best = min(known, key=lambda row: (self.sign * (row.best or 0.0), row.number))
+            self.best = self.trials[self.best.number]
+        else:
+            self.best = None
+
+    @property
+    def sign(self) -> int:
+        """1 if lower values are better, −1 if higher ones are, 0 if neither."""
+        direction = self.update.direction if self.update else Direction.UNKNOWN
+        return {Direction.FALLS: 1, Direction.RISES: -1}.get(direction, 0)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the sweep has ended as far as the model knows."""
+        return self.update is not None and self.update.state != RUNNING
+
+    @property
+    def way_back(self) -> str:
+        """The command that shows the sweep again."""
+        return f"%batchai sweep show -n {self.name}"
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of trials by state."""
+        return {state: count for state, count in self._counts.items() if count}
+
+    def facts(self) -> PageData:
+        """What the view's header shows (`SweepFacts` in frontend/core/messages.d.ts)."""
+        now, best = self.update, self.best
+        return {
+            "name": self.name,
+            "problem": self.problem,
+            "state": now.state if now else RUNNING,
+            "note": now.note if now else "",
+            "parameters": list(now.parameters) if now else [],
+            "metric": now.metric if now else "",
+            "sign": self.sign,
+            "metrics": [metric._asdict() for metric in now.metrics] if now else [],
+            "cost": now.cost.text if now and now.cost else "",
+            "total": len(self.trials),
+            "counts": self.counts,
+            "best": best.number if best else None,
+            "sentences": self.seeds.sentences(),
+        }
+
+    def rows(self) -> list[PageData]:
+        """Nothing: the trials are sent as messages, each once per change."""
+        return []
+
+    def bundle(self) -> Bundle:
+        """The best trials as a table, in HTML and text."""
+        card = self._card()
+        return {"text/html": table_card_html(card), "text/plain": table_card_text(card)}
+
+    def chart(self) -> Bundle:
+        """The metric of each trial and the best one so far, as a PNG with a text equivalent."""
+        return figure(self._plot(), f"Chart of the sweep {self.name}")
+
+    def _card(self) -> TableCard:
+        now, names = self.update, list(self.update.parameters) if self.update else []
+        ranked = sorted(self.trials.values(), key=self._rank)
+        metric = now.metric if now else ""
+        others = [other.label for other in now.metrics] if now else []
+        sentence = [f"{count} {state}" for state, count in self.counts.items()]
+        cost = [f"cost {now.cost.text}"] if now and now.cost else []
+        rest = len(ranked) - MAX_SAVED
+        return TableCard(
+            name=self.name,
+            title=" · ".join([f"{card_parts.pluralize(len(ranked), 'trial')}: {', '.join(sentence)}", *cost]),
+            titles=("trial", "state", *names, *([f"best {metric}"] if metric else []), *others),
+            rows=[self._cells(row, has_metric=bool(metric)) for row in ranked[:MAX_SAVED]],
+            colours=_COLOURS,
+            sentences=self.seeds.sentences(),
+            problems=[now.note] if now and now.note else [],
+            omitted=f"and {card_parts.pluralize(rest, 'more trial')}" if rest > 0 else "",
+            reopen_command=self.way_back,
+        )
+
+    def _rank(self, row: TrialRow) -> tuple[bool, float, int]:
+        """The best trials first, those without a value last."""
+        return row.best is None, self.sign * (row.best or 0.0), row.number
+
+    def _cells(self, row: TrialRow, *, has_metric: bool) -> tuple[str, ...]:
+        values = ("" if value is None else str(value) for value in row.parameters)
+        star = "★ " if self.best and row.number == self.best.number else ""
+        value = f"{star}{_number(row.best)}"
+        metrics = map(_number, self._metrics_of(row))
+        return row.name, row.state, *values, *([value] if has_metric else []), *metrics
+
+    def _metrics_of(self, row: TrialRow) -> tuple[float | None, ...]:
+        """The other metrics of a trial, as many as all trials have together."""
+        columns = len(self.update.metrics) if self.update else 0
+        return (*row.metrics, *[None] * (columns - len(row.metrics)))
+
+    def _plot(self) -> Axes:
+        from batchai_magics.metrics.charts.comparison_chart import plot_sweep
+
+        points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
+        return plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
+
+
+def _parameters_of(names: Sequence[str], row: TrialRow) -> dict[str, Parameter]:
+    """The parameters that a trial has."""
+    return {name: value for name, value in zip(names, row.parameters, strict=True) if value is not None}
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else number_text(value)
+
+
+_COLOURS = {**card_parts.JOB_COLOURS, "waiting": card_parts.GREY, "pruned": card_parts.PURPLE}
+
+
+class _SweepReader:
+    """Reads the trials that have changed; the metrics of ended ones once."""
+
+    def __init__(self, sweep: Sweep, costs: JobCosts, clock: Callable[[], float]) -> None:
+        self._sweep, self._costs, self._clock = sweep, costs, clock
+        self._known: dict[int, TrialRow] = {}
+        self._goal: tuple[str, Direction] = "", Direction.UNKNOWN
+        self._parameters: tuple[str, ...] = ()  # whose names metrics may have too, such as lr
+        self._metrics: dict[str, TrialMetric] = {}  # in the order in which trials showed them
+        self._read_parts: dict[int, dict[str, Any]] = {}  # of the rows: what was read from the logs
+        self._read_at: dict[int, float] = {}  # when the metrics of a trial were read
+        self._final: dict[int, int] = {}  # number → runs of the ended trials whose metrics were read
+        self._ended_costs: dict[int, Cost] = {}
+        self._head: object = None
+
+    def read(self) -> SweepUpdate | None:
+        """The changes since the last read; None without any."""
+        now = self._sweep.snapshot()
+        names = self._parameters = tuple(now.parameters)
+        is_complete = self._read_results(now.trials)
+        rows = [row for trial in now.trials if (row := self._changed_row(trial, names))]
+        metric, direction = self._goal
+        if now.is_max is not None:
+            direction = Direction.RISES if now.is_max else Direction.FALLS
+        metrics = tuple(self._metrics.values())
+        is_over = is_complete and now.state != RUNNING and not any(trial.is_open for trial in now.trials)
+        head = (now.state, now.note, names, metric, direction, metrics, self._cost(now.trials))
+        if not rows and head == self._head and not is_over:
+            return None
+        self._head = head
+        return SweepUpdate(*head, rows=tuple(rows), is_over=is_over)
+
+    def _read_results(self, trials: Sequence[Trial]) -> bool:
+        """Reads the metrics of some trials; returns whether those of all ended ones are known."""
+        until = self._clock() + READ_S
+        due = sorted(filter(self._is_due, trials), key=lambda trial: self._read_at.get(trial.number, 0.0))
+        for count, trial in enumerate(due):
+            if count and self._clock() > until:
+                return False
+            self._read_parts[trial.number] = self._parts_of(trial)
+            self._read_at[trial.number] = self._clock()
+            if not trial.is_open:
+                self._final[trial.number] = len(trial.runs)
+        return True
+
+    def _parts_of(self, trial: Trial) -> dict[str, Any]:
+        """What the logs of a trial tell, as fields of its row."""
+        result, progress = self._sweep.result(trial), self._sweep.progress(trial)
+        if result.metric and not self._goal[0]:
+            self._goal = result.metric, result.direction
+        values = {metric.name: json_number(metric.headline_value) for metric in result.others}
+        known = {self._goal[0], *self._metrics, *self._parameters}
+        new = [metric for metric in result.others if metric.name not in known]
+        for metric in new[: MAX_METRICS - len(self._metrics)]:
+            is_rising = metric.direction is Direction.RISES
+            self._metrics[metric.name] = TrialMetric(metric.name, metric.label, is_rising)
+        return {
+            "value": json_number(result.value),
+            "best": json_number(result.best),
+            "metrics": tuple(values.get(name) for name in self._metrics),
+            "curve": curve_of([*result.points.values()]),
+            "progress": progress and progress_fields(progress),
+        }
+
+    def _is_due(self, trial: Trial) -> bool:
+        if trial.resource is None or trial.resource.execution is None:
+            return False
+        if not trial.is_open:
+            return self._final.get(trial.number) != len(trial.runs)
+        last = self._read_at.get(trial.number)
+        return last is None or self._clock() - last >= RUNNING_INTERVAL_S
+
+    def _changed_row(self, trial: Trial, names: Sequence[str]) -> TrialRow | None:
+        """The row of a trial, if it has changed."""
+        row = self._row(trial, names)
+        if self._known.get(trial.number) == row:
+            return None
+        self._known[trial.number] = row
+        return row
+
+    def _row(self, trial: Trial, names: Sequence[str]) -> TrialRow:
+        known, parts = self._known.get(trial.number), self._read_parts.get(trial.number, {})
+        if known and not trial.is_open and known.ended and (known.state, known.attempts) == _state(trial):
+            return known._replace(**parts)
+        execution = trial.resource.execution if trial.resource else None
+        cost = self._ended_cost(trial)
+        return TrialRow(
+            trial.number,
+            trial.name,
+            *_state(trial),
+            started=milliseconds(execution.started) if execution else None,
+            ended=milliseconds(execution.ended) if execution and execution.ended else None,
+            cost=cost.text if cost else "",
+            parameters=tuple(trial.parameters.get(name) for name in names),
+            **parts,
+        )
+
+    def _ended_cost(self, trial: Trial) -> Cost | None:
+        cost = None if trial.is_open else self._costs.of_jobs(trial.runs)
+        if cost:
+            self._ended_costs[trial.number] = cost
+        return cost
+
+    def _cost(self, trials: Sequence[Trial]) -> Cost | None:
+        """What all trials have cost."""
+        if not self._costs.has_prices:
+            return None
+        open_costs = (self._costs.of_jobs(trial.runs) for trial in trials if trial.is_open)
+        return total([*self._ended_costs.values(), *filter(None, open_costs)])
+
+
+def curve_of(values: Sequence[float]) -> tuple[float, ...]:
+    """A few of the finite values, evenly spaced, with the first and the last one."""
+    known, last = [value for value in values if math.isfinite(value)], CURVE_POINTS - 1
+    if len(known) > CURVE_POINTS:
+        known = [known[round(i * (len(known) - 1) / last)] for i in range(CURVE_POINTS)]
+    return tuple(float(f"{value:.{CURVE_DIGITS}g}") for value in known)
+
+
+def _state(trial: Trial) -> tuple[str, int]:
+    return trial.word, trial.attempts
+
+
+def _in_thread(task: Callable[[], None]) -> None:
+    threading.Thread(target=task, daemon=True, name="batchai-sweep").start()
+
+
+class SweepView(DashboardView):
+    """Trials as rows, sent when they change; the request `open` embeds a view of some of their jobs."""
+
+    script = "sweep_view"
+    requests = ("open",)
+
+    def __init__(
+        self, model: SweepModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs
+    ) -> None:
+        self._trials, self._open_jobs = model, open_jobs
+        self._sent_version = 0
+        self._unsent: dict[int, None] = {}  # numbers of trials
+        super().__init__(model, work=work, clock=clock)
+
+    def reset_page(self) -> None:
+        """A page has said hello: it has no trials yet."""
+        self._sent_version = 0
+
+    def next_message(self, limit_bytes: int) -> PageData | None:
+        """The next trials for which the page is out of date."""
+        for number, version in reversed(self._trials.changed.items()):
+            if version <= self._sent_version:
+                break
+            self._unsent[number] = None
+        self._sent_version = self._trials.version
+        numbers = list(self._unsent)[:ROWS_PER_MESSAGE]
+        for number in numbers:
+            del self._unsent[number]
+        return (
+            {"kind": "trials", "rows": [self._trials.trials[number] for number in numbers]}
+            if numbers
+            else None
+        )
+
+    def answer_open(self, content: PageData) -> PageData:
+        """Creates the live view of the jobs `content["names"]`."""
+        try:
+            jobs = self._jobs([str(name) for name in content.get("names", ())])
+            return {**answer_to(content, ""), "model": self._open_jobs(*jobs)}
+        except BatchAIError as error:
+            return answer_to(content, error.message, is_done=False)
+
+    def _jobs(self, names: Sequence[str]) -> list[Job]:
+        trials = self._trials.sweep.snapshot().trials
+        by_name = {trial.name: trial.job for trial in trials if trial.name in names}
+        return [job for name in names if (job := by_name.get(name))]
+
+
+def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:
+    """Shows a sweep beneath the cell, and takes its steps until it has ended; `ui` as for a comparison."""
+
+    def opened() -> SweepModel:
+        model = SweepModel(sweep, job_costs(sweep.backend), clock=publisher.clock)
+        model.read()
+        return model
+
+    key = f"sweep {sweep.backend.capabilities.name} {sweep.name}"
+    model, work = publisher.model(key, opened), publisher.run_in_background
+
+    def make_view() -> SweepView:
+        return SweepView(model, work=work, clock=publisher.clock, open_jobs=open_jobs)
+
+    show_figure(key, model, make_view, publisher, ui=ui)
