@@ -7,8 +7,10 @@ import contextlib
 import os
 import re
 import shlex
+import stat
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path, PurePosixPath
 
 import pathspec
@@ -28,6 +30,7 @@ MAX_BYTES = 50 << 20
 MAX_FILES = 5000
 MAX_FILE_BYTES = 10 << 20  # of one file
 _ENVIRONMENT_FILES = ("/pyvenv.cfg", "/conda-meta/history")  # in the folder of an environment
+_MAX_LISTED = 2 * MAX_FILES  # paths; secrets and links that stay behind are among them
 _LARGEST = 5  # files and folders that the error lists
 _OF_THE_SYSTEM = ("/boot", "/dev", "/etc", "/proc", "/sys")
 _MAX_PATH = 300  # characters of a text that may be a path
@@ -185,16 +188,13 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
     """
     root = folder.resolve()
-    listing = list_files(root)
-    ignored = pathspec.GitIgnoreSpec.from_lines(_lines(folder / IGNORE_FILE))
-    names = [
-        name for name in listing.names if not is_excluded(name) and not ignored.match_file(text_of(name))
-    ]
-    never = (*homes, *_environments(root, names))
-    sent = [name for name in names if not any((root / name).is_relative_to(each) for each in never)]
+    unsent = _Unsent(root, pathspec.GitIgnoreSpec.from_lines(_lines(folder / IGNORE_FILE)), frozenset(homes))
+    listing = list_files(root, unsent)
+    sent = unsent.without(listing.names)
     project = _Project(root, sent)
     project.walk("", ".", ())
-    _check_size(folder, {text_of(name): size for name, (_, size) in project.files.items()})
+    sizes = {text_of(name): size for name, (_, size) in project.files.items()}
+    _check_size(folder, sizes, is_whole=not listing.is_cut)
     files = {}
     for name, (path, _) in sorted(project.files.items()):
         try:
@@ -212,10 +212,42 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def _environments(root: Path, names: Collection[str]) -> Iterator[Path]:
-    """The folders of virtual environments."""
-    for name in names:
-        yield from (root / name.removesuffix(file) for file in _ENVIRONMENT_FILES if name.endswith(file))
+@dataclass(frozen=True)
+class _Unsent:
+    """What of a project never goes along: caches, ignored files, virtual environments, homes of backends."""
+
+    root: Path
+    ignored: pathspec.GitIgnoreSpec
+    homes: Collection[Path]
+
+    def has_folder(self, path: Path) -> bool:
+        """Whether nothing of a folder goes along; then it is not even listed, however large it is."""
+        if is_excluded(path.name) or path in self.homes:
+            return True
+        is_environment = any(os.path.lexists(f"{path}{file}") for file in _ENVIRONMENT_FILES)
+        return is_environment or self._is_ignored(path.relative_to(self.root).as_posix() + "/")
+
+    def has_file(self, path: Path) -> bool:
+        """Whether a file does not go along, given that its folder does."""
+        return is_excluded(path.name) or self._is_ignored(path.relative_to(self.root).as_posix())
+
+    def _is_ignored(self, name: str) -> bool:
+        return self.ignored.match_file(text_of(name))
+
+    def without(self, names: Collection[str]) -> list[str]:
+        """The paths that go along; git lists more than those."""
+        open_folders = {"": True}
+        return [
+            name
+            for name in names
+            if self._is_open(name.rpartition("/")[0], open_folders) and not self.has_file(self.root / name)
+        ]
+
+    def _is_open(self, folder: str, known: dict[str, bool]) -> bool:
+        if folder not in known:
+            above = self._is_open(folder.rpartition("/")[0], known)
+            known[folder] = above and not self.has_folder(self.root / folder)
+        return known[folder]
 
 
 class _Project:
@@ -244,8 +276,11 @@ class _Project:
         """
         if real not in self._folders or real in above:
             return
-        with os.scandir(self._root / real) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+        try:
+            with os.scandir(self._root / real) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except FileNotFoundError:  # it was removed after it was listed
+            return
         for entry in found:
             seen = f"{name}/{entry.name}".lstrip("/")
             own = PurePosixPath(real, entry.name).as_posix()
@@ -282,9 +317,13 @@ class _Project:
     def _take(self, seen: str, real: str) -> None:
         """Adds a regular file, unless it stays behind."""
         path = self._root / real
-        if not path.is_file() or path.is_symlink():  # git also lists deleted files
+        try:
+            found = path.lstat()
+        except FileNotFoundError:  # git also lists deleted files
             return
-        size = path.stat().st_size
+        if not stat.S_ISREG(found.st_mode):
+            return
+        size = found.st_size
         if is_secret_file(seen) or is_secret_file(real):
             self.left_out[text_of(seen)] = SECRET
         elif size > MAX_FILE_BYTES:
@@ -342,9 +381,9 @@ def _is_never_sent(path: Path, root: Path) -> bool:
     return not names or "pyvenv.cfg" in names
 
 
-def _check_size(folder: Path, sizes: Mapping[str, int]) -> None:
+def _check_size(folder: Path, sizes: Mapping[str, int], *, is_whole: bool) -> None:
     total = sum(sizes.values())
-    if total <= MAX_BYTES and len(sizes) <= MAX_FILES:
+    if is_whole and total <= MAX_BYTES and len(sizes) <= MAX_FILES:
         return
     entries: dict[str, int] = {}
     for name, size in sizes.items():
@@ -352,45 +391,65 @@ def _check_size(folder: Path, sizes: Mapping[str, int]) -> None:
         entries[top + slash] = entries.get(top + slash, 0) + size
     largest = sorted(entries.items(), key=lambda item: -item[1])[:_LARGEST]
     listed = ", ".join(f"{name} ({size / (1 << 20):.1f} MiB)" for name, size in largest)
-    text = (
-        f"{folder} has {len(sizes)} files with {total / (1 << 20):.1f} MiB;"
-        f" at most {MAX_FILES} files with {MAX_BYTES >> 20} MiB can be sent along. The largest: {listed}"
+    has = (
+        f"{len(sizes)} files with {total / (1 << 20):.1f} MiB"
+        if is_whole
+        else f"more than {_MAX_LISTED} files"
     )
-    hint = f"List what the script does not need in {IGNORE_FILE}, and put data on a share: --mount."
+    text = (
+        f"{folder} has {has}; at most {MAX_FILES} files with {MAX_BYTES >> 20} MiB can be sent along."
+        f" The largest{'' if is_whole else ' of those found'}: {listed}"
+    )
+    hint = (
+        f"List what the script does not need in {IGNORE_FILE}, or give it a folder of its own;"
+        " put data on a share: --mount."
+    )
     raise UsageError(text, hint=hint)
 
 
 @dataclass(frozen=True)
 class ProjectListing:
-    """The paths of files and links, with `/`; `problem` says why git did not list those of a repository."""
+    """The paths of files and links, with `/`.
+
+    `problem` says why git did not list those of a repository; `is_cut`: there are more than can be sent.
+    """
 
     names: frozenset[str]
     problem: str = ""
+    is_cut: bool = False
 
 
-def list_files(root: Path) -> ProjectListing:
+def list_files(root: Path, unsent: _Unsent) -> ProjectListing:
     """Lists the files below a folder, without what git ignores if it is in a repository.
+
+    Outside a repository the list is cut once it is too long to be sent.
 
     Where git refuses the repository or fails, its ignore files are applied without it: nothing of what they
     list goes along, even if it is tracked.
     """
     top = work_tree_of(root)
     if top is None:
-        return ProjectListing(frozenset(_walk(root, "", None)))
+        return _listing(_walk(root, "", None, unsent))
     found = GitProcess(root, _LIST).output(_TIMEOUT_S)
     if found.problem:
-        return ProjectListing(frozenset(_walk(root, "", tuple(_rules_above(root, top)))), found.problem)
+        return _listing(_walk(root, "", tuple(_rules_above(root, top)), unsent), found.problem)
     names: set[str] = set()
-    problem = ""
+    problem, is_cut = "", False
     for name in filter(None, os.fsdecode(found.data).split("\0")):
         inner = root / name
         if inner.is_dir() and not inner.is_symlink():  # a submodule, or another repository
-            listing = list_files(inner) if os.path.lexists(inner / ".git") else ProjectListing(frozenset())
+            is_repository = os.path.lexists(inner / ".git") and not unsent.has_folder(inner)
+            listing = list_files(inner, unsent) if is_repository else ProjectListing(frozenset())
             names |= {f"{name.rstrip('/')}/{each}" for each in listing.names}
-            problem = problem or listing.problem
+            problem, is_cut = problem or listing.problem, is_cut or listing.is_cut
         else:
             names.add(name)
-    return ProjectListing(frozenset(names), problem)
+    return ProjectListing(frozenset(names), problem, is_cut)
+
+
+def _listing(names: Iterator[str], problem: str = "") -> ProjectListing:
+    listed = frozenset(islice(names, _MAX_LISTED))
+    return ProjectListing(listed, problem, is_cut=len(listed) == _MAX_LISTED)
 
 
 @dataclass(frozen=True)
@@ -421,23 +480,25 @@ def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
         yield from _Rules.read(folder / ".gitignore", folder)
 
 
-def _walk(folder: Path, prefix: str, rules: Sequence[_Rules] | None) -> Iterator[str]:
+def _walk(folder: Path, prefix: str, rules: Sequence[_Rules] | None, unsent: _Unsent) -> Iterator[str]:
     """Yields the paths of files and links, which are not followed; without rules outside a repository."""
     here = None if rules is None else (*rules, *_Rules.read(folder / ".gitignore", folder))
     try:
-        entries = list(os.scandir(folder))
-    except PermissionError:  # such as a container's data; the script cannot read it either
+        with os.scandir(folder) as found:
+            entries = list(found)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):  # it is gone, or nothing for this user
         return
     for entry in entries:
         path, name, is_folder = Path(entry.path), f"{prefix}{entry.name}", entry.is_dir(follow_symlinks=False)
-        if is_excluded(entry.name) or _is_ignored(path, here or (), is_folder=is_folder):
+        is_unsent = unsent.has_folder(path) if is_folder else unsent.has_file(path)
+        if is_unsent or _is_ignored(path, here or (), is_folder=is_folder):
             continue
         if not is_folder:
             yield name
         elif os.path.lexists(path / ".git"):
-            yield from (f"{name}/{each}" for each in list_files(path).names)
+            yield from (f"{name}/{each}" for each in list_files(path, unsent).names)
         else:
-            yield from _walk(path, f"{name}/", here)
+            yield from _walk(path, f"{name}/", here, unsent)
 
 
 def _is_ignored(path: Path, rules: Sequence[_Rules], *, is_folder: bool) -> bool:

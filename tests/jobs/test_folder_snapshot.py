@@ -1,5 +1,6 @@
 """The files of a project that go along with a script."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -245,6 +246,43 @@ def test_a_folder_with_too_many_files_is_refused(folder, monkeypatch):
     monkeypatch.setattr(folder_snapshot, "MAX_FILES", 2)
     with pytest.raises(UsageError, match="has 3 files"):
         snapshot(folder)
+
+
+def test_what_stays_behind_is_not_even_listed_however_many_files_it_has(folder, monkeypatch):
+    monkeypatch.setattr(folder_snapshot, "_MAX_LISTED", 30)
+    for place in ("env/lib", "images/1", "node/__pycache__"):
+        (folder / place).mkdir(parents=True)
+        for number in range(30):
+            (folder / place / f"{number}.bin").touch()
+    (folder / "env/pyvenv.cfg").touch()
+    (folder / ".batchaiignore").write_text("images/\n")
+    assert {"train.py", "data/big.bin"} < {*snapshot(folder).files}
+
+
+def test_a_folder_with_far_too_many_files_is_not_listed_to_its_end(folder, monkeypatch):
+    monkeypatch.setattr(folder_snapshot, "_MAX_LISTED", 30)
+    listed = []
+    monkeypatch.setattr(os, "scandir", lambda path, scan=os.scandir: listed.append(path) or scan(path))
+    for number in range(200):
+        (folder / f"images/{number}").mkdir(parents=True)
+        (folder / f"images/{number}/a.png").write_text("x")
+    with pytest.raises(
+        UsageError, match=r"has more than 30 files; .* The largest of those found: .*images/ "
+    ) as caught:
+        snapshot(folder)
+    assert ".batchaiignore" in caught.value.hint
+    assert len(listed) < 150
+
+
+def test_files_that_vanish_while_they_are_listed_are_not_missed(folder, monkeypatch):
+    def scan_and_remove(path, scan=os.scandir):
+        entries = list(scan(path))
+        if path == folder:
+            shutil.rmtree(folder / "data", ignore_errors=True)
+        return contextlib.nullcontext(entries)
+
+    monkeypatch.setattr(os, "scandir", scan_and_remove)
+    assert {*snapshot(folder).files} == {"train.py", "pkg/__init__.py"}
 
 
 def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
