@@ -9,6 +9,8 @@ ROOT_MAY := $(if $(filter 0,$(shell id -u)),--allow-root)
 AT_ONCE := -n logical --maxprocesses 4 --dist worksteal
 FRONTEND := $(wildcard batchai_magics/widgets/frontend/*/* package*.json)
 export PATH := $(BIN):$(PATH)
+# Containers often set it; then each of the thousands of processes of a run compiles the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 CLIENT_FOLDERS := tests/server/clients tests/records/programs tests/azureml/clients tests/training/programs
 CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard $(CLIENT_FOLDERS:=/*.txt)))) .clients/js

@@ -82,3 +82,14 @@ def test_an_installation_shows_how_far_it_is():
 def test_ci_runs_the_same_targets_as_a_person():
     lines = (ROOT / ".ci/run").read_text(encoding="utf-8").splitlines()
     assert [line for line in lines if line.startswith("make ")] == ["make lint", "make test"]
+
+
+def test_targets_keep_bytecode_also_where_the_environment_forbids_it(clone, monkeypatch):
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    python = clone / ".venv/bin/python"
+    python.parent.mkdir(parents=True)
+    python.write_text('#!/bin/sh\necho "forbidden: ${PYTHONDONTWRITEBYTECODE:-no}"\n')
+    python.chmod(0o755)
+    for name in ("test.installed", "bin/pip"):
+        (clone / ".venv" / name).touch()
+    assert make("test", "CI=", folder=clone).stdout == "forbidden: no\n"
