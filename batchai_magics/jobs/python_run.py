@@ -141,9 +141,10 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from (f"{name}={text}" for name, text in value.items())
     elif isinstance(value, (list, tuple)):
-        yield from map(str, value)
+        for each in value:
+            yield from _texts(each)
     elif value is not None:
-        yield str(value)
+        yield str(value.id if isinstance(value, Job) else value)
 
 
 def _script_request(

@@ -12,7 +12,7 @@ from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.base.job_defaults import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
-from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
+from batchai_magics.errors import ConflictError, NotFoundError, UsageError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submission_recorder import SubmissionRecorder
@@ -25,7 +25,8 @@ from batchai_magics.models.cluster_spec import (
     ScaleSettings,
     UserAccountSettings,
 )
-from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.runs.labels import LabelChange
 
@@ -41,6 +42,7 @@ class Submitted:
         kept: The previous run of the name if the cell was edited since; else empty.
         grown: A message about nodes added to the cluster; else empty.
         host: That a new job runs on the host, without its image; else empty.
+        after: Which run a new job starts after, if the name of a job means a later one; else empty.
         forecast: What a new job is going to cost and wait for, on a paid backend; else empty.
         file: The name of the submitted script or description; empty for a cell.
     """
@@ -51,13 +53,15 @@ class Submitted:
     kept: str = ""
     grown: str = ""
     host: str = ""
+    after: str = ""
     forecast: str = ""
     file: str = ""
 
     @property
     def note(self) -> str:
         """A message about the submission; mostly empty for the first run of a name."""
-        of_new = (f"Warning: {self.host}." if self.host else "", self.forecast) if self.is_new else ()
+        warning = f"Warning: {self.host}." if self.host else ""
+        of_new = (warning, self.after, self.forecast) if self.is_new else ()
         return " ".join(filter(None, (self.grown, self._run_note, *of_new)))
 
     @property
@@ -94,12 +98,23 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     """
     _check_arguments(request, settings)
     host = backend.host_note(request.spec) if request.spec.container_settings else ""
+    asked = request.spec
     (request,), runs = prepare(backend, [request], settings)
     grown = _grow_cluster(backend, request) if request.is_growing else ""
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, runs)
     file = request.source.file if request.source else ""
-    return replace(submitted, grown=grown, host=host, forecast=forecast, file=file)
+    after = _later_runs(asked, request.spec)
+    return replace(submitted, grown=grown, host=host, after=after, forecast=forecast, file=file)
+
+
+def _later_runs(asked: JobSpec, sent: JobSpec) -> str:
+    """A sentence on the predecessors that are later runs of the names which were given; else empty."""
+    named = [*(asked.batchai_after or ()), *(asked.batchai_after_any or ())]
+    ids = [*(sent.batchai_after or ()), *(sent.batchai_after_any or ())]
+    pairs = [(text, id.rpartition("/")[2]) for text, id in zip(named, ids, strict=True) if "/" not in text]
+    later = [f"{run}, the latest run of {name}" for name, run in pairs if run.lower() != name.lower()]
+    return f"It starts after {' and '.join(later)}." if later else ""
 
 
 def prepare(
@@ -111,12 +126,44 @@ def prepare(
         The requests with the records of their jobs, and the earlier runs of the first one's name.
     """
     requests = [checked(backend, requests[0], settings), *requests[1:]]
+    requests = [with_predecessor_ids(backend, request) for request in requests]
     requests[1:] = [with_watch_settings(request, settings, backend) for request in requests[1:]]
     with SubmissionRecorder(requests[0], settings) as recorder:
         runs = backend.ensure(_needs(backend, requests[0], settings))
         return [
             replace(request, records=request.records or recorder.files(request)) for request in requests
         ], runs
+
+
+def with_predecessor_ids(backend: Backend, request: CellRequest) -> CellRequest:
+    """The request with the ids of the jobs that it starts after: a name means the latest run of that name.
+
+    Raises:
+        UsageError: The job would start after itself, or an id is not that of a job.
+        SpecError: A name is invalid.
+    """
+    spec = request.spec
+    if not (spec.batchai_after or spec.batchai_after_any):
+        return request
+    fields = {
+        field: tuple(_predecessor_id(backend, request.id, text) for text in texts)
+        for field in ("batchai_after", "batchai_after_any")
+        if (texts := getattr(spec, field))
+    }
+    return replace(request, spec=spec.model_copy(update=fields))
+
+
+def _predecessor_id(backend: Backend, job: ResourceId, text: str) -> str:
+    if "/" in text:
+        return str(of_kind(ResourceId.parse(text), Kind.JOB))
+    name = check_name(text, Kind.JOB)
+    if name.lower() == job.name.lower():
+        hint = f"Name the run that is to end first: {name}-2, or its id."
+        raise UsageError(f"the job {name} would wait for itself", hint=hint)
+    runs: Sequence[str] = ()
+    with contextlib.suppress(NotFoundError):  # there is no experiment yet; the backend refuses the job
+        runs = _runs(backend, job.parent, name)
+    return str(job.parent.child(Kind.JOB, runs[-1] if runs else name))
 
 
 def new_job(request: CellRequest, name: str, owner: str = "") -> NewJob:

@@ -179,6 +179,8 @@ class JobSpec(WireModel):
     batchai_signal_before: Duration | None = None  # ours: how long before such an end it is warned
     batchai_grace: Duration | None = None  # ours: how long its processes may take to save once told to end
     batchai_gpus: Positive | None = None  # ours: so many GPUs of each node, which it shares with other jobs
+    batchai_after: tuple[Text, ...] | None = None  # ours: ids of jobs that must succeed before it starts
+    batchai_after_any: tuple[Text, ...] | None = None  # ours: ids of jobs that must end before it starts
     batchai_needs_image: bool | None = None  # ours: that it never runs without its image, on the host
     batchai_preflight: PreflightMode | None = None  # ours: that its nodes are checked before its first rank
 

@@ -201,6 +201,10 @@ JOB_OPTIONS: tuple[Option, ...] = (
               "KEY"),
     JobOption(("--priority",),
               "priority in the queue (normal)", "LEVEL", choices=PRIORITIES, sets="schedulingPriority"),
+    JobOption(("--after",), "start when these jobs, or the latest runs of these names, have succeeded", "JOB",
+              value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfter"),
+    JobOption(("--after-any",), "start when these jobs have ended, also if they failed", "JOB",
+              value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfterAny"),
     JobOption(("--max-time",),
               "time limit: 30m, 2h, 1d or PT2H (7 days)", "TIME",
               read=short_duration, sets="constraints.maxWallClockTime"),
@@ -246,7 +250,7 @@ JOB_OPTIONS: tuple[Option, ...] = (
 
 OF_JOB_CREATE = (
     *("--stop-if", "--notify", "--export", "--tag", "--no-provenance", "--requeue", "--signal-before"),
-    *("--grace", "--check", "--exclude-bad", "--dry-run"),
+    *("--grace", "--check", "--exclude-bad", "--after", "--after-any", "--dry-run"),
 )
 """The flags that a job from a file has too. Others mean something else there, such as `--output json`."""
 

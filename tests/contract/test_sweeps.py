@@ -9,7 +9,7 @@ from batchai_magics.cell import Notebook
 from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.errors import ConflictError
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
-from tests.contract.place import Place
+from tests.contract.place import HOLD, Place
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow
@@ -60,3 +60,18 @@ def test_a_sweep_with_mpi_ranks_finds_the_best_trial(place: Place) -> None:
     assert results["state"].to_list() == ["succeeded"] * 3
     assert results["loss"].to_list() == [0.6, 0.2, 0.4]
     assert sweep.best.name == "s-t2"
+
+
+@pytest.mark.needs("storage", "chains")
+def test_the_trials_of_a_sweep_start_after_a_job(place: Place) -> None:
+    first = place.start(HOLD, "first")
+    place.is_up(first)
+    line, settings = 's --sweep "lr=0.3,0.1" --after first', place.settings
+    request = parse_sweep(line, "print('loss', 1)", settings=settings, notebook=Notebook())
+    sweep = submit_sweep(place.backend, request, settings).sweep
+    waiting = [place.backend.show(place.job(f"s-t{number}")).waiting for number in (1, 2)]
+    assert waiting == ["first has to succeed first"] * 2
+    place.backend.terminate(first)
+    sweep.wait(PATIENCE_S)
+    errors = [place.backend.show(place.job(f"s-t{number}")).execution.errors for number in (1, 2)]
+    assert [[error.code for error in each] for each in errors] == [["DependencyFailed"]] * 2

@@ -5,11 +5,14 @@ import pytest
 
 import batchai_magics
 from batchai_magics.backends.base.backend_registry import current_settings, select_settings
+from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.python_run import option_words
+from batchai_magics.models.resource_ids import Kind, workspace_id
 from tests.patience import PATIENCE_S
 from tests.world import processes_of, until
 
@@ -89,6 +92,14 @@ def test_options_become_words():
     options = {"nodes": 2, "env": {"A": 1, "B": "x y"}, "upload": ["a", "b"], "grow": True, "name": None}
     words = ["--nodes=2", "--env=A=1", "--env=B=x y", "--upload=a", "--upload=b", "--grow"]
     assert option_words(options, KNOWN) == words
+
+
+def test_the_handle_of_a_job_is_a_predecessor_by_its_id(tmp_path):
+    id = workspace_id(Settings()).child(Kind.EXPERIMENT, "e").child(Kind.JOB, "prep")
+    job = Job(LocalBackend(LocalSettings(home=tmp_path)), id)
+    assert option_words({"after": job, "after_any": [job, "other"]}, KNOWN) == [
+        *(f"--after={id}", f"--after-any={id}", "--after-any=other"),
+    ]
 
 
 def test_an_unknown_option_is_told_with_a_guess():

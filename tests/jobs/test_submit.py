@@ -9,7 +9,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.config import Settings
-from batchai_magics.errors import ConflictError, NotFoundError, UsageError
+from batchai_magics.errors import ConflictError, NotFoundError, SpecError, UsageError
 from batchai_magics.jobs.submit import ensure_defaults, find, next_run, submit
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
@@ -97,6 +97,32 @@ def test_a_cell_is_the_latest_run_of_its_name_or_a_further_one(tmp_path, there, 
     submitted = submit(Lab(tmp_path, *there), request(is_new=is_new), SETTINGS)
     assert submitted.job.name == name
     assert submitted.is_new is (name not in there)
+
+
+def after(tmp_path, text, *there):
+    """What a job called `late` is submitted with that starts after a job of this name or id."""
+    lab = Lab(tmp_path, *there)
+    lab.capabilities = replace(lab.capabilities, chains=True)
+    spec = request().spec.model_copy(update={"batchai_after": (text,)})
+    submitted = submit(lab, replace(request(name="late"), spec=spec), SETTINGS)
+    (id,) = lab.created[str(submitted.job.id)].batchai_after
+    return ResourceId.parse(id), submitted.note
+
+
+def test_a_predecessors_name_means_the_latest_run_of_it_which_a_note_says(tmp_path):
+    id, note = after(tmp_path, "resnet", "resnet", "resnet-2")
+    assert (id.name, note) == ("resnet-2", "It starts after resnet-2, the latest run of resnet.")
+
+
+def test_a_predecessors_id_means_that_run(tmp_path):
+    id, note = after(tmp_path, str(EXPERIMENT.child(Kind.JOB, "resnet")), "resnet", "resnet-2")
+    assert (id.name, note) == ("resnet", "")
+
+
+@pytest.mark.parametrize("text", ["late", "Late", str(EXPERIMENT), "no/id", "a b"])
+def test_what_no_job_can_wait_for_is_refused(tmp_path, text):
+    with pytest.raises((UsageError, SpecError)):
+        after(tmp_path, text)
 
 
 def test_a_cell_may_be_named_like_a_run(tmp_path):

@@ -44,6 +44,7 @@ class Capabilities:
         notifications: Something of ours watches running jobs, sends notifications and exports their numbers.
         restarts: Jobs continue after losing their nodes or reaching their time limit, and are warned before.
         shared_gpus: Jobs may ask for some of the GPUs of a node.
+        chains: Jobs may start after others.
         preflight: Nodes are checked before a job's first rank.
         custom_processes: Jobs of the custom toolkit may have several processes.
         known_sizes: It has the VM sizes of `models.vm_sizes`, and no others.
@@ -63,6 +64,7 @@ class Capabilities:
     notifications: bool = False
     restarts: bool = False
     shared_gpus: bool = False
+    chains: bool = False
     preflight: bool = False
     custom_processes: bool = False
     known_sizes: bool = False
@@ -83,6 +85,7 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "stop_conditions": ("batchaiStopIf",),
     "restarts": ("batchaiMaxRestarts", "batchaiSignalBefore"),
     "shared_gpus": ("batchaiGpus",),
+    "chains": ("batchaiAfter", "batchaiAfterAny"),
     "preflight": ("batchaiPreflight",),
     "custom_processes": ("customToolkitSettings.batchaiProcessCount",),
     "key_vault": (

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import job_table, node_table, resource_table
+from batchai_magics.backends.local.state import job_chains, job_table, node_table, resource_table
+from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.table_rows import query_in_batches
 from batchai_magics.backends.local.watch import lost_runs, process
@@ -34,6 +35,7 @@ from batchai_magics.backends.service.runner import (
     NodeCommand,
     NodeStatus,
     PlannedRun,
+    Predecessor,
     Request,
     Run,
     Runner,
@@ -41,6 +43,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     Site,
 )
+from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:
@@ -69,6 +72,7 @@ class LocalFacts(EngineFacts):
         restarts=True,
         shared_gpus=True,
         preflight=True,
+        chains=True,
     )
     has_node_commands = True
     prepares_nodes = True
@@ -195,12 +199,16 @@ class LocalRunner(Runner):
             private_files.write(job.environment, json.dumps(environ))
             secrets = JobSecrets(planned.secrets, planned.registry_password)
             self._new[guid] = Secrets(jobs={guid: secrets} if secrets else {})
-            self._queue(planned.run, planned.cluster)
+            self._queue(planned.run, planned.cluster, planned.after)
 
-    def _queue(self, run: Run, cluster: ClusterRef) -> None:
-        """Queues a run, and copies what the database knows of it to its folder."""
+    def _queue(self, run: Run, cluster: ClusterRef, after: Sequence[Predecessor]) -> None:
+        """Queues a run, and copies what the database knows of it to its folder.
+
+        It ends at once if a run in `after` that must succeed has failed.
+        """
         from batchai_magics.backends.local.state import store_rebuild
 
+        awaited = tuple(Awaited(each.run.guid, each.run.name, each.must_succeed) for each in after)
         with self._store.write() as db:
             row, cluster_id = resource_table.by_guid(db, run.guid), ResourceId.parse(run.state["cluster"])
             of_cluster = node_table.find_cluster(db, cluster.guid)
@@ -227,8 +235,13 @@ class LocalRunner(Runner):
                     max_running=self._settings.max_running_jobs,
                     job_group=run.group.name,
                     group_limit=run.group.limit,
+                    after=awaited,
                 ),
             )
+            for each in awaited:
+                if not job_chains.release_from(db, each):
+                    text = f"no job can start after {each.name}: it was deleted"
+                    raise NotFoundError(text, code="JobNotFound")
             with self._refusing_full_folder():
                 store_rebuild.write_backup(db, row.resource_id, cluster_id, self._layout.job(run.guid))
 
@@ -313,6 +326,13 @@ class LocalRunner(Runner):
         if grace_s == 0.0:
             job_stopping.kill_stopped(self._store, guids)
         job_stopping.wake(self._store, job_stopping.request_stop(self._store, guids))
+
+    def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
+        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        from batchai_magics.backends.local.watch import job_stopping
+
+        self._is_due = True
+        job_stopping.end_waiting(self._store, [run.guid for run in runs], predecessor)
 
     def preempt(self, cluster: ClusterRef, name: str) -> bool:
         """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""

@@ -137,6 +137,12 @@ def stopped(reason: str, again: str = "") -> Outcome:
     return failed_with("JobStopConditionMet" if is_condition else "JobTerminated", reason)
 
 
+def dependency_failed(name: str, how: str = "did not succeed") -> Outcome:
+    """The outcome of a job that was to start after another one, which failed, or was deleted."""
+    text = f"{name} {how}, and the job was to start after it: nothing of it ran"
+    return failed_with("DependencyFailed", text, predecessor=name)
+
+
 def time_limit_reached(limits: Limits) -> Outcome:
     """The outcome of a job that reached its maxWallClockTime."""
     words = " ".join(f"{count} {unit}" for count, unit in _parts(limits.wall_s))

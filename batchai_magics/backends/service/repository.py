@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 OWNER = "owner"  # in `more`: the user who created the resource
 GROUP = "group"  # in a job's `more`: the name and the limit of its group
+AFTER = "after"  # in a job's `more`: the guids of the runs after which it starts
 HOST_NOTE = "host_note"  # in a job's `more`: that it runs on the host, without its image
 CLUSTER_GUID = "cluster_guid"  # in a job's `more`: the guid of its cluster
 

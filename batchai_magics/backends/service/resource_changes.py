@@ -20,21 +20,22 @@ from batchai_magics.backends.service import (
 from batchai_magics.backends.service.context import BusyNodes, HomeContext, cluster_of, run_of, scale_of
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.backends.service.host_runs import host_note, without_preparation
-from batchai_magics.backends.service.repository import CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
+from batchai_magics.backends.service.repository import AFTER, CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRequest,
     EngineState,
     NodeSetup,
+    Predecessor,
     RunRequest,
     Site,
 )
-from batchai_magics.errors import Problem, SpecError
+from batchai_magics.errors import NotFoundError, Problem, SpecError, did_you_mean
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
-from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind
 from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
@@ -153,7 +154,10 @@ def _node_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> NodeSetup
 
 
 class PlannedJob(NamedTuple):
-    """A job that is about to be created: its record and its cluster's, and what its run is made from."""
+    """A job that is about to be created: its record and its cluster's, and what its run is made from.
+
+    It starts after the runs in `after`.
+    """
 
     record: Record
     spec: JobSpec
@@ -161,6 +165,7 @@ class PlannedJob(NamedTuple):
     site: Site
     notes: Sequence[str]
     records: Mapping[str, str]
+    after: tuple[Predecessor, ...] = ()
 
 
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
@@ -198,6 +203,7 @@ def _admitted(
     cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
     cluster_spec = resource_views.cluster_spec(cluster.spec)
     _check_size(context, spec, cluster.resource_id, cluster_spec)
+    after = _predecessors(context, record, spec)
     more = {
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
@@ -205,6 +211,7 @@ def _admitted(
         OUTPUT_ROOT: context.folders.output_root(spec, cluster_spec, record.guid),
         **run_labels.initial(records),
         **_group(record, records),
+        **({AFTER: [each.run.guid for each in after]} if after else {}),
     }
     notes = [warning.message for warning in context.facts.warnings(cluster_of(cluster))]
     if spec.container_settings and not engine:
@@ -213,16 +220,46 @@ def _admitted(
         spec = without_preparation(spec, context.facts.host_runs)
     record = record.changed({**more, **context.runner.check(_request(spec), cluster_of(cluster))})
     site = replace(context.site(cluster_of(cluster)), container_engine=engine)
-    return PlannedJob(record, spec, cluster, site, notes, records)
+    return PlannedJob(record, spec, cluster, site, notes, records, after)
+
+
+def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[Predecessor, ...]:
+    """The runs after which a job starts.
+
+    Raises:
+        SpecError: An id is not that of a job, is the job's own, or that of another user's.
+        NotFoundError: The job does not exist.
+    """
+    asked = [("batchaiAfter", text) for text in spec.batchai_after or ()]
+    asked += [("batchaiAfterAny", text) for text in spec.batchai_after_any or ()]
+    found: dict[str, Predecessor] = {}
+    for field, text in asked:
+        id = of_kind(ResourceId.parse(text), Kind.JOB)
+        job = context.repository.find(id)
+        if id.key == record.key:
+            problem = Problem(f"properties.{field}", f"the job {id.name} cannot wait for its own end")
+            raise SpecError([problem], what=spec.what)
+        if job is None or job.more.get(OWNER) != record.more.get(OWNER, job.more.get(OWNER)):
+            raise _no_predecessor(context, id, is_foreign=job is not None)
+        found.setdefault(job.guid, Predecessor(run_of(job), field == "batchaiAfter"))
+    return tuple(found.values())
+
+
+def _no_predecessor(context: HomeContext, id: ResourceId, *, is_foreign: bool) -> NotFoundError:
+    """The error for a job that does not exist, or that another user has created."""
+    why = "it is another user's" if is_foreign else "it does not exist, or was deleted"
+    hint = "" if is_foreign else did_you_mean(id.name, context.repository.names(id.parent, Kind.JOB))
+    text = f"no job can start after {id.name} of experiment {id.experiment}: {why}"
+    return NotFoundError(text, code="JobNotFound", hint=hint)
 
 
 def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
     """Raises what the job is refused for on its cluster, or on the one that is to be created for it."""
-    cluster = ResourceId.parse(spec.cluster.id)
+    cluster, record = ResourceId.parse(spec.cluster.id), _new_record(context, needs.job, spec, "")
     if context.repository.find(cluster):
-        record = _new_record(context, needs.job, spec, "")
         _admitted(context, record, spec, _container_engine(context, spec), {})
         return
+    _predecessors(context, record, spec)
     for id, wanted in needs.resources:
         if id.key == cluster.key and isinstance(wanted, ClusterSpec):
             _check_size(context, spec, cluster, wanted)
@@ -306,7 +343,7 @@ def _submitted(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Reco
                 run = context.folders.make_run(
                     job.record, job.spec, job.cluster, site=job.site, notes=job.notes, records=job.records
                 )
-                runs.append(run)
+                runs.append(replace(run, after=job.after))
                 context.repository.add_open_job(job.record)
             context.runner.submit(runs)
 
@@ -383,6 +420,7 @@ def delete(context: HomeContext, id: ResourceId) -> None:
     inner = context.repository.subtree(id)
     jobs = [record for record in inner if record.kind is Kind.JOB]
     clusters = [record for record in inner if record.kind is Kind.CLUSTER]
+    _fail_dependents(context, jobs)
     context.runner.stop(list(map(run_of, jobs)))
     _wait_for_end(context, jobs)
     context.folders.discard_backups([job.guid for job in jobs])
@@ -396,6 +434,17 @@ def delete(context: HomeContext, id: ResourceId) -> None:
     for cluster in clusters:
         if not context.open_runs(cluster.guid):
             context.folders.remove_cluster(cluster.guid)
+
+
+def _fail_dependents(context: HomeContext, jobs: Sequence[Record]) -> None:
+    """Ends the runs that wait for jobs which are about to be deleted, and have not ended."""
+    if not (jobs and context.facts.capabilities.chains):
+        return
+    still_open = context.still_open(jobs)
+    opened = context.all_open_runs() if still_open else ()
+    for job in still_open:
+        runs = [run for record, run, _ in opened if job.guid in record.more.get(AFTER, ())]
+        context.runner.fail_waiting(runs, run_of(job))
 
 
 def _end_cluster(context: HomeContext, cluster: Record) -> None:

@@ -8,7 +8,7 @@ queue and the allocation of nodes, and resolves the references of a Plan once it
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
 
 EngineState = Mapping[str, Any]
+MAX_NAMES = 3  # predecessors that a reason names
 CORE_COUNT = "core_count"  # in a cluster's state: the cores of its nodes, if they are not the site's
 
 
@@ -103,6 +104,29 @@ class Run(NamedTuple):
     created: float
     state: EngineState
     group: JobGroup = JobGroup()
+
+
+class Predecessor(NamedTuple):
+    """A run that has to end before another one starts, and to succeed where that is said."""
+
+    run: Run
+    must_succeed: bool
+
+
+def waiting_reason(names: Iterable[tuple[str, bool]]) -> str:
+    """Why a run is queued that starts after others: their names, and whether they must succeed."""
+    groups: dict[str, list[str]] = {}
+    for name, must_succeed in names:
+        groups.setdefault("succeed" if must_succeed else "end", []).append(name)
+    return "; ".join(
+        f"{_listed(group)} {'has' if len(group) == 1 else 'have'} to {verb} first"
+        for verb, group in groups.items()
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [*names[:MAX_NAMES], *[f"{len(names) - MAX_NAMES} more"] * (len(names) > MAX_NAMES)]
+    return " and ".join(filter(None, (", ".join(shown[:-1]), shown[-1])))
 
 
 @dataclass(frozen=True)
@@ -230,7 +254,7 @@ class NodeCommand(NamedTuple):
 class PlannedRun:
     """A new run, the cluster that it is for, and its Plan. Secrets are passed next to Plans, never in them.
 
-    `setup` is the setup task of its cluster, with a process for each node.
+    `setup` is the setup task of its cluster, with a process for each node. `after` are its predecessors.
     """
 
     run: Run
@@ -239,6 +263,7 @@ class PlannedRun:
     setup: Plan | None = None
     registry_password: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict)
+    after: tuple[Predecessor, ...] = ()
 
 
 class EngineFacts(ABC):
@@ -337,6 +362,10 @@ class Runner(Protocol):
             grace_s: 0 kills the processes of those that were asked before, if the engine can; None leaves
                 them the time that their Plans say.
         """
+
+    def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
+        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        raise AssertionError("only engines whose facts say so have runs that start after others")
 
     @abstractmethod
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:

@@ -36,6 +36,8 @@ REFUSED = {
     "--env DB_PASSWORD=hunter-22": "environmentVariables",
     "--requeue 2": "batchaiMaxRestarts",
     "--gpus 1": "batchaiGpus",
+    "--after first": "batchaiAfter",
+    "--after-any first": "batchaiAfterAny",
     "--nodes 2 --processes 3 --toolkit pytorch": "3 processes do not spread evenly over 2 nodes",
     "--size Standard_X9": "there is no VM size Standard_X9 in eastus",
     "--size Standard_NC6": "there is no VM size Standard_NC6 in eastus",

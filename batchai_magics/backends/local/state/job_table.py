@@ -43,6 +43,14 @@ OPEN = tuple(state for state in ExecutionState if not state.is_final)
 IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
 
 
+class Awaited(NamedTuple):
+    """A run that has to end, or to succeed, before another one is in the queue."""
+
+    guid: str
+    name: str  # of its job
+    must_succeed: bool
+
+
 class JobRow(NamedTuple):
     """One run of a job; a named tuple, since lists make thousands."""
 
@@ -73,6 +81,7 @@ class JobRow(NamedTuple):
     max_running: int = 0  # how many jobs of its owner may run at a time; 0: any number
     job_group: str = ""  # the jobs that share a limit
     group_limit: int = 0  # how many of them may have nodes at once; 0: any number
+    after: tuple[Awaited, ...] = ()  # what has to end before it is in the queue, and has not
 
     @property
     def is_open(self) -> bool:
@@ -92,16 +101,21 @@ def _items(text: str) -> tuple[Any, ...]:
     return () if text == "[]" else tuple(json.loads(text))
 
 
+def awaited(text: str) -> tuple[Awaited, ...]:
+    """The runs in a column `after`."""
+    return tuple(Awaited(*each) for each in _items(text))
+
+
 _LISTS = ("engine", "errors", "ranks", "attempts")  # kept as JSON
 _READERS: Mapping[str, Callable[[Any], Any]] = dict(
-    state=ExecutionState, needs_secrets=bool, is_assigned=bool, **dict.fromkeys(_LISTS, _items)
+    state=ExecutionState, needs_secrets=bool, is_assigned=bool, **dict.fromkeys(_LISTS, _items), after=awaited
 )
 
 
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
     """Inserts a new run."""
     values = job._asdict() | {"state": job.state.value}
-    for name in _LISTS:
+    for name in (*_LISTS, "after"):
         values[name] = json.dumps(values[name])
     db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
@@ -243,12 +257,29 @@ def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
-        f" errors = ?, ranks = ?, is_assigned = 0 WHERE key = ? AND guid = ? AND {IS_OPEN}",
+        f" errors = ?, ranks = ?, is_assigned = 0, after = '[]' WHERE key = ? AND guid = ? AND {IS_OPEN}",
         (
             *(state.value, now, now, now, outcome.exit_code, json.dumps(said), json.dumps(ranks)),
             *(key, guid),
         ),
     )
+
+
+def waiting_for(db: sqlite3.Connection, guid: str) -> list[JobRow]:
+    """The open runs that wait for the end of a run."""
+    query = f"SELECT * FROM job INDEXED BY job_after WHERE after != '[]' AND instr(after, ?) AND {IS_OPEN}"
+    return _all(db, query, guid)
+
+
+def all_awaited(db: sqlite3.Connection) -> set[Awaited]:
+    """The runs that others wait for."""
+    rows = db.execute("SELECT after FROM job INDEXED BY job_after WHERE after != '[]'")
+    return {each for (text,) in rows.fetchall() for each in awaited(text)}
+
+
+def set_after(db: sqlite3.Connection, guid: str, after: Sequence[Awaited]) -> None:
+    """Sets what a run still waits for; with nothing left, it is in the queue."""
+    db.execute("UPDATE job SET after = ? WHERE guid = ?", (json.dumps(after), guid))
 
 
 def delete(db: sqlite3.Connection, key: str) -> list[str]:
@@ -284,6 +315,7 @@ def waiting_clusters(db: sqlite3.Connection) -> list[str]:
     query = (
         "SELECT DISTINCT cluster FROM node WHERE (state = ? OR (state = ? AND node.job IS NULL)) AND EXISTS"
         " (SELECT 1 FROM job WHERE job.cluster = node.cluster AND job.state = ? AND is_assigned = 0"
+        " AND after = '[]'"
         f" AND {_HAS_ROOM_IN_GROUP})"
     )
     values = (NodeState.IDLE.value, NodeState.RUNNING.value, ExecutionState.QUEUED.value)
@@ -306,7 +338,7 @@ def usage_by_owner(db: sqlite3.Connection) -> dict[str, NodeUsage]:
     return {owner: NodeUsage(nodes, jobs) for owner, nodes, jobs in db.execute(query)}
 
 
-_QUEUED = "cluster = ? AND state = ? AND is_assigned = 0"
+_QUEUED = "cluster = ? AND state = ? AND is_assigned = 0 AND after = '[]'"
 
 
 def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
@@ -370,7 +402,7 @@ def queued_count(db: sqlite3.Connection, owner: str) -> int:
 
 def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
     """The number of nodes that all queued jobs of a cluster need."""
-    query = "SELECT coalesce(sum(node_count), 0) FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0"
+    query = f"SELECT coalesce(sum(node_count), 0) FROM job WHERE {_QUEUED}"
     (count,) = db.execute(query, (cluster, ExecutionState.QUEUED.value)).fetchone()
     return int(count)
 
@@ -379,12 +411,12 @@ def has_room_for(db: sqlite3.Connection, job: JobRow) -> bool:
     """Whether a queued job could start: with enough idle nodes, no other queued job, and within limits."""
     query = "SELECT count(*) FROM node WHERE cluster = ? AND state = ?"
     (idle,) = db.execute(query, (job.cluster, NodeState.IDLE.value)).fetchone()
-    others = "SELECT 1 FROM job WHERE cluster = ? AND state = ? AND is_assigned = 0 AND guid != ? LIMIT 1"
+    others = f"SELECT 1 FROM job WHERE {_QUEUED} AND guid != ? LIMIT 1"
     values = (job.cluster, ExecutionState.QUEUED.value, job.guid)
     is_limited = (
         job.max_running and usage_by_owner(db).get(job.owner, NodeUsage()).job_count >= job.max_running
     )
-    has_nodes = job.node_count <= int(idle) and not is_limited
+    has_nodes = job.node_count <= int(idle) and not (is_limited or job.after)
     return has_nodes and db.execute(others, values).fetchone() is None
 
 

@@ -13,7 +13,7 @@ from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.resource_table import record_of
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.backends.service.runner import RunAttempt, RunStatus
+from batchai_magics.backends.service.runner import RunAttempt, RunStatus, waiting_reason
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -27,7 +27,7 @@ LOOPBACK = "127.0.0.1"  # the address of all nodes
 NO_USAGE = job_table.NodeUsage()
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=Outcome(None))
 _VALUES = "state, changed, started, ended, exit_code, errors, ranks, attempts"
-_LIMITS = "is_assigned, max_running, job.owner AS job_owner"
+_LIMITS = "is_assigned, max_running, job.owner AS job_owner, nullif(after, '[]') AS after"
 _COLUMNS = f"guid, {_VALUES}, {_LIMITS}"
 _JOBS = (
     f"SELECT id, resource.guid, spec, fingerprint, created, resource.owner, more, {_VALUES}, {_LIMITS}"
@@ -61,13 +61,18 @@ def jobs_with_status(db: sqlite3.Connection, keys: Sequence[str]) -> Iterator[tu
 
 
 def _waiting(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
-    """Why runs of users who run as many jobs as they may are queued, by guid."""
+    """Why runs are queued that start after others, or whose users run as many jobs as they may, by guid."""
     limited = [row for row in rows if row["max_running"] and row["state"] == ExecutionState.QUEUED.value]
     usage = job_table.usage_by_owner(db) if limited else {}
-    return {
+    reasons = {
         row["guid"]: f"{row['max_running']} of its user's jobs are running, as many as may run at a time"
         for row in limited
         if not row["is_assigned"] and usage.get(row["job_owner"], NO_USAGE).job_count >= row["max_running"]
+    }
+    chained = {row["guid"]: job_table.awaited(row["after"]) for row in rows if row["after"]}
+    return reasons | {
+        guid: waiting_reason((each.name, each.must_succeed) for each in after)
+        for guid, after in chained.items()
     }
 
 

@@ -93,14 +93,16 @@ CREATE TABLE job (
     max_running INTEGER NOT NULL DEFAULT 0,  -- how many jobs of the owner may run at once; 0: any number
     job_group TEXT NOT NULL DEFAULT '',  -- such as the trials of a sweep
     group_limit INTEGER NOT NULL DEFAULT 0,  -- how many jobs of the group may run at once; 0: any number
-    gpu_count INTEGER NOT NULL DEFAULT 0  -- of a job that shares its node with others
+    gpu_count INTEGER NOT NULL DEFAULT 0,  -- of a job that shares its node with others
+    after TEXT NOT NULL DEFAULT '[]'  -- the runs (JSON list) that have to end before it is in the queue
 ) STRICT;
 -- Supervisors and sweeps look up single runs by guid, which must not scan thousands of jobs.
 CREATE INDEX job_guid ON job (guid);
 CREATE INDEX job_state ON job (state, cluster);
 -- Every step reads the head of a queue and the runs that need a process, without scanning a long queue or
 -- history.
-CREATE INDEX job_queue ON job (cluster, state, is_assigned, priority DESC, owner);
+CREATE INDEX job_queue ON job (cluster, state, is_assigned, after, priority DESC, owner);
+CREATE INDEX job_after ON job (guid) WHERE after != '[]';
 CREATE INDEX job_watched ON job (state) WHERE (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1);
 CREATE INDEX job_limited ON job (job_group) WHERE group_limit > 0 AND is_assigned = 1;
 -- Which GPUs of a node a job has that shares it with others; such a node runs no job of its own.

@@ -10,8 +10,9 @@ from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.node.outcome import TERMINATE, failed_with, stopped
+from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.service.runner import Run
 from batchai_magics.launch.outcome import Outcome
 
 
@@ -61,6 +62,18 @@ def end_without_cluster(store: Store, guids: Sequence[str], text: str) -> None:
                 _stop(db, job, text, failed_with("ClusterNotFound", text))
 
     store.insist(end)
+
+
+def end_waiting(store: Store, guids: Sequence[str], predecessor: Run) -> None:
+    """Ends those of these runs that still wait for a predecessor, which is about to be deleted."""
+    end = dependency_failed(predecessor.name, "was deleted")
+
+    def end_all(db: Database) -> None:
+        for run in job_table.waiting_for(db, predecessor.guid):
+            if run.guid in guids:
+                write_outcome(db, run.key, run.guid, end)
+
+    store.insist(end_all)
 
 
 def wake(store: Store, guids: Iterable[str]) -> None:

@@ -1,0 +1,40 @@
+"""Runs that start after others: they are in the queue when those have ended, or end with them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+
+from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.state.job_table import Awaited
+from batchai_magics.backends.node.outcome import dependency_failed
+from batchai_magics.models.states import ExecutionState
+
+
+def release_dependents(db: sqlite3.Connection, guid: str, *, is_success: bool) -> None:
+    """After the end of a run: queues those that waited for nothing else, or ends them, and so on."""
+    ended = deque([(guid, is_success)])
+    while ended:
+        guid, is_success = ended.popleft()
+        for run in job_table.waiting_for(db, guid):
+            own = next(each for each in run.after if each.guid == guid)
+            if own.must_succeed and not is_success:
+                job_table.end(db, run.key, run.guid, dependency_failed(own.name))
+                ended.append((run.guid, False))
+            else:
+                job_table.set_after(db, run.guid, [each for each in run.after if each != own])
+
+
+def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
+    """Does the same for a run that may have ended; False if it does not exist."""
+    run = job_table.find_by_guid(db, predecessor.guid)
+    if run and not run.is_open:
+        release_dependents(db, run.guid, is_success=run.state is ExecutionState.SUCCEEDED)
+    return run is not None
+
+
+def release_all(db: sqlite3.Connection) -> None:
+    """Does so for all runs that others wait for; those that wait for one that does not exist end."""
+    for predecessor in job_table.all_awaited(db):
+        if not release_from(db, predecessor):
+            release_dependents(db, predecessor.guid, is_success=False)

@@ -1,0 +1,110 @@
+"""Jobs that start after others: whoever is killed meanwhile, they start or end, and hold up no queue."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.errors import NotFoundError
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.states import ExecutionState
+from tests.backends.local.state.test_store_rebuild import lose
+from tests.backends.local.watch.test_crashes import end, kernel, up
+from tests.patience import PATIENCE_S
+from tests.world import World, is_alive, until
+
+pytestmark = pytest.mark.slow
+
+
+def code(job: Job) -> str:
+    """Why a job failed."""
+    return job.wait(PATIENCE_S).show().execution.errors[0].code
+
+
+def test_a_predecessor_whose_supervisor_was_killed_has_failed(world: World) -> None:
+    first = up(world)
+    second = world.submit("second --after j")
+    either_way = world.submit("either-way --after-any j")
+    os.kill(world.supervisor(first).pid, signal.SIGKILL)
+    assert code(second) == "DependencyFailed"
+    assert either_way.wait(PATIENCE_S).state is ExecutionState.SUCCEEDED
+
+
+def test_a_job_goes_on_waiting_for_a_predecessor_that_is_queued_again(world: World) -> None:
+    first = up(world, "j --nodes 2 --processes 2 --requeue 1")
+    second = world.submit("second --after j")
+    world.supervisor(first).kill()
+    until(lambda: first.log().count("up\n") == 4)
+    assert second.show().waiting == "j has to succeed first"
+    first.cancel()
+    assert code(second) == "DependencyFailed"
+
+
+def test_a_job_starts_after_one_of_another_kernel_although_both_kernels_are_killed(world: World) -> None:
+    first = kernel(world, "import time; time.sleep(1)", "first")
+    assert first.stdout.readline() == "submitted\n"
+    second = kernel(world, "print('second')", "second --after first")
+    assert second.stdout.readline() == "submitted\n"
+    end(first)
+    end(second)
+    with world.backend.store.read() as db:  # looks without helping, as `show` would
+        until(lambda: db.execute("SELECT count(*) FROM job WHERE state = 'succeeded'").fetchone()[0] == 2)
+
+
+def test_a_waiting_job_holds_up_no_queue_and_is_not_ahead_of_it(world: World) -> None:
+    first = up(world, "first --processes 2")
+    waiting = world.submit("waiting --nodes 2 --priority high --after first")
+    assert world.run("short").state is ExecutionState.SUCCEEDED
+    behind = world.submit("behind --nodes 2")
+    assert list(world.backend.jobs_ahead_of(behind.show())) == []
+    assert list(world.backend.jobs_ahead_of(waiting.show())) == []
+    first.cancel()
+
+
+def test_a_waiting_job_keeps_its_secrets_and_their_holder_ends_with_it(world: World, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    go = "import os, time\nwhile not os.path.exists(os.environ['AZ_BATCHAI_MOUNT_ROOT'] + '/autoafs/go'):"
+    first = world.submit("first", f"{go}\n    time.sleep(0.05)")
+    code_of_second = "import os; print(len(os.environ['TOKEN']))"
+    second = world.submit("second --secret TOKEN --after first", code_of_second)
+    third = world.submit("third --secret TOKEN --after second --after first", "raise SystemExit(1)")
+    fourth = world.submit("fourth --secret TOKEN --after third", "print('never')")
+    holder = world.supervisor(fourth)
+    world.backend.storage.upload("batchaishare", {"go": b""})
+    assert second.wait(PATIENCE_S).log() == "9\n"
+    assert first.state is ExecutionState.SUCCEEDED
+    assert code(fourth) == "DependencyFailed"
+    until(lambda: not is_alive(holder))
+    assert third.exit_code == 1
+
+
+def test_a_lost_database_leaves_no_job_waiting_for_what_it_had(world: World, monkeypatch) -> None:
+    monkeypatch.setenv("TOKEN", "hush-hush")
+    done = world.run("done")
+    lost = up(world, "lost --processes 2")
+    fine = world.submit("fine --secret TOKEN --after lost --after done")
+    until(world.backend.layout.job(world.guid(fine)).supervisor.exists)  # who holds its secrets
+    world.backend.close()
+    lose(world.home)
+    again = LocalBackend(LocalSettings(home=world.home))
+    with pytest.warns(RuntimeWarning, match="was rebuilt with"):
+        assert again.show(fine.id).waiting == "lost has to succeed first"
+    again.terminate(lost.id)
+    until(lambda: again.reconcile() or again.show(fine.id).state.is_final)
+    assert again.show(fine.id).execution.errors[0].code == "DependencyFailed"
+    assert again.show(done.id).state is ExecutionState.SUCCEEDED
+    again.close()
+
+
+def test_an_id_means_that_run_and_counts_once(world: World) -> None:
+    first = up(world, "first --processes 2")
+    second = world.submit(f"second --after {first.id} first --after-any first")
+    assert second.show().waiting == "first has to succeed first"
+    world.backend.delete(first.id)
+    assert code(second) == "DependencyFailed"
+    with pytest.raises(NotFoundError, match="first of experiment default: it does not exist, or was deleted"):
+        world.submit("late --after first")
