@@ -19,7 +19,6 @@ from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.comparison_commands import ComparisonResult
-from batchai_magics.commands.handlers.log_commands import LogSelection
 from batchai_magics.commands.handlers.run_record_commands import LabelsResult, RunDiffResult
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import state_summary
@@ -29,7 +28,7 @@ from batchai_magics.follow.job_errors import error_of, failed_run, paths_of
 from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.argument_checks import check_seconds
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import last_lines, read_redacted
+from batchai_magics.jobs.job_logs import LogSelection, last_lines, read_redacted
 from batchai_magics.jobs.run_diff import diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
-from batchai_magics.jobs.job_overview import elapsed_time
 from batchai_magics.models.cluster_spec import ScaleSettings
 from batchai_magics.models.job_execution import node_name
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
+from batchai_magics.models.wire_times import elapsed_time
 
 MAX_NODES = 64
 TITLES = ("node", "state", "for", "job")

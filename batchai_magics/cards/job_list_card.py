@@ -9,7 +9,6 @@ from datetime import datetime
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.jobs.job_logs import progress_text
-from batchai_magics.jobs.job_overview import elapsed_time
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.models.resources import JobResource
@@ -89,9 +88,7 @@ class JobListCard:
         return progress_text(job, progress, self.now.timestamp()) if progress else ""
 
     def _duration(self, job: JobResource) -> str:
-        if job.execution is None:
-            return ""
-        return elapsed_time(((job.execution.ended or self.now) - job.execution.started).total_seconds())
+        return job.elapsed(self.now) if job.execution else ""
 
 
 def cluster_of(job: JobResource) -> str:

@@ -17,8 +17,8 @@ from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs import argument_checks, job_files
 from batchai_magics.jobs.job_costs import job_costs
 from batchai_magics.jobs.job_files import all_files, check_log_exists, one_level
-from batchai_magics.jobs.job_logs import log_metrics, retry_if_changed, tail_of
-from batchai_magics.jobs.job_model import progress_of
+from batchai_magics.jobs.job_logs import retry_if_changed, tail_of
+from batchai_magics.jobs.job_model import log_metrics, progress_of
 from batchai_magics.jobs.job_pages import JobPages
 from batchai_magics.jobs.job_result import read_result
 from batchai_magics.jobs.metric_settings import metric_preferences

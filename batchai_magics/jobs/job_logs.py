@@ -1,4 +1,4 @@
-"""Reads the log files of a job: text, records, progress.
+"""Reads the log files of a job as text.
 
 Everything displayed comes from `read_redacted`, which redacts secrets; `chunks` yields the raw bytes.
 """
@@ -7,29 +7,65 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, failure_logs, fault_text
+from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Span, failure_logs, fault_text
 from batchai_magics.errors import FileChangedError
-from batchai_magics.follow.metric_streams import METRICS_FILES, MetricStreams
-from batchai_magics.launch.plan import GRACE_S, TRAINER_LOG
+from batchai_magics.jobs.merged_log import unmarked
+from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.log_lines import lines_at_end
-from batchai_magics.metrics import LogMetrics, Record
-from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of
-from batchai_magics.metrics.runs.timeline import in_time_order
-from batchai_magics.models.job_execution import ERR, OUT
-from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.wire_times import duration
+
+if TYPE_CHECKING:
+    from batchai_magics.metrics.progress.progress_reader import Progress
 
 T = TypeVar("T")
 CHUNK_BYTES = 1 << 20
 MAX_READS = 3  # attempts to read a file that is replaced meanwhile
 TAIL_BYTES = 1 << 16
+
+
+@dataclass(frozen=True)
+class LogSelection:
+    """The part of a log that a line asks for.
+
+    Attributes:
+        rank: Only what this rank has written; None for all. Bytes of unknown origin count as rank 0's.
+        since: Only what was written from this time on, in seconds since 1970; None for all.
+    """
+
+    rank: int | None = None
+    since: float | None = None
+
+    def of(self, chunk: Chunk) -> bytes:
+        """The selected bytes of a chunk; those of an unknown time are selected."""
+        start = self._start(chunk)
+        spans = chunk.spans or (Span(chunk.offset, chunk.end, 0),)
+        wanted = [span for span in spans if self.rank in (None, span.rank)]
+        if len(wanted) == len(spans):
+            return chunk.data[start - chunk.offset :]
+        parts = ((max(span.start, start), span.end) for span in wanted)
+        return b"".join(chunk.data[a - chunk.offset : b - chunk.offset] for a, b in parts if a < b)
+
+    def later(self, chunk: Chunk) -> Chunk:
+        """The part of a chunk that was written late enough."""
+        start = self._start(chunk)
+        return replace(chunk, data=chunk.data[start - chunk.offset :], offset=start)
+
+    def lines_of(self, chunk: Chunk) -> bytes:
+        """The selected lines of a chunk of the merged log."""
+        return LogSelection(self.rank).of(unmarked(chunk))
+
+    def _start(self, chunk: Chunk) -> int:
+        if self.since is None or not chunk.times:
+            return chunk.offset
+        times = (each.start for each in chunk.times if each.time >= self.since)
+        return max(chunk.offset, next(times, chunk.end))
 
 
 def tail_of(backend: Backend, file: FileRef, lines: int | None) -> str:
@@ -128,32 +164,6 @@ def retry_if_changed(read: Callable[[], T]) -> T:
         with contextlib.suppress(FileChangedError):
             return read()
     return read()
-
-
-def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) -> LogMetrics:
-    """The records of a job's output and of its trainer's files in the order of writing, with their ranks.
-
-    Without write times, those of stdout come first.
-
-    Args:
-        backend: The backend of the job.
-        job: The job.
-        patterns: Metric name → regular expression, in addition to the known formats.
-
-    Raises:
-        FileChangedError: The file was replaced while it was read.
-    """
-    streams, start = MetricStreams(patterns), LogStart()
-    parts: list[Sequence[Record]] = []
-    streams.has_trainer_files = backend.read(FileRef(job, TRAINER_LOG), 0, 0).size > 0
-    for file in METRICS_FILES if streams.has_trainer_files else (OUT, ERR):
-        own: list[Record] = []
-        for chunk in chunks(backend, FileRef(job, file)):
-            start.add(chunk.redacted.data, file)
-            own += streams.records(file, chunk.redacted)
-        parts.append(own)
-    records = in_time_order([*parts, streams.finish()])
-    return LogMetrics(records, notices=notices_of(streams.mismatches, records, start))
 
 
 def has_progress(job: JobResource) -> bool:

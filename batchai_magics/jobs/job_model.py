@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef, fault_text
@@ -25,13 +25,16 @@ from batchai_magics.follow import (
 )
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.log_follower import LogFollower
+from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_activity import describe_activity
-from batchai_magics.jobs.job_logs import has_progress
+from batchai_magics.jobs.job_logs import chunks, has_progress, read_redacted
 from batchai_magics.jobs.log_numbers import LogNumbers, RecordHistory
 from batchai_magics.jobs.log_tail import LogTail, MergedLogTail
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.usage_curves import UsageCurves
+from batchai_magics.launch.plan import TRAINER_LOG
+from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.progress.progress_reader import (
     BAR_BYTES,
     EPOCH_BYTES,
@@ -39,12 +42,14 @@ from batchai_magics.metrics.progress.progress_reader import (
     Progress,
     ProgressReader,
 )
-from batchai_magics.metrics.reading.metric_suggestions import LogStart, Suggestion
+from batchai_magics.metrics.reading.metric_suggestions import LogStart, Suggestion, notices_of
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
+from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.records.job_error import JobError, raised_in, traceback_sign
@@ -362,3 +367,29 @@ def _read_ranks(reader: ProgressReader, file: str, chunk: Chunk, at: float) -> b
             break
     told = [reader.feed(data, at=at, stream=f"{file}#{rank}", rank=rank) for rank, data in reversed(newest)]
     return any(told)
+
+
+def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) -> LogMetrics:
+    """The records of a job's output and of its trainer's files in the order of writing, with their ranks.
+
+    Without write times, those of stdout come first.
+
+    Args:
+        backend: The backend of the job.
+        job: The job.
+        patterns: Metric name → regular expression, in addition to the known formats.
+
+    Raises:
+        FileChangedError: The file was replaced while it was read.
+    """
+    streams, start = MetricStreams(patterns), LogStart()
+    parts: list[Sequence[Record]] = []
+    streams.has_trainer_files = read_redacted(backend, FileRef(job, TRAINER_LOG), 0, 0).size > 0
+    for file in METRICS_FILES if streams.has_trainer_files else (OUT, ERR):
+        own: list[Record] = []
+        for chunk in chunks(backend, FileRef(job, file)):
+            start.add(chunk.redacted.data, file)
+            own += streams.records(file, chunk.redacted)
+        parts.append(own)
+    records = in_time_order([*parts, streams.finish()])
+    return LogMetrics(records, notices=notices_of(streams.mismatches, records, start))

@@ -76,10 +76,7 @@ class JobOverview:
     @property
     def elapsed(self) -> str:
         """How long the job has run, or waited if it did not start: `1:02:03`."""
-        execution = self.job.execution
-        start = execution.started if execution else self.job.provisioning.created
-        end = execution.ended if execution and execution.ended else self.now
-        return elapsed_time((end - start).total_seconds())
+        return self.job.elapsed(self.now)
 
     @property
     def failure_lines(self) -> tuple[str, ...]:
@@ -230,10 +227,3 @@ def _by_rank(rates: Mapping[int, float] | None) -> str:
     if len(rates) > MOST_RATES:
         return f"{min(rates.values()):,.1f} to {max(rates.values()):,.1f}"
     return ", ".join(f"{rank}: {rate:,.1f}" for rank, rate in rates.items())
-
-
-def elapsed_time(seconds: float) -> str:
-    """A duration: `0:07`, `12:31`, `3:04:05`."""
-    whole = max(0, int(seconds))
-    minutes, hours = whole // 60, whole // 3600
-    return f"{hours}:{minutes % 60:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

@@ -1,4 +1,4 @@
-"""Times and durations in the service's formats."""
+"""Times and durations in the service's formats, and durations as they are displayed."""
 
 from __future__ import annotations
 
@@ -55,3 +55,10 @@ def parse_time(text: str) -> datetime:
     zone = (match["zone"] or "Z").upper().replace("Z", "+00:00")
     fraction = (match["fraction"] or "")[:6].ljust(6, "0")
     return datetime.fromisoformat(f"{match['second']}.{fraction}{zone}").astimezone(timezone.utc)
+
+
+def elapsed_time(seconds: float) -> str:
+    """A duration: `0:07`, `12:31`, `3:04:05`."""
+    whole = max(0, int(seconds))
+    minutes, hours = whole // 60, whole // 3600
+    return f"{hours}:{minutes % 60:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

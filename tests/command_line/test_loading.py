@@ -57,16 +57,31 @@ def test_jobs_are_listed_without_what_reads_logs_and_describes_jobs(tmp_path, ou
     assert not loaded & {*HEAVY, *packages, *makers}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("words", [["ps"], ["show", "waits"], ["logs", "ended"], ["cancel", "waits"]])
-def test_text_is_printed_without_what_parses_logs(tmp_path, words):
+@pytest.fixture
+def home(tmp_path):
+    """A home with a job that waits and one that has ended."""
     settings, backend = Settings(cluster_nodes=0), LocalBackend(LocalSettings(home=tmp_path))
     for name in ("waits", "ended"):
         job = submit(backend, cell.parse(name, "1", settings=settings), settings).job
     backend.terminate(job.id)
     backend.close()
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["ps"], ["show", "waits"], ["logs", "ended"], ["cancel", "waits"]])
+def test_text_is_printed_without_what_parses_logs(home, words):
     parsing = {f"batchai_magics.metrics.{name}" for name in ("reading.line_reader", "formats.format_table")}
-    assert not loaded_by(words, tmp_path) & {"azure", "IPython", "matplotlib", "numpy", "pandas", *parsing}
+    assert not loaded_by(words, home) & {"azure", "IPython", "matplotlib", "numpy", "pandas", *parsing}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", [["ps", "-e", "other"], ["logs", "ended"], ["cancel", "ended"]])
+def test_what_has_ended_is_told_without_what_follows_jobs(home, words):
+    loaded = loaded_by(words, home)
+    assert "batchai_magics.commands.command_runner" in loaded
+    modules = "follow.follower", "jobs.job_handle", "jobs.job_model", "metrics.reading.log_parser"
+    assert not loaded & {*HEAVY, *(f"batchai_magics.{name}" for name in modules)}
 
 
 @pytest.mark.slow

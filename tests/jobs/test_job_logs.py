@@ -10,7 +10,8 @@ from batchai_magics.backends.base import FileRef, Seal, failure_logs
 from batchai_magics.errors import FileChangedError, StorageError
 from batchai_magics.jobs import job_logs
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import chunks, last_lines, log_metrics, tail_of
+from batchai_magics.jobs.job_logs import chunks, last_lines, tail_of
+from batchai_magics.jobs.job_model import log_metrics
 from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
 
 STDOUT = FileRef(JOB, "stdout.txt")

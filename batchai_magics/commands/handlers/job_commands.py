@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from batchai_magics.commands.output.command_progress import Operation
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.jobs.run_selection import SelectedRuns
-    from batchai_magics.models.resources import Resource
 
 
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
@@ -171,28 +170,28 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
 
 def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The jobs of the experiment that have not ended."""
-    from batchai_magics.follow.wait_reason import with_wait_reasons
-
     jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
-    left = with_wait_reasons(context.backend, _unfinished(jobs))
+    left = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
     notes = () if left else ("No jobs are queued or running.",)
+    if any(job.state is ExecutionState.QUEUED for job in left):
+        from batchai_magics.follow.wait_reason import with_wait_reasons
+
+        left = with_wait_reasons(context.backend, left)
     shown = JobList(left, context.backend, has_elapsed=True)
     return ValueWithNotes(shown, (*notes, *_warnings(context, left), *idle_notes(context, arguments)))
 
 
-def _unfinished(jobs: Iterable[Resource]) -> Iterator[JobResource]:
-    return (job for job in jobs if isinstance(job, JobResource) and not job.state.is_final)
-
-
-def _warnings(context: Context, jobs: Iterable[Resource]) -> Iterator[str]:
+def _warnings(context: Context, jobs: Iterable[JobResource]) -> Iterator[str]:
     """What the running jobs may suffer from."""
+    running = [job for job in jobs if job.is_running]
+    if not running:
+        return
     from batchai_magics.follow.hang_signs import hang_signs
     from batchai_magics.jobs.watch_records import stalled_s
 
-    for job in jobs:
-        if isinstance(job, JobResource) and job.is_running:
-            signs = hang_signs(context.backend, job, stalled_s(context.settings))
-            yield from (f"Warning: {job.id.name}: {sign}" for sign in signs)
+    for job in running:
+        signs = hang_signs(context.backend, job, stalled_s(context.settings))
+        yield from (f"Warning: {job.id.name}: {sign}" for sign in signs)
 
 
 def watched(context: Context, arguments: Namespace) -> JobList:

@@ -152,10 +152,8 @@ class JobList(list[JobResource]):
         """Key of a job → how long it has run, or waited."""
         if not self._has_elapsed:
             return {}
-        from batchai_magics.jobs.job_overview import JobOverview
-
         now = datetime.now(timezone.utc)
-        return {job.id.key: JobOverview(job, now).elapsed for job in self}
+        return {job.id.key: job.elapsed(now) for job in self}
 
     @cached_property
     def _run_labels(self) -> Mapping[str, Labels]:

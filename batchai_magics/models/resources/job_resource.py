@@ -12,7 +12,7 @@ from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head, unreadable
 from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED, ExecutionState
-from batchai_magics.models.wire_times import wire_time
+from batchai_magics.models.wire_times import elapsed_time, wire_time
 
 if TYPE_CHECKING:
     from batchai_magics.models.job_spec import JobSpec
@@ -93,6 +93,12 @@ class JobResource:
         if self.is_stopped:
             return STOPPED
         return CANCELLED if self.is_cancelled else self.state.value
+
+    def elapsed(self, now: datetime) -> str:
+        """How long it has run, or waited if it did not start: `12:31`, `1:02:03`."""
+        start = self.execution.started if self.execution else self.provisioning.created
+        end = self.execution.ended if self.execution and self.execution.ended else now
+        return elapsed_time((end - start).total_seconds())
 
     def _has_error(self, code: str) -> bool:
         errors = self.execution.errors if self.execution else ()

@@ -9,11 +9,11 @@ import pytest
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.commands.handlers.job_wait import watch_job
-from batchai_magics.commands.handlers.log_commands import LogSelection
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
 from batchai_magics.commands.output.job_summary import summary_of
 from batchai_magics.commands.output.shell_output import job_text, read_overview
 from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.jobs.job_logs import LogSelection
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import until
