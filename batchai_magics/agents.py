@@ -198,13 +198,14 @@ class AgentTools:
         number = first.rank if first else None
         lines = {name: _last_lines(handle, name, number, paths) for name in (ERR, OUT)}
         failure = {"rank": first.rank, "node": first.node, "exit_code": first.exit_code} if first else None
-        told = {"state": shown.word, "error": error and _visible(error.to_data()), "first": failure}
-        return {**told, "errors": _errors(shown), "last_lines": lines}
+        outcome = {"state": shown.word, "error": error and _visible(error.to_data()), "first": failure}
+        return {**outcome, "errors": _errors(shown), "last_lines": lines}
 
     def stacks(self, job: str) -> Data:
         """Show the Python stack of each rank of a running job, and which rank differs from the others."""
-        found = self._find(job).stacks()
-        return {"sentence": found.sentence, "different": list(found.different), "stacks": found.terminal_text}
+        stacks = self._find(job).stacks()
+        different, text = list(stacks.different), stacks.terminal_text
+        return {"sentence": stacks.sentence, "different": different, "stacks": text}
 
     def read_log(
         self, job: str, offset: int = 0, max_bytes: int = 16_384, rank: int | None = None, file: str = OUT
@@ -215,10 +216,10 @@ class AgentTools:
         rank printed.
         """
         handle, limit = self._find(job), min(max(max_bytes, 1), MAX_BYTES)
-        place = FileRef(handle.id, file)
+        log = FileRef(handle.id, file)
         if offset < 0:
-            offset = max(0, read_redacted(handle.backend, place, 0, 1).size - limit)
-        chunk = read_redacted(handle.backend, place, offset, limit)
+            offset = max(0, read_redacted(handle.backend, log, 0, 1).size - limit)
+        chunk = read_redacted(handle.backend, log, offset, limit)
         text = paths_of(handle.show()).shown_in(LogSelection(rank).of(chunk).decode(errors="replace"))
         is_complete = chunk.is_complete and chunk.end >= chunk.size
         position = {
@@ -272,8 +273,8 @@ class AgentTools:
         ]
         most = max(2, min(max_bytes, MAX_BYTES) // _POINT_BYTES)
         every = -(-len(points) // most)
-        kept = points[::-1][::every][::-1]  # with the last one
-        return {"metric": metric, "count": len(points), "every": every, "points": kept}
+        thinned = points[::-1][::every][::-1]  # with the last one
+        return {"metric": metric, "count": len(points), "every": every, "points": thinned}
 
     def compare_jobs(self, jobs: list[str]) -> Data:
         """Compare the metrics of several jobs: one row for each, and one for each group of seeds."""
@@ -292,15 +293,15 @@ class AgentTools:
 
     def sweep_status(self, sweep: str) -> Data:
         """Show the trials of a sweep: job, state, parameters and metric of each. Starts none of them."""
-        found = Sweep.find(self._context.backend, sweep, self._context.settings)
-        definition, trials = found.definition, found.stored_trials()
-        results = [(trial, found.result(trial)) for trial in trials]
+        resource = Sweep.find(self._context.backend, sweep, self._context.settings)
+        definition, trials = resource.definition, resource.stored_trials()
+        results = [(trial, resource.result(trial)) for trial in trials]
         groups = seed_groups_of(results, definition.goal)
         shown: Data = _visible(
             {
                 "state": state_of(definition, trials),
                 "note": definition.note,
-                "trials": [_trial(*each) for each in results],
+                "trials": [_trial(*pair) for pair in results],
                 "seeds": groups.rows(),
             }
         )
@@ -374,13 +375,13 @@ def _status(handle: Job) -> Data:
     notes = {"errors": _errors(job), "warnings": _errors(job, are_warnings=True)}
     nodes = [node.id for node in handle.backend.nodes(job.id)]
     error = error_of(handle.backend, job)
-    told = {"error": _visible(error.to_data())} if error else {}
-    return {**state_summary(job), **more, "nodes": nodes, **notes, **told}
+    fields = {"error": _visible(error.to_data())} if error else {}
+    return {**state_summary(job), **more, "nodes": nodes, **notes, **fields}
 
 
 def _file(file: OutputFile) -> Data:
-    place = {"directory": file.directory_id, "path": visible_lines(file.path)}
-    return {**place, "kind": file.kind.value, "size_bytes": file.size_bytes}
+    location = {"directory": file.directory_id, "path": visible_lines(file.path)}
+    return {**location, "kind": file.kind.value, "size_bytes": file.size_bytes}
 
 
 def _trial(trial: Trial, result: TrialResult) -> Data:
@@ -389,7 +390,7 @@ def _trial(trial: Trial, result: TrialResult) -> Data:
     return {
         **what,
         "parameters": dict(trial.parameters),
-        **{name: json_value(each) for name, each in metric.items()},
+        **{name: json_value(value) for name, value in metric.items()},
     }
 
 
@@ -401,7 +402,7 @@ def _last_lines(handle: Job, name: str, rank: int | None, paths: SourcePaths) ->
 def _visible(value: Any) -> Any:
     """JSON whose texts have their control characters written out."""
     if isinstance(value, dict):
-        return {name: _visible(each) for name, each in value.items()}
+        return {name: _visible(item) for name, item in value.items()}
     if isinstance(value, list):
         return list(map(_visible, value))
     return visible_lines(value) if isinstance(value, str) else value

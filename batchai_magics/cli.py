@@ -122,12 +122,9 @@ def _run(words: list[str]) -> int:
 def _overview(help: str, programs: Mapping[str, str]) -> str:
     """The help of all commands: what a newcomer starts with stands first."""
     head, _, rest = help.partition("\n\n")
-    lines = "\n".join(f"    {name:<11} : {text}" for name, text in sorted(programs.items(), key=_is_not_run))
+    run_first = sorted(programs.items(), key=lambda program: program[0] != "run")
+    lines = "\n".join(f"    {name:<11} : {text}" for name, text in run_first)
     return f"{head}\n\nStart with: batchai run train.py\n{lines}\n\n{rest}"
-
-
-def _is_not_run(program: tuple[str, str]) -> bool:
-    return program[0] != "run"
 
 
 def _run_shell_word(word: str, words: Sequence[str]) -> int:
@@ -224,8 +221,8 @@ def _confirm(invocation: Invocation) -> None:
 
     if not invocation.needs_confirmation:
         return
-    if told := confirmation_preview(invocation, Context(load_settings())):
-        print(told, file=sys.stderr)
+    if preview := confirmation_preview(invocation, Context(load_settings())):
+        print(preview, file=sys.stderr)
     if not sys.stdin.isatty():
         raise command_error(CONFIRMATION_MISSING)
     print("Are you sure you want to perform this operation? (y/n): ", end="", file=sys.stderr, flush=True)
@@ -312,8 +309,8 @@ def _scope_of(invocation: Invocation) -> str:
     import shlex
 
     flags = {"experiment": "-e", "workspace": "-w", "resource_group": "-g"}
-    given = ((flag, getattr(invocation.arguments, name, None)) for name, flag in flags.items())
-    return "".join(f" {flag} {shlex.quote(value)}" for flag, value in given if value)
+    values = ((flag, getattr(invocation.arguments, name, None)) for name, flag in flags.items())
+    return "".join(f" {flag} {shlex.quote(value)}" for flag, value in values if value)
 
 
 def _print_notes(notes: Sequence[str]) -> None:

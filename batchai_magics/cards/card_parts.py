@@ -128,8 +128,8 @@ def sparkline(values: Sequence[float]) -> str:
         return ""
     count, top = min(len(values), _BARS_SHOWN), max(values)
     stride = (len(values) - 1) / max(1, count - 1)
-    kept = [values[round(i * stride)] for i in range(count)]
-    return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in kept)
+    thinned = [values[round(i * stride)] for i in range(count)]
+    return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in thinned)
 
 
 def pluralize(count: int, noun: str) -> str:

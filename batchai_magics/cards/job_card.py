@@ -7,7 +7,7 @@ from batchai_magics.errors import visible_lines
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_overview import JobOverview, job_overview
 from batchai_magics.jobs.log_tail import clean_lines
-from batchai_magics.jobs.run_diff import SAME, Difference, RunDiff
+from batchai_magics.jobs.run_diff import SAME, RunDiff
 
 _LOG = (
     "margin:6px 0 0;padding:8px 10px;overflow-x:auto;white-space:pre;"
@@ -67,7 +67,8 @@ def run_diff_html(diff: RunDiff) -> str:
     if diff.code:
         parts.append(f'<div style="{_CODE}">{"".join(map(_diff_line, diff.shown_code))}</div>')
     if diff.rows:
-        parts.append(card_parts.html_table(("", "", *diff.names, ""), map(_diff_row, diff.rows)))
+        rows = ([card_parts.muted(row.section), *map(card_parts.escaped, row[1:])] for row in diff.rows)
+        parts.append(card_parts.html_table(("", "", *diff.names, ""), rows))
     if not diff.is_different:
         parts.append(f"<div>{SAME}</div>")
     return card_parts.frame(*parts)
@@ -77,7 +78,3 @@ def _diff_line(line: str) -> str:
     colour = _DIFF_COLOURS.get(line[:1])
     text = card_parts.escaped(line) or "&nbsp;"
     return f'<div style="color:{colour}">{text}</div>' if colour else f"<div>{text}</div>"
-
-
-def _diff_row(row: Difference) -> list[str]:
-    return [card_parts.muted(row.section), *map(card_parts.escaped, row[1:])]

@@ -78,10 +78,10 @@ class JobListCard:
     def short_rows(self) -> Iterator[tuple[JobResource, tuple[str, ...]]]:
         """The same in few columns for narrow pages, with progress below the state."""
         for job, (name, nodes, toolkit, cluster, lasted, code, rate, *rest) in self.rows:
-            place = f"{card_parts.pluralize(int(nodes), 'node')} · {toolkit} · {cluster}"
+            hardware = f"{card_parts.pluralize(int(nodes), 'node')} · {toolkit} · {cluster}"
             ended = f"exit code {code}" if code not in ("", "0") else ""
             below = ", ".join(filter(None, (*rest[1:], ended)))
-            yield job, (f"{name}\n{place}", f"{job.word}\n{below}", lasted, f"{rate}\n{rest[0]}")
+            yield job, (f"{name}\n{hardware}", f"{job.word}\n{below}", lasted, f"{rate}\n{rest[0]}")
 
     def _progress_of(self, job: JobResource) -> str:
         progress = self.progress.get(job.id.name)

@@ -70,7 +70,7 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
         return replace(stream, parts=json_lines(parts) if is_json else parts)
     if isinstance(values[0], Operation):
         return PendingCommand(values[0], arguments.query, notes)
-    value = values[0] if len(values) == 1 else _combined(values)
+    value = values[0] if len(values) == 1 else [value for value in values if value is not None] or None
     is_summary = invocation.command.prints_summaries and not invocation.is_az
     return replace(_result(value, arguments.query, notes), is_summary=is_summary)
 
@@ -101,10 +101,6 @@ def _per_id(arguments: Namespace) -> list[Namespace]:
     return [Namespace(**{**vars(arguments), "ids": [id]}) for id in ids] if ids else [arguments]
 
 
-def _combined(values: list[Any]) -> list[Any] | None:
-    return [value for value in values if value is not None] or None
-
-
 def with_live_source(invocation: Invocation, result: Result, context: Context) -> Result:
     """Adds backend and id to the results that have a live view: `job list` and those of a cluster."""
     from batchai_magics.models.resources import Cluster
@@ -124,6 +120,6 @@ def with_live_source(invocation: Invocation, result: Result, context: Context) -
 
 def _selected_jobs(arguments: Namespace, result: Result) -> SelectedJobs | None:
     """The jobs of a list with `--tag` or `--where`; None for another one."""
-    given = {"--tag": getattr(arguments, "tag", None), "--where": getattr(arguments, "where", None)}
-    words = [word for flag, texts in given.items() for text in texts or () for word in (flag, text)]
+    selections = {"--tag": getattr(arguments, "tag", None), "--where": getattr(arguments, "where", None)}
+    words = [word for flag, texts in selections.items() for text in texts or () for word in (flag, text)]
     return SelectedJobs(frozenset(job.id.name for job in result.value), shlex.join(words)) if words else None

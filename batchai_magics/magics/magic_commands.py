@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import importlib
 import os
+import re
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from IPython.core.completer import CompletionContext, SimpleCompletion
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class, no_var_expand
 
-from batchai_magics.magics.magic_completion import completions_for, parse_line, schedule_warm_up
 from batchai_magics.models.resource_ids import as_name
 
 if TYPE_CHECKING:
@@ -23,10 +25,11 @@ if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_result import LiveResult, Result
     from batchai_magics.commands.parsing.command_completion import NameLookup
+    from batchai_magics.config import Settings
     from batchai_magics.jobs.job_handle import Job
     from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.metrics import Comparison, Scaling
-    from batchai_magics.options.option import DisplayText
+    from batchai_magics.options.option import DisplayText, Expected
 
 
 NAMELESS = "job"  # used when the notebook is unknown
@@ -295,15 +298,15 @@ class BatchAIMagics(Magics):
             select_settings(result.value.settings)
             self._lookup = None  # caches names of the previous selection
 
-    def _bind(self, variable: str, made: Job | Sweep) -> None:
+    def _bind(self, variable: str, handle: Job | Sweep) -> None:
         """Bind the job or sweep to its variable unless the variable holds something else."""
         held = self._namespace.get(variable)
-        if held is None or isinstance(held, type(made)):
-            self._namespace[variable] = made
+        if held is None or isinstance(held, type(handle)):
+            self._namespace[variable] = handle
             return
-        noun, kind = type(made).__name__.lower(), type(held).__name__
+        noun, kind = type(handle).__name__.lower(), type(held).__name__
         message = f"{variable} is left unchanged: it holds an object of type {kind}, not a {noun}."
-        hint = f"Use --var to choose another variable, or `x = %batchai {noun} show -n {made.name}`."
+        hint = f"Use --var to choose another variable, or `x = %batchai {noun} show -n {handle.name}`."
         print(message, hint, sep="\n")
 
     def _wait(self, job: Job) -> None:
@@ -332,3 +335,85 @@ def _display_value(result: Result, output: str | None) -> Any:
     if _displays_itself(result, output):
         return result.value.in_notebook
     return result.value if isinstance(result.value, ResourceHandle) else result
+
+
+_ON_CELL_LINE = re.compile(r"%%?batchai_job\s+(?P<rest>.*)")
+_ON_LINE = re.compile(r"\s*(?:[\w\s,().\[\]]+=\s*)?%(?P<magic>az|batchai)\s+(?P<rest>.*)")
+
+
+WARM_UP_S = 1.0  # after loading, when a notebook is probably idle
+_NEEDED = (
+    "cell.cell_options",
+    "commands.parsing.command_completion",
+    "jobs.submit",
+)
+
+
+def schedule_warm_up() -> threading.Timer:
+    """Start a timer that imports in the background what the first completion needs."""
+    timer = threading.Timer(WARM_UP_S, _import_needed)
+    timer.name, timer.daemon = "batchai-warm-up", True
+    timer.start()
+    return timer
+
+
+def _import_needed() -> None:
+    with contextlib.suppress(Exception):  # any error will resurface at the line that needs the module
+        for name in _NEEDED:
+            importlib.import_module(f"batchai_magics.{name}")
+        from batchai_magics.backends.base.backend_registry import import_backend
+
+        import_backend()
+
+
+def parse_line(line: str, *, is_first: bool, settings: Settings | None = None) -> tuple[Expected, str] | None:
+    """Parse a line up to the cursor; the settings name the backends whose options are known.
+
+    Returns:
+        The candidates and the fragment being typed; None if it is not one of our lines.
+    """
+    in_cell = _ON_CELL_LINE.fullmatch(line) if is_first else None
+    match = in_cell or _ON_LINE.fullmatch(line)
+    if match is None:  # any other line must not import anything
+        return None
+    from batchai_magics.options.option import split_at_cursor
+
+    parts = split_at_cursor(match["rest"])
+    if parts is None:
+        return None
+    words, fragment = parts
+    if in_cell:
+        from batchai_magics.backends.base.backend_registry import backend_options
+        from batchai_magics.cell.cell_options import expected_in_cell
+
+        return expected_in_cell(words, backend_options(settings)), fragment
+    return _expected(match["magic"], words, settings), fragment
+
+
+def completions_for(
+    at_cursor: tuple[Expected, str], lookup: NameLookup, variables: Iterable[str]
+) -> list[str]:
+    """The matching candidates: words, live names, files, `{variables}`."""
+    from batchai_magics.commands.parsing.command_completion import candidates
+
+    expected, fragment = at_cursor
+    if fragment.startswith("{"):
+        return [f"{{{name}}}" for name in sorted(variables) if f"{{{name}".startswith(fragment)]
+    return candidates(expected, fragment, lookup.names(expected))
+
+
+def _expected(magic: str, words: list[str], settings: Settings | None) -> Expected:
+    from batchai_magics.commands.parsing.command_completion import expected_in_line
+
+    if magic == "batchai":
+        return expected_in_line(words, settings)
+    from batchai_magics.commands.parsing.command_parser import AZ_WORDS
+    from batchai_magics.commands.specs.shared_options import PROGRAM
+    from batchai_magics.options.option import Expected
+
+    if not words:
+        return Expected(AZ_WORDS)
+    first, *rest = words
+    if first == PROGRAM:
+        return expected_in_line(rest, settings)
+    return expected_in_line(words, settings) if first in AZ_WORDS else Expected()

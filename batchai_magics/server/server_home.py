@@ -113,13 +113,13 @@ class ServerHome:
             _check_owner(file, file.lstat())
 
 
-def _check_owner(file: Path, found: os.stat_result) -> None:
+def _check_owner(file: Path, status: os.stat_result) -> None:
     """Raises StorageError for a file that another user could have planted."""
-    if stat.S_ISLNK(found.st_mode) or found.st_uid != os.geteuid():
-        whose = "is a link" if stat.S_ISLNK(found.st_mode) else f"belongs to uid {found.st_uid}"
+    if stat.S_ISLNK(status.st_mode) or status.st_uid != os.geteuid():
+        whose = "is a link" if stat.S_ISLNK(status.st_mode) else f"belongs to uid {status.st_uid}"
         hint = "Check who created it, and delete it; a new one is created then."
         raise StorageError(f"{file} {whose}", code="HomeNotOwned", hint=hint)
-    if found.st_mode & _WRITABLE_BY_OTHERS:
+    if status.st_mode & _WRITABLE_BY_OTHERS:
         raise StorageError(
             f"{file} can be written by others", code="HomeNotPrivate", hint=f"chmod go-rwx {file}"
         )
@@ -135,13 +135,13 @@ def read_token(file: Path) -> str:
     """
     if not file.exists():
         write(file, secrets.token_urlsafe(32) + "\n")
-    found = file.stat()
-    if found.st_mode & 0o077:
+    status = file.stat()
+    if status.st_mode & 0o077:
         hint = f"chmod 600 {file}"
         raise UsageError(f"the token in {file} can be read by others", hint=hint)
-    if found.st_uid not in (os.geteuid(), 0):
+    if status.st_uid not in (os.geteuid(), 0):
         hint = "Its owner knows the token: use a file of your own."
-        raise UsageError(f"the token in {file} belongs to uid {found.st_uid}", hint=hint)
+        raise UsageError(f"the token in {file} belongs to uid {status.st_uid}", hint=hint)
     token = file.read_text(encoding="utf-8").strip()
     if len(token) < 16:
         raise UsageError(f"the token in {file} is too short", hint="Delete the file: a new one is made.")
@@ -177,17 +177,17 @@ def registered(folder: Path, server: RunningServer) -> Iterator[None]:
 
 def running_servers(folder: Path) -> list[RunningServer]:
     """The running servers; deletes files of killed ones."""
-    found = []
+    servers = []
     for file in sorted(folder.glob("*.json")):
         with contextlib.suppress(OSError, ValueError, KeyError):  # it just ended, or is being written
             if _is_locked(file):
                 note = json.loads(file.read_text(encoding="utf-8"))
-                found.append(
+                servers.append(
                     RunningServer(note["url"], Path(note["authority"]) if note["authority"] else None)
                 )
             else:
                 file.unlink(missing_ok=True)
-    return found
+    return servers
 
 
 def _is_locked(file: Path) -> bool:

@@ -15,7 +15,7 @@ from batchai_magics.commands.parsing.command_completion import expected_in_line
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, SpecError, UsageError
-from batchai_magics.magics.magic_completion import parse_line
+from batchai_magics.magics.magic_commands import parse_line
 from batchai_magics.models.backend_options import BackendOption
 
 MODULE = """

@@ -8,12 +8,12 @@ import sys
 
 import pytest
 
-from batchai_magics.magics import magic_completion
+from batchai_magics.magics import magic_commands
 
 FIRST_TAB = """
 import sys
 from batchai_magics.config import Settings
-from batchai_magics.magics.magic_completion import parse_line, schedule_warm_up
+from batchai_magics.magics.magic_commands import parse_line, schedule_warm_up
 schedule_warm_up().join()
 warm = set(sys.modules)
 for line in ("%%batchai_job x --toolkit ", "%batchai job show -n "):
@@ -24,7 +24,7 @@ print(*sorted(name for name in set(sys.modules) - warm if name.startswith("batch
 
 def test_the_modules_it_names_exist() -> None:
     """Importing them suppresses every error, so a renamed one would only make completion slow."""
-    names = [f"batchai_magics.{name}" for name in magic_completion._NEEDED]
+    names = [f"batchai_magics.{name}" for name in magic_commands._NEEDED]
     assert [name for name in names if importlib.util.find_spec(name) is None] == []
 
 

@@ -55,12 +55,12 @@ def upload(context: Context, arguments: Namespace) -> Operation:
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
-    place = BucketAddress.of(arguments.destination)
-    below = place.below(arguments.destination_path)
+    target = BucketAddress.of(arguments.destination)
+    below = target.below(arguments.destination_path)
     copies = storage_bucket.folder_uploads(arguments.source, below, arguments.pattern, place="container")
     if arguments.dryrun:
         return [copy.path for copy in copies]
-    bucket = container(context, arguments, place.name, account=place.account)
+    bucket = container(context, arguments, target.name, account=target.account)
     return _as_blobs(upload_operation(bucket, copies, arguments))
 
 
@@ -73,9 +73,9 @@ def download(context: Context, arguments: Namespace) -> Operation:
 
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the blobs of a container."""
-    place = BucketAddress.of(arguments.source)
-    bucket = container(context, arguments, place.name, account=place.account)
-    below = relative_path(place.path, "--source", place="container")
+    address = BucketAddress.of(arguments.source)
+    bucket = container(context, arguments, address.name, account=address.account)
+    below = relative_path(address.path, "--source", place="container")
     copies = storage_bucket.bucket_downloads(
         bucket, arguments.destination, below=below, pattern=arguments.pattern
     )

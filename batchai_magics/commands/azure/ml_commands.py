@@ -80,6 +80,6 @@ def _find(context: Context, arguments: Namespace) -> JobResource:
 def _experiments(context: Context, arguments: Namespace) -> Iterator[ResourceId]:
     """The experiments of the workspace, the configured one first."""
     workspace, configured = context.workspace(arguments), context.settings.experiment
-    found = resource_commands.list_children(context, workspace, Kind.EXPERIMENT)
-    for experiment in sorted(found, key=lambda each: each.id.name.lower() != configured.lower()):
+    experiments = resource_commands.list_children(context, workspace, Kind.EXPERIMENT)
+    for experiment in sorted(experiments, key=lambda item: item.id.name.lower() != configured.lower()):
         yield experiment.id

@@ -94,13 +94,13 @@ def upload(context: Context, arguments: Namespace) -> Operation:
 
 def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Uploads the files of a folder."""
-    place = BucketAddress.of(arguments.destination)
+    target = BucketAddress.of(arguments.destination)
     copies = storage_bucket.folder_uploads(
-        arguments.source, place.below(arguments.destination_path), arguments.pattern
+        arguments.source, target.below(arguments.destination_path), arguments.pattern
     )
     if arguments.dryrun:
         return [copy.path for copy in copies]
-    bucket = share(context, arguments, place.name, account=place.account)
+    bucket = share(context, arguments, target.name, account=target.account)
     return upload_operation(bucket, copies, arguments)
 
 
@@ -115,9 +115,9 @@ def download(context: Context, arguments: Namespace) -> Operation:
 
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the files of a share or one of its folders."""
-    place = BucketAddress.of(arguments.source)
-    bucket = share(context, arguments, place.name, account=place.account)
-    below = relative_path(place.below(arguments.source_path), "--source-path", place="share")
+    address = BucketAddress.of(arguments.source)
+    bucket = share(context, arguments, address.name, account=address.account)
+    below = relative_path(address.below(arguments.source_path), "--source-path", place="share")
     copies = storage_bucket.bucket_downloads(
         bucket, arguments.destination, below=below, pattern=arguments.pattern
     )

@@ -35,8 +35,8 @@ class BucketAddress:
     def of(cls, text: str) -> BucketAddress:
         """Parses `data`, `data/logs`, or the URL of either."""
         scheme, sign, rest = text.partition("://")
-        host, _, place = rest.partition("/") if sign and scheme in ("http", "https") else ("", "", text)
-        name, _, path = place.partition("?")[0].strip("/").partition("/")
+        host, _, address = rest.partition("/") if sign and scheme in ("http", "https") else ("", "", text)
+        name, _, path = address.partition("?")[0].strip("/").partition("/")
         return cls(name, path, host.partition(".")[0])
 
     def below(self, path: str | None) -> str:

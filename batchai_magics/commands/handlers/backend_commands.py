@@ -44,12 +44,12 @@ class SettingsChoice:
 
     def to_data(self) -> dict[str, str]:
         """The settings by name."""
-        told = {
+        settings = {
             name: value
             for name in BACKEND_OPTIONS
             if (value := backend_setting(self.settings, name)) is not None
         }
-        return {**{name: getattr(self.settings, name) for name in DISPLAYED_SETTINGS}, **told}
+        return {**{name: getattr(self.settings, name) for name in DISPLAYED_SETTINGS}, **settings}
 
     def to_table(self) -> Table:
         """The settings in one row."""
@@ -79,24 +79,21 @@ def _with_subscription(settings: Settings, arguments: Namespace) -> Settings:
 
 
 def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
-    own = _backend_options(arguments)
+    backend_settings = _backend_options(arguments)
     if arguments.backend:
         settings = choose(settings, arguments.backend)
-    if own:
-        settings = with_backend_settings(settings, **own)
-    if arguments.backend or own:
-        _check(settings)
+    if backend_settings:
+        settings = with_backend_settings(settings, **backend_settings)
+    is_changed = arguments.backend or backend_settings
+    if is_changed and (endpoint_of(settings) is not None or backend_setting(settings, "ssh")):
+        open_backend(
+            settings
+        ).close()  # raises for a wrong endpoint (found offline) or login node (by connecting)
     return settings
 
 
 def _backend_options(arguments: Namespace) -> dict[str, str]:
     return {name: value for name in BACKEND_OPTIONS if (value := getattr(arguments, name))}
-
-
-def _check(settings: Settings) -> None:
-    """Raises an error for a wrong endpoint (checked offline) or login node (checked by connecting)."""
-    if endpoint_of(settings) is not None or backend_setting(settings, "ssh"):
-        open_backend(settings).close()
 
 
 def changes_settings(arguments: Namespace) -> bool:

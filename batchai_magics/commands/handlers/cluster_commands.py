@@ -52,8 +52,8 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
         notes = (*notes, *storage.notes)
     spec = described.checked(ClusterSpec, body)
     workspace_commands.ensure(context, id)
-    made = context.backend.create(id, spec)
-    return ValueWithNotes(made, (*notes, *made.notes) if isinstance(made, Cluster) else notes)
+    created = context.backend.create(id, spec)
+    return ValueWithNotes(created, (*notes, *created.notes) if isinstance(created, Cluster) else notes)
 
 
 def show(context: Context, arguments: Namespace) -> Resource:

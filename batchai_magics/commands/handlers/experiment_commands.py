@@ -52,13 +52,15 @@ def _wait_for_all(
     for ended in endings(context.backend, [job.id for job in jobs]):
         yield len(ended)
     waited_for = {job.id.key for job in jobs}
-    left = [job for job in resource_commands.list_children(context, id, Kind.JOB) if job.id.key in waited_for]
-    ill = _unsuccessful(left)
+    remaining = [
+        job for job in resource_commands.list_children(context, id, Kind.JOB) if job.id.key in waited_for
+    ]
+    ill = _unsuccessful(remaining)
     if ill:
         hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
-        message = f"{len(ill)} of {len(left)} jobs did not succeed: {', '.join(ill)}"
+        message = f"{len(ill)} of {len(remaining)} jobs did not succeed: {', '.join(ill)}"
         raise JobFailedError(message, exit_code=1, hint=hint)
-    return left
+    return remaining
 
 
 def _unsuccessful(resources: Sequence[Resource]) -> list[str]:

@@ -171,14 +171,14 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
 def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The jobs of the experiment that have not ended."""
     jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
-    left = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
-    notes = () if left else ("No jobs are queued or running.",)
-    if any(job.state is ExecutionState.QUEUED for job in left):
+    unfinished = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
+    notes = () if unfinished else ("No jobs are queued or running.",)
+    if any(job.state is ExecutionState.QUEUED for job in unfinished):
         from batchai_magics.follow.wait_reason import with_wait_reasons
 
-        left = with_wait_reasons(context.backend, left)
-    shown = JobList(left, context.backend, has_elapsed=True)
-    return ValueWithNotes(shown, (*notes, *_warnings(context, left), *idle_notes(context, arguments)))
+        unfinished = with_wait_reasons(context.backend, unfinished)
+    shown = JobList(unfinished, context.backend, has_elapsed=True)
+    return ValueWithNotes(shown, (*notes, *_warnings(context, unfinished), *idle_notes(context, arguments)))
 
 
 def _warnings(context: Context, jobs: Iterable[JobResource]) -> Iterator[str]:
@@ -196,8 +196,8 @@ def _warnings(context: Context, jobs: Iterable[JobResource]) -> Iterator[str]:
 
 def watched(context: Context, arguments: Namespace) -> JobList:
     """The jobs that wait or run and the newest others, newest first: what `watch` shows at one moment."""
-    found = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
-    jobs = [job for job in found if isinstance(job, JobResource)]
+    listed = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
+    jobs = [job for job in listed if isinstance(job, JobResource)]
     newest = {job.id.key for job in jobs[-MAX_WATCHED:]}
     shown = (job for job in jobs if job.id.key in newest or not job.state.is_final)
     return NewestFirst(shown, context.backend, has_elapsed=True)

@@ -113,7 +113,7 @@ def is_bulk(texts: Sequence[str]) -> bool:
 def create(context: Context, arguments: Namespace) -> Operation:
     """Creates a job from each file; all are read and validated before the first is created."""
     experiment = context.experiment(arguments)
-    requests = [read_new_job(context, arguments, *one) for one in job_ids_and_files(context, arguments)]
+    requests = [read_new_job(context, arguments, *source) for source in job_ids_and_files(context, arguments)]
     back = f"The created jobs keep running: batchai job list -e {experiment.name} -w {experiment.workspace}"
     return Operation("Submitting", len(requests), "job", _create_all(context, requests), back)
 
@@ -229,11 +229,11 @@ def resubmit_with_env(backend: Backend, job: JobResource, env: Mapping[str, str]
 def _resubmit_all(
     context: Context, jobs: Sequence[JobResource], secrets: Mapping[str, str]
 ) -> Generator[int, None, list[Resource]]:
-    made = []
+    submitted = []
     for job in jobs:
-        made.append(submit(context, resubmission(context.backend, job, secrets)).job)
+        submitted.append(submit(context, resubmission(context.backend, job, secrets)).job)
         yield 1
-    return [job.show() for job in made]
+    return [job.show() for job in submitted]
 
 
 def resubmission(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> CellRequest:

@@ -179,7 +179,7 @@ def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
     if job.execution and not (last and last.execution):
         yield f"Job started execution at {_utc_time(job.execution.started)}"
     known = max(0, len(last.attempts) - 1) if last else 0  # all earlier ones are over
-    yield from (f"Job was restarted: {each.sentence}" for each in job.attempts[known:-1])
+    yield from (f"Job was restarted: {attempt.sentence}" for attempt in job.attempts[known:-1])
 
 
 def _end_lines(
@@ -195,7 +195,7 @@ def _end_lines(
         yield from (f"  {line}" for line in error.lines if error.log not in logs)
         yield from error.hints
     errors = job.execution.errors if job.execution and not (is_az and job.has_failed) else ()
-    yield from (f"Warning: {each.message}" for each in errors if each.is_warning)
+    yield from (f"Warning: {problem.message}" for problem in errors if problem.is_warning)
 
 
 def _outcome(job: JobResource) -> Iterator[str]:

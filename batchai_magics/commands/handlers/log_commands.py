@@ -43,15 +43,15 @@ def logs(context: Context, arguments: Namespace) -> Stream:
         NotFoundError: The job has no such file, and it is not followed; the hint lists the files.
     """
     flags = {"--out": OUT * bool(arguments.out), "--err": ERR * bool(arguments.err), "--file": arguments.file}
-    given = [flag for flag, file in flags.items() if file]
-    if len(given) > 1:
-        raise UsageError(f"{given[0]} and {given[1]} are both given", hint="keep one of them")
+    chosen = [flag for flag, file in flags.items() if file]
+    if len(chosen) > 1:
+        raise UsageError(f"{chosen[0]} and {chosen[1]} are both given", hint="keep one of them")
     if arguments.follow and arguments.tail:
         raise UsageError("--follow and --tail are both given", hint="keep one of them")
     shown = resource_commands.show(context, arguments, Kind.JOB)
     assert isinstance(shown, JobResource)
     backend, selection = context.backend, LogSelection(arguments.rank, _since(arguments.since))
-    path = relative_path(flags[given[0]], given[0]) if given else ""
+    path = relative_path(flags[chosen[0]], chosen[0]) if chosen else ""
     if arguments.follow:
         from batchai_magics.commands.handlers.followed_logs import followed  # imports the log readers
 
@@ -76,10 +76,10 @@ def _files(backend: Backend, shown: JobResource, path: str) -> Sequence[str]:
     if path not in ("", OUT, ERR) or not shown.has_failed or shown.ranks:
         return wanted
     listed = one_level(backend, shown.id, STDOUTERR, "")
-    found = [file.path for file in listed if file.is_file and PREPARATION_LOG in file.path]
+    logs = [file.path for file in listed if file.is_file and PREPARATION_LOG in file.path]
     begins = tuple(_STREAMS[name] for name in wanted)
-    own = (name for name in found if name.startswith(begins))
-    return [*sorted(own, key=lambda name: (name.startswith(_STREAMS[ERR]), name)), *wanted]
+    node_logs = (name for name in logs if name.startswith(begins))
+    return [*sorted(node_logs, key=lambda name: (name.startswith(_STREAMS[ERR]), name)), *wanted]
 
 
 def _since(text: str | None) -> float | None:

@@ -85,7 +85,8 @@ class MetricsResult:
     def _report(self, rows: Sequence[Mapping[str, Any]]) -> MetricsTable:
         titles = TIDY_COLUMNS if self.is_tidy else _titles(rows)
         summaries = tuple(log.summary() for _, log in self.logs)
-        return MetricsTable(titles, tuple(_cells(row, titles) for row in rows), summaries)
+        cells = tuple(tuple(json_value(row.get(title)) for title in titles) for row in rows)
+        return MetricsTable(titles, cells, summaries)
 
     def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
         return _tidy_rows(log) if self.is_tidy else _rows(log)
@@ -160,10 +161,6 @@ def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return (*COLUMNS, *others, _KIND)
 
 
-def _cells(row: Mapping[str, Any], titles: Iterable[str]) -> tuple[Any, ...]:
-    return tuple(json_value(row.get(title)) for title in titles)
-
-
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
     is_benchmark = has_step_lines(log.records)
     if not is_benchmark:
@@ -175,16 +172,12 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
             yield from ({_KIND: "step", **row} for row in step_rows(records))
     summary = log.summary()
     if summary.steady:
-        speed = _attributes(summary.steady, COLUMNS[2:5])
+        speed = {name: getattr(summary.steady, name) for name in COLUMNS[2:5]}
         yield {_KIND: _SUMMARY, "step": summary.steps, **speed, "loss": summary.last_loss}
 
 
 def _total_row(total: Fact) -> dict[str, Any]:
     return {_KIND: "total", "rank": total.rank, "images_per_sec": float(total.value)}
-
-
-def _attributes(record: object, names: Iterable[str]) -> dict[str, Any]:
-    return {name: getattr(record, name) for name in names}
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

@@ -68,8 +68,8 @@ def stream(context: Context, arguments: Namespace) -> Stream:
 
 def _with_az_messages(backend: Backend, file: FileRef, parts: StreamParts) -> StreamParts:
     """The parts with the message of `az` before a file that is there."""
-    if found := _find(backend, file):
-        yield Message(f'File found with URL "{visible(found.download_url or file.path)}". Start streaming')
+    if output := _find(backend, file):
+        yield Message(f'File found with URL "{visible(output.download_url or file.path)}". Start streaming')
     yield from parts
 
 
@@ -78,30 +78,30 @@ def download(context: Context, arguments: Namespace) -> Operation:
     job = Job(context.backend, context.target(arguments, Kind.JOB))
     path = relative_path(f"{arguments.path}/{arguments.file_name or ''}".rstrip("/"), "--path")
     ref = FileRef(job.id, path, arguments.output_directory_id)
-    found = _named_file(context.backend, ref) if arguments.file_name else _files_below(context.backend, ref)
-    copied = [file for file in found if file.is_file]
-    left_out = [f"{visible(file.path)} is {file.kind.words}: left out" for file in found if not file.is_file]
+    files = _named_file(context.backend, ref) if arguments.file_name else _files_below(context.backend, ref)
+    copied = [file for file in files if file.is_file]
+    left_out = [f"{visible(file.path)} is {file.kind.words}: left out" for file in files if not file.is_file]
     steps = _download_all(job, copied, Path(arguments.dest), left_out)
     total = sum(file.size_bytes for file in copied)
     return Operation("Downloading", total, BYTES, steps, "Run the same line again to resume with that file.")
 
 
 def _named_file(backend: Backend, file: FileRef) -> list[OutputFile]:
-    found = _find(backend, file) or OutputFile(
+    output = _find(backend, file) or OutputFile(
         file.path, FileKind.FILE, 0
     )  # the download reports that it is missing
-    if not found.is_file:
-        raise NotFoundError(f"{found.name} is {found.kind.words}, not a file", code="FileNotFound")
-    return [replace(found, directory_id=file.directory_id)]
+    if not output.is_file:
+        raise NotFoundError(f"{output.name} is {output.kind.words}, not a file", code="FileNotFound")
+    return [replace(output, directory_id=file.directory_id)]
 
 
 def _files_below(backend: Backend, folder: FileRef) -> list[OutputFile]:
     entries = entries_below(backend, folder.job, folder.directory_id, folder.path)
-    found = [entry for entry in entries if not entry.is_directory]
-    if not found:
-        place = "/".join(filter(None, (folder.directory_id, folder.path)))
-        raise NotFoundError(f"job {folder.job.name} has no files in {place}", code="FileNotFound")
-    return found
+    files = [entry for entry in entries if not entry.is_directory]
+    if not files:
+        folder_path = "/".join(filter(None, (folder.directory_id, folder.path)))
+        raise NotFoundError(f"job {folder.job.name} has no files in {folder_path}", code="FileNotFound")
+    return files
 
 
 def _download_all(
@@ -109,8 +109,8 @@ def _download_all(
 ) -> Generator[int, None, ValueWithNotes]:
     copied = []
     for file in files:
-        place = job.download(file.path, to, directory_id=file.directory_id)
-        copied.append({"contentLength": file.size_bytes, "name": file.path, "path": str(place)})
+        local_path = job.download(file.path, to, directory_id=file.directory_id)
+        copied.append({"contentLength": file.size_bytes, "name": file.path, "path": str(local_path)})
         yield file.size_bytes
     return ValueWithNotes(copied, tuple(notes))
 

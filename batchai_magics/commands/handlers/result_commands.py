@@ -37,13 +37,13 @@ class ResultFiles:
     def to_table(self) -> Table:
         """The same for people."""
         pairs = zip(self.files, places_of(self.files), strict=True)
-        rows = ((place, size_text(file.size_bytes), _local_time(file)) for file, place in pairs)
+        rows = ((path, size_text(file.size_bytes), _local_time(file)) for file, path in pairs)
         return Table(("File", "Size", "Modified"), tuple(rows))
 
 
-def _file_data(file: OutputFile, place: str) -> dict[str, Any]:
+def _file_data(file: OutputFile, path: str) -> dict[str, Any]:
     modified = {"modified": format_time(file.modified)} if file.modified else {}
-    return {"path": place, "size_bytes": file.size_bytes, **modified}
+    return {"path": path, "size_bytes": file.size_bytes, **modified}
 
 
 @dataclass(frozen=True)
@@ -69,16 +69,16 @@ class CopiedFiles:
 def files(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The files of a job: artifacts, what its script wrote, what was sent, logs."""
     job = Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
-    found = [file for file in job.files() if file.is_file]
-    return ValueWithNotes(ResultFiles(found), () if found else (f"{job.name} has no files yet.",))
+    files = [file for file in job.files() if file.is_file]
+    return ValueWithNotes(ResultFiles(files), () if files else (f"{job.name} has no files yet.",))
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
     """Copies all files of a job, those of a folder, or one."""
     job = Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
-    found = [file for file in job.files() if file.is_file]
-    places = list(zip(found, places_of(found), strict=True))
-    chosen = named_files(found, arguments.path) if arguments.path else places
+    files = [file for file in job.files() if file.is_file]
+    paths = list(zip(files, places_of(files), strict=True))
+    chosen = named_files(files, arguments.path) if arguments.path else paths
     steps = _copy_all(job, chosen, Path(arguments.to or job.name))
     total = sum(file.size_bytes for file, _ in chosen)
     return Operation("Downloading", total, BYTES, steps, "Run the same line again to copy all of them.")

@@ -161,20 +161,20 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
         UsageError: A word is no option of the job; behind the script, the hint is the corrected line.
     """
     end = words.index("--") if "--" in words else len(words)
-    own, after = _OwnWords(options), words[end + 1 :]
-    own.read(words[:end])
-    if own.stray:
-        raise _stray_error(own, after)
-    if own.parameters and not (own.script and own.script[0].endswith(SUFFIX)):
+    run_words, after = _OwnWords(options), words[end + 1 :]
+    run_words.read(words[:end])
+    if run_words.stray:
+        raise _stray_error(run_words, after)
+    if run_words.parameters and not (run_words.script and run_words.script[0].endswith(SUFFIX)):
         raise UsageError("-p is given, and no notebook", hint="Arguments of a script come after --.")
-    command = (*own.script, *own.parameters, *after)
+    command = (*run_words.script, *run_words.parameters, *after)
     return RunLine(
-        tuple(own.taken),
+        tuple(run_words.taken),
         command,
-        own.spec,
-        is_detached="--detach" in own.switches,
-        is_help="--help" in own.switches,
-        is_json=own.is_json,
+        run_words.spec,
+        is_detached="--detach" in run_words.switches,
+        is_help="--help" in run_words.switches,
+        is_json=run_words.is_json,
     )
 
 
@@ -238,7 +238,9 @@ class _OwnWords:
         elif option is _PARAMETER:
             self.parameters += values
         elif option is _FORMAT:
-            self.is_json = _checked_format(values[-1])
+            if values[-1] not in _FORMAT.choices:
+                raise UsageError(f"-o {values[-1]}: expected {' or '.join(_FORMAT.choices)}", hint=_HINT)
+            self.is_json = True
         else:
             self.taken += [f"{flag}={value}" for value in values]
 
@@ -250,26 +252,20 @@ class _OwnWords:
         return values
 
 
-def _checked_format(text: str) -> bool:
-    if text not in _FORMAT.choices:
-        raise UsageError(f"-o {text}: expected {' or '.join(_FORMAT.choices)}", hint=_HINT)
-    return True
-
-
-def _stray_error(own: _OwnWords, after: Sequence[str]) -> UsageError:
+def _stray_error(run_words: _OwnWords, after: Sequence[str]) -> UsageError:
     """The error for words behind the script that are no options; its hint is the line as it should be."""
-    word, guess = own.stray[0], None
-    is_module = len(own.script) > 1  # `-m` is among the typed words
-    if not is_module and is_launcher([*own.script, *own.stray]):
-        text = f"a command such as {own.script[0]} comes after --"
-        parts = [*own.typed, "--", *own.script, *own.stray, *after]
-    elif not is_module and PurePath(own.script[0]).suffix == "" and shutil.which(own.script[0]):
-        return unknown_launcher(own.script[0])
+    word, guess = run_words.stray[0], None
+    is_module = len(run_words.script) > 1  # `-m` is among the typed words
+    if not is_module and is_launcher([*run_words.script, *run_words.stray]):
+        text = f"a command such as {run_words.script[0]} comes after --"
+        parts = [*run_words.typed, "--", *run_words.script, *run_words.stray, *after]
+    elif not is_module and PurePath(run_words.script[0]).suffix == "" and shutil.which(run_words.script[0]):
+        return unknown_launcher(run_words.script[0])
     else:
         text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
-        script = () if is_module else own.script
-        parts = [*script, *own.typed, "--", *own.stray, *after]
-        guess = did_you_mean(word.partition("=")[0], _long_names(own.known), likeness=_MISSPELT)
+        script = () if is_module else run_words.script
+        parts = [*script, *run_words.typed, "--", *run_words.stray, *after]
+        guess = did_you_mean(word.partition("=")[0], _long_names(run_words.known), likeness=_MISSPELT)
     line = f"batchai run {shlex.join(parts)}"
     return UsageError(text, hint=f"{guess} Otherwise write: {line}" if guess else f"Write: {line}")
 
@@ -378,12 +374,12 @@ def _number(options: Sequence[str], flag: str) -> int:
     return int(texts[-1]) if texts and texts[-1].isdecimal() else 0
 
 
-def _translated(line: LauncherLine, own: Sequence[str]) -> list[str]:
+def _translated(line: LauncherLine, options: Sequence[str]) -> list[str]:
     """The launcher's options as those of the job, which come first: the job's own win."""
     words = [f"{flag}={value}" for flag, value in line.options.items()]
     variables = {name: f"--env={name}={value}" for name, value in line.env.items()}
     variables |= {name: f"--env={name}" for name in line.passed}
-    return [*words, *(word for name, word in variables.items() if not _names_variable(own, name))]
+    return [*words, *(word for name, word in variables.items() if not _names_variable(options, name))]
 
 
 def _names_variable(options: Sequence[str], name: str) -> bool:
@@ -391,22 +387,22 @@ def _names_variable(options: Sequence[str], name: str) -> bool:
 
 
 def _interpreter(
-    line: LauncherLine, script: ScriptFolder, own: Sequence[str], settings: Settings
+    line: LauncherLine, script: ScriptFolder, options: Sequence[str], settings: Settings
 ) -> list[str]:
     """The option for the Python that the line names, by its path or with `uv run`; the job's own wins.
 
     Raises:
         UsageError: The nodes do not have it.
     """
-    given = {word.partition("=")[0] for word in own}
+    flags = {word.partition("=")[0] for word in options}
     is_own = (
         line.is_project and not line.is_module and script_metadata(script.code)
     )  # of PEP 723, instead of the project's
-    if not (line.python or line.is_project) or "--python" in given or is_own:
+    if not (line.python or line.is_project) or "--python" in flags or is_own:
         return []
     where = (
         "in the image"
-        if "--image" in given
+        if "--image" in flags
         else ""
         if shares_folders(settings)
         else f"on the nodes of {settings.backend}"
@@ -418,7 +414,7 @@ def _interpreter(
         return [f"--python={line.python}"]
     if where:
         raise not_on_nodes(script.folder, where)
-    if "--with" in given:
+    if "--with" in flags:
         raise UsageError(
             "uv run and --with are both given", hint="Leave uv run out, or add the package: uv add"
         )

@@ -100,11 +100,11 @@ def _found(context: Context, arguments: Namespace) -> Sweep:
 
 
 def _progress(sweep: Sweep) -> StreamParts:
-    told = ""
+    printed = ""
     for _ in sweep.updates():
-        if (text := sweep.summary) != told:
+        if (text := sweep.summary) != printed:
             yield Message(text)
-        told = text
+        printed = text
 
 
 _UNREADABLE: dict[str, Any] = {

@@ -22,7 +22,6 @@ from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LaunchMode, Plan
 from batchai_magics.models import vm_sizes
-from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.options.option import DisplayText
 
@@ -69,17 +68,16 @@ def _forecast(request: CellRequest, settings: Settings, check: Callable[[Backend
 def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText:
     """The trials of a sweep, and the dry run of the first one."""
     head = f"sweep {request.name}: {request.trial_count} trials ({request.search})"
-    shown = [f"  {number}  {_values(trial)}" for number, trial in enumerate(request.trials[:_MAX_TRIALS], 1)]
+    shown = [
+        f"  {number}  {' '.join(f'{name}={value}' for name, value in trial.items())}"
+        for number, trial in enumerate(request.trials[:_MAX_TRIALS], 1)
+    ]
     rest = len(request.trials) - len(shown)
     more = [f"  … and {rest} more trials"] if rest else []
     text = _text(
         request.first, settings, lambda backend: sweep_submission.check_sweep(backend, request, settings)
     )
     return DisplayText("\n".join([head, *shown, *more, "", text]))
-
-
-def _values(trial: Mapping[str, Parameter]) -> str:
-    return " ".join(f"{name}={value}" for name, value in trial.items())
 
 
 def _job_variables(request: CellRequest) -> dict[str, str]:

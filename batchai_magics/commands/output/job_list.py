@@ -87,12 +87,12 @@ class JobList(list[JobResource]):
 
     def _headlines(self) -> Mapping[str, MetricSummary]:
         """Key of a job → its headline metric, without the best value if its log was not read whole."""
-        found: dict[str, MetricSummary] = {}
+        summaries: dict[str, MetricSummary] = {}
         for key, model in self._started(MAX_METRICS_READ).items():
             headline = model.metrics.headline
             if summary := headline and headline.summary:
-                found[key] = summary if model.is_whole else replace(summary, best=None, best_step=None)
-        return found
+                summaries[key] = summary if model.is_whole else replace(summary, best=None, best_step=None)
+        return summaries
 
     def _started(self, limit: int) -> Mapping[str, JobModel]:
         """Key of a job → its model, of the newest jobs that have started."""
@@ -170,26 +170,31 @@ class JobList(list[JobResource]):
 
         names = varying_parameters(labels.values(), MAX_PARAMETERS, least_share=LEAST_SHARE)
         if self._has_all_parameters:
-            names = list(dict.fromkeys(name for each in labels.values() for name in each.parameters))
+            names = list(dict.fromkeys(name for item in labels.values() for name in item.parameters))
         for name in names:
-            yield name, {key: each.parameters.get(name, "") for key, each in labels.items()}
-        yield "Tags", {key: ", ".join(each.tags) for key, each in labels.items() if each.tags}
-        yield "Note", {key: _first_line(each.note) for key, each in labels.items() if each.note}
+            yield name, {key: item.parameters.get(name, "") for key, item in labels.items()}
+        yield "Tags", {key: ", ".join(item.tags) for key, item in labels.items() if item.tags}
+        yield "Note", {key: _first_line(item.note) for key, item in labels.items() if item.note}
 
     def _metrics(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The columns of metrics: a title, and key of a job → cell."""
         limit = MAX_ASKED_READ if self._metric_names else MAX_METRICS_READ
-        found = {key: model.metrics for key, model in self._started(limit).items()}
-        if not found:
+        metrics = {key: model.metrics for key, model in self._started(limit).items()}
+        if not metrics:
             return
         from batchai_magics.metrics.runs.metric_summary import number_text
 
         for name in self._metric_names:
-            asked = {key: metric.summary for key, every in found.items() if (metric := every.find(name))}
-            yield name, {key: number_text(each.headline_value) for key, each in asked.items() if each}
+            asked = {key: metric.summary for key, every in metrics.items() if (metric := every.find(name))}
+            yield (
+                name,
+                {key: number_text(summary.headline_value) for key, summary in asked.items() if summary},
+            )
         if not self._metric_names:
-            headlines = {key: every.headline.summary for key, every in found.items() if every.headline}
-            texts = {key: f"{each.label} {each.value_text}" for key, each in headlines.items() if each}
+            headlines = {key: every.headline.summary for key, every in metrics.items() if every.headline}
+            texts = {
+                key: f"{summary.label} {summary.value_text}" for key, summary in headlines.items() if summary
+            }
             yield "Metric", texts
 
     def _with_progress(self) -> list[JobResource]:

@@ -86,7 +86,7 @@ def _durations(job: JobResource) -> dict[str, float]:
 def _metric(metric: MetricSummary) -> dict[str, Any]:
     best = {"best": metric.best, "best_step": metric.best_step}
     figures = {"value": metric.headline_value, "step": metric.last_step, **best}
-    numbers = {name: json_value(each) for name, each in figures.items()}
+    numbers = {name: json_value(figure) for name, figure in figures.items()}
     return _filled({"name": metric.name, "unit": metric.unit, **numbers})
 
 

@@ -77,15 +77,12 @@ def print_new_states(tables: Iterable[Table], stream: TextIO) -> None:
     """Prints a line for each job whose state is new, the newest job last: its name and state."""
     known: dict[str, str] = {}
     for table in tables:
-        for name, state in reversed(list(_states(table))):
+        for row in reversed(table.texts):
+            texts = dict(zip(table.titles, row, strict=True))
+            name, state = texts["Name"], texts["State"]
             if known.get(name) != state:
                 print(f"{name}  {state}", file=stream, flush=True)
             known[name] = state
-
-
-def _states(table: Table) -> Iterator[tuple[str, str]]:
-    titles = {title: place for place, title in enumerate(table.titles)}
-    return ((row[titles["Name"]], row[titles["State"]]) for row in table.texts)
 
 
 class RunView:
@@ -141,9 +138,9 @@ class RunView:
         began = time.monotonic()
         if began < self._metrics_due_at or not self.model.records:
             return
-        found = run_metrics(self.model.records, self.model.preferences).summaries
-        told = [f"{each.label} {each.value_text}" for each in found if not each.is_timer]
-        self._metrics = " · ".join(told[:_MAX_METRICS])
+        metrics = run_metrics(self.model.records, self.model.preferences).summaries
+        texts = [f"{metric.label} {metric.value_text}" for metric in metrics if not metric.is_timer]
+        self._metrics = " · ".join(texts[:_MAX_METRICS])
         cost_s = time.monotonic() - began
         self._metrics_due_at = began + max(_METRICS_INTERVAL_S, cost_s / _MAX_METRICS_SHARE)
 

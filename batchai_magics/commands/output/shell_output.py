@@ -77,9 +77,9 @@ def print_text(result: Result, stream: TextIO, scope: str = "") -> None:
 
 def compact(table: Table) -> Table:
     """The table without empty columns, and without scopes that are the same in all rows."""
-    kept = [i for i, title in enumerate(table.titles) if _tells(title, {row[i] for row in table.texts})]
-    rows = tuple(tuple(row[i] for i in kept) for row in table.rows)
-    return replace(table, titles=tuple(table.titles[i] for i in kept), rows=rows)
+    columns = [i for i, title in enumerate(table.titles) if _tells(title, {row[i] for row in table.texts})]
+    rows = tuple(tuple(row[i] for i in columns) for row in table.rows)
+    return replace(table, titles=tuple(table.titles[i] for i in columns), rows=rows)
 
 
 def _tells(title: str, texts: Collection[str]) -> bool:

@@ -58,13 +58,13 @@ def _filtered(match: re.Match[bytes]) -> bytes:
 
 def _unconcealed(parameters: str) -> bytes:
     """SGR parameters without the conceal code, which as a color number is kept."""
-    codes, kept = parameters.split(";"), []
+    codes, colours = parameters.split(";"), []
     while codes:
         code = codes.pop(0)
         if code in ("38", "48", "58"):
             length = _COLOUR_LENGTHS.get(codes[0], 0) if codes else 0
-            kept += [code, *codes[:length]]
+            colours += [code, *codes[:length]]
             del codes[:length]
         elif int(code.partition(":")[0] or 0) != _CONCEALED:
-            kept.append(code)
-    return f"\x1b[{';'.join(kept)}m".encode() if kept else b""
+            colours.append(code)
+    return f"\x1b[{';'.join(colours)}m".encode() if colours else b""

@@ -75,25 +75,18 @@ def table_of_data(data: Any, *, is_query: bool = False) -> Table:
     if not items:
         return Table((), ())
     if _are_all(items, Mapping):
-        return _of_objects([_scalars(item, is_query=is_query) for item in items])
+        rows = [_scalars(item, is_query=is_query) for item in items]
+        titles = tuple(dict.fromkeys(title for row in rows for title in row))
+        return Table(titles, tuple(tuple(row.get(title, "") for title in titles) for row in rows))
     if _are_all(items, list):
-        return _of_lists(items)
+        width = max(map(len, items))
+        titles = tuple(f"Column{number + 1}" for number in range(width))
+        return Table(titles, tuple((*row, *[""] * (width - len(row))) for row in items))
     return Table(("Result",), tuple((item,) for item in items))
 
 
 def _are_all(items: Sequence[Any], kind: type) -> bool:
     return all(isinstance(item, kind) for item in items)
-
-
-def _of_objects(rows: Sequence[Mapping[str, Any]]) -> Table:
-    titles = tuple(dict.fromkeys(title for row in rows for title in row))
-    return Table(titles, tuple(tuple(row.get(title, "") for title in titles) for row in rows))
-
-
-def _of_lists(rows: Sequence[list[Any]]) -> Table:
-    width = max(map(len, rows))
-    titles = tuple(f"Column{number + 1}" for number in range(width))
-    return Table(titles, tuple((*row, *[""] * (width - len(row))) for row in rows))
 
 
 def _scalars(item: Mapping[str, Any], *, is_query: bool) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def expected_in_line(words: Sequence[str], settings: Settings | None = None) -> 
     command = next((c for c in COMMANDS if c.parts == path), None)
     if command:
         expected = candidates_after(words[len(path) :], options_of(command, settings))
-        left = [old for old, now in flags.items() if old.startswith("--") and now not in words]
-        return replace(expected, legacy_words=tuple(left))
+        unused = [old for old, now in flags.items() if old.startswith("--") and now not in words]
+        return replace(expected, legacy_words=tuple(unused))
     return (
         Expected(subcommands(path, COMMANDS), legacy_words=legacy_words(path))
         if len(path) == len(words)

@@ -142,8 +142,8 @@ class Invocation:
         """How a line of 2017 was translated, and its workspace and experiment."""
         if not self.translations:
             return ()
-        places = ((name, getattr(self.arguments, name, None)) for name in ("workspace", "experiment"))
-        where = ", ".join(f"{name} {value or getattr(settings, name)}" for name, value in places)
+        scopes = ((name, getattr(self.arguments, name, None)) for name in ("workspace", "experiment"))
+        where = ", ".join(f"{name} {value or getattr(settings, name)}" for name, value in scopes)
         return (f"Syntax of 2017: {', '.join(self.translations)}; {where}.",)
 
 
@@ -235,8 +235,8 @@ def _meant(words: str | None) -> str:
 
 def _deeper_command(word: str) -> str:
     """The command that ends with this word, one of jobs first: `job wait` of `wait`."""
-    found = [command.words for command in COMMANDS if command.parts[-1] == word]
-    return next((words for words in found if words.startswith("job ")), next(iter(found), ""))
+    matches = [command.words for command in COMMANDS if command.parts[-1] == word]
+    return next((words for words in matches if words.startswith("job ")), next(iter(matches), ""))
 
 
 def _unknown_option(command: str, word: str, options: Sequence[Option]) -> UsageError:
@@ -245,11 +245,11 @@ def _unknown_option(command: str, word: str, options: Sequence[Option]) -> Usage
     elif word.startswith("-"):
         flags = [flag for option in options for flag in option.flags if flag.startswith("--")]
         guess = did_you_mean(word.split("=")[0], flags)
-    elif one := _OF_ONE_JOB.get(command):
-        guess = f"It shows all jobs; for one: {one.format(shlex.quote(word))}"
+    elif name := _OF_ONE_JOB.get(command):
+        guess = f"It shows all jobs; for one: {name.format(shlex.quote(word))}"
     else:
-        named = next((each for each in options if each.name in _NAMING and not each.is_positional), None)
-        guess = _meant(f"{named.flags[-1]} {word}" if named else None)
+        naming = [option for option in options if option.name in _NAMING and not option.is_positional]
+        guess = _meant(f"{naming[0].flags[-1]} {word}" if naming else None)
     return _usage_error(f"{PROGRAM} {command}", f"unrecognized arguments: {word}", guess)
 
 

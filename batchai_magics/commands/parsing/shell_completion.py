@@ -75,9 +75,10 @@ def completion(words: Sequence[str]) -> DisplayText:
 
 def line_candidates(words: Sequence[str]) -> list[str]:
     """The candidates for the last of the words after `batchai`, which may be empty."""
-    *given, fragment = [word for word in words if word != "="] or [""]  # bash splits `--toolkit=mpi` there
+    # bash splits `--toolkit=mpi` at its sign
+    *words_before, fragment = [word for word in words if word != "="] or [""]
     context = Context(load_settings())
-    expected = _expected(given, context)
+    expected = _expected(words_before, context)
     names = NameLookup(_Session(context), timeout_s=_TIMEOUT_S).names(expected)
     return candidates(expected, fragment, names)
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.config import Settings
-from batchai_magics.models.backend_options import BackendOption
 from batchai_magics.options.option import NameKind, Option, ValueKind, with_declared
 
 OUTPUTS = ("json", "jsonc", "none", "table", "tsv", "yaml")
@@ -47,8 +46,8 @@ class CommandSpec:
         return _import_function(self.preview) if self.preview else None
 
 
-def _import_function(place: str) -> Callable[..., Any]:
-    module, name = place.split(":")
+def _import_function(path: str) -> Callable[..., Any]:
+    module, name = path.split(":")
     function: Callable[..., Any] = getattr(importlib.import_module(f"batchai_magics.commands.{module}"), name)
     return function
 
@@ -260,23 +259,21 @@ def options_of(command: CommandSpec, settings: Settings | None = None) -> tuple[
 
     Options of backends are those that the settings know, by default those of this process.
     """
-    own = command.options
+    options = command.options
     if command.takes_backend_options:
         from batchai_magics.backends.base.backend_registry import backend_options
 
-        own = with_declared(own, map(_native, backend_options(settings)))
-    taken = {flag for option in own for flag in option.flags}
+        native = (
+            Option((option.flag,), f"{option.help[0].upper()}{option.help[1:]}.", option.metavar)
+            for option in backend_options(settings)
+        )
+        options = with_declared(options, native)
+    taken = {flag for option in options for flag in option.flags}
     shared = (output_option(command.outputs), QUERY, SUBSCRIPTION, DEBUG, VERBOSE, HELP)
-    left = (_without(option, taken) for option in shared)
-    return (*own, *(option for option in left if option.flags))
-
-
-def _native(option: BackendOption) -> Option:
-    return Option((option.flag,), f"{option.help[0].upper()}{option.help[1:]}.", option.metavar)
-
-
-def _without(option: Option, flags: Collection[str]) -> Option:
-    return replace(option, flags=tuple(flag for flag in option.flags if flag not in flags))
+    for option in shared:
+        if flags := tuple(flag for flag in option.flags if flag not in taken):
+            options = (*options, replace(option, flags=flags))
+    return options
 
 
 NOTIFY = Option(

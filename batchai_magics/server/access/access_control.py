@@ -108,26 +108,26 @@ class Users:
         if name not in users:
             known = ", ".join(users) or "none"
             raise NotFoundError(f"there is no user {name}", code="UserNotFound", hint=f"Users: {known}.")
-        self._save({known: kept for known, kept in users.items() if known != name})
+        self._save({known: user for known, user in users.items() if known != name})
 
     def added(self) -> Mapping[str, str]:
         """The users, each with the time they were added."""
-        return {name: kept["added"] for name, kept in self._load().items()}
+        return {name: user["added"] for name, user in self._load().items()}
 
     def tokens(self) -> Mapping[str, str]:
         """The token digests, each with its user's name."""
         stamp = self._file_version()
         if stamp != self._read_at:
-            self._tokens = {kept["sha256"]: name for name, kept in self._load().items()}
+            self._tokens = {user["sha256"]: name for name, user in self._load().items()}
             self._read_at = stamp
         return self._tokens
 
     def _file_version(self) -> tuple[int, int] | None:
         try:
-            found = self._file.stat()
+            stat = self._file.stat()
         except FileNotFoundError:
             return None
-        return found.st_mtime_ns, found.st_ino
+        return stat.st_mtime_ns, stat.st_ino
 
     def _load(self) -> dict[str, dict[str, str]]:
         try:
@@ -146,8 +146,8 @@ def _check_users(data: object) -> dict[str, dict[str, str]]:
     """The users as stored in the file; ValueError for anything else."""
     if not isinstance(data, dict):
         raise ValueError("it holds no object of users")
-    for name, kept in data.items():
-        texts = [kept.get(key) for key in ("sha256", "added")] if isinstance(kept, dict) else [None]
+    for name, user in data.items():
+        texts = [user.get(key) for key in ("sha256", "added")] if isinstance(user, dict) else [None]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError(f"the user {quoted(name)} has no `sha256` and `added`")
     return data
@@ -168,7 +168,8 @@ class Owners:
         self._lock = threading.RLock()
         self._owners = _read(file)
         if file.exists():
-            _compact(file, self._owners)
+            lines = [json.dumps({"id": key, "user": user}) + "\n" for key, user in self._owners.items()]
+            write(file, "".join(lines))  # without outdated lines
 
     @contextlib.contextmanager
     def record_creation(self, key: str, user: str) -> Iterator[None]:
@@ -239,8 +240,3 @@ def _read(file: Path) -> dict[str, str]:
         else:
             owners[line["id"]] = line["user"]
     return owners
-
-
-def _compact(file: Path, owners: dict[str, str]) -> None:
-    lines = [json.dumps({"id": key, "user": user}) + "\n" for key, user in owners.items()]
-    write(file, "".join(lines))

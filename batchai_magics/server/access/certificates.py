@@ -98,8 +98,8 @@ def _make_leaf(
     assert isinstance(signing, Key), "as we made it"
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(key, now, LEAF_LIFETIME).subject_name(_name(names[0][:64])).issuer_name(signer.subject)
-    places = x509.SubjectAlternativeName([_general_name(name) for name in names])
-    builder = builder.add_extension(places, critical=False)
+    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    builder = builder.add_extension(alternatives, critical=False)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage("digital_signature"), critical=True)
     builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
@@ -123,7 +123,7 @@ def _builder(key: Key, now: datetime, life: timedelta) -> x509.CertificateBuilde
 def _save(pair: CertificatePair, key: Key, *certificates: x509.Certificate) -> None:
     private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     write(pair.key, private.decode())
-    write(pair.certificate, b"".join(each.public_bytes(Encoding.PEM) for each in certificates).decode())
+    write(pair.certificate, b"".join(part.public_bytes(Encoding.PEM) for part in certificates).decode())
 
 
 def _name(text: str) -> x509.Name:

@@ -75,13 +75,13 @@ def delete(context: HandlerContext, call: ApiCall) -> ApiResponse:
 def operation_result(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The result of deleting a group: 202 until it is gone, then 200."""
     context.check_subscription(call)
-    found = context.operations.find(call.parts["operation"])
-    if found is None:
+    operation = context.operations.find(call.parts["operation"])
+    if operation is None:
         raise ApiError(404, "OperationNotFound", "The specified operation is not found.")
-    if found.ended is None:
+    if operation.ended is None:
         url = call.link(call.path, "api-version=2018-05-01")
         return ApiResponse(202, headers={"Location": url, "Retry-After": "1"}, is_news=False)
-    return ApiResponse(409, {"error": dict(found.error)}) if found.error else ApiResponse(200)
+    return ApiResponse(409, {"error": dict(operation.error)}) if operation.error else ApiResponse(200)
 
 
 def parse_tags(body: Mapping[str, Any]) -> dict[str, str] | None:

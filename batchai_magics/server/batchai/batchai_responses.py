@@ -48,8 +48,8 @@ def resource_json(context: HandlerContext, resource: Resource) -> dict[str, Any]
 def resource_response(context: HandlerContext, resource: Resource, status: int = 200) -> ApiResponse:
     """The response showing one resource, with its ETag and creation time."""
     data = resource_json(context, resource)
-    made = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
-    headers = {"ETag": etag(data), "Last-Modified": made}
+    created = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
+    headers = {"ETag": etag(data), "Last-Modified": created}
     notes = resource.notes if isinstance(resource, Cluster) else ()
     return ApiResponse(status, {**data, NOTES: list(notes)} if notes else data, headers)
 
@@ -144,8 +144,8 @@ def _operation_response(
 
 def _workspace_location(context: HandlerContext, call: ApiCall) -> str:
     """The location of the call's workspace as URLs spell it: `northeurope`."""
-    found = context.backend.status([call.id(Kind.WORKSPACE)]).states.values()
-    named = next((resource.location for resource in found if isinstance(resource, Workspace)), "")
+    resources = context.backend.status([call.id(Kind.WORKSPACE)]).states.values()
+    named = next((resource.location for resource in resources if isinstance(resource, Workspace)), "")
     return quote(named.replace(" ", "").lower()) or context.location
 
 

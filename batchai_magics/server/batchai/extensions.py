@@ -24,7 +24,6 @@ from batchai_magics.backends.base import (
     Records,
     SetupLogs,
     Spec,
-    StatusSnapshot,
 )
 from batchai_magics.backends.base.job_defaults import ignoring_existing, missing
 from batchai_magics.backends.service import extension_bodies, extension_wire
@@ -63,7 +62,8 @@ def show_capabilities(context: HandlerContext, call: ApiCall) -> ApiResponse:
 def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The resources of many `ids` that exist; `x-batchai-since` waits for a change."""
     context.check_subscription(call)
-    value = _states_json(context, context.backend.status(_ids(call)))
+    states = context.backend.status(_ids(call)).states.values()
+    value = [resource_json(context, resource) for resource in states]
     return ApiResponse(data={"value": value}, state=content_digest(value))
 
 
@@ -210,10 +210,6 @@ def _closing_lines(output: Any) -> Iterator[bytes]:
         yield from extension_bodies.output_to_lines(output)
     finally:
         output.close()
-
-
-def _states_json(context: HandlerContext, look: StatusSnapshot) -> list[dict[str, Any]]:
-    return [resource_json(context, resource) for resource in look.states.values()]
 
 
 MAX_RESOURCES = 10

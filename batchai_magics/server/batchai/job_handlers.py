@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from batchai_magics.backends.base import Chunk, FileRef, StatusSnapshot
 from batchai_magics.backends.service.extension_wire import AT_ONCE, OWN_CLIENT
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse, content_digest, positions_field
@@ -62,10 +61,10 @@ def _redact_chunk(chunk: Chunk) -> Chunk:
 
 def _has_secrets(context: HandlerContext, job: ResourceId) -> bool:
     try:
-        found = context.backend.show(job)
+        resource = context.backend.show(job)
     except BatchAIError:  # reported when its file is read
         return False
-    return isinstance(found, JobResource) and bool(found.spec.secrets)
+    return isinstance(resource, JobResource) and bool(resource.spec.secrets)
 
 
 @dataclass(frozen=True)
@@ -162,18 +161,13 @@ def list_output_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     addresses = OutputAddresses(context, call, job, directory_id, expiry_min)
     items = []
     for file in files[start:end]:
-        if not (is_own_client or _is_published(file)):
+        if not (is_own_client or file.is_file or file.is_directory):  # the published API has no other kinds
             continue
         item = file.to_wire()
         if file.is_file:
             item["downloadUrl"] = addresses.of(file.path)
         items.append(item)
     return page_response(call, items, token)
-
-
-def _is_published(file: OutputFile) -> bool:
-    """Whether the published API knows this kind of file; links and pipes only our own client does."""
-    return file.is_file or file.is_directory
 
 
 def _job(context: HandlerContext, call: ApiCall) -> JobResource:

@@ -15,7 +15,6 @@ from batchai_magics.backends.folders import mounts
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import BatchAIError
 from batchai_magics.models.job_execution import STDOUTERR
-from batchai_magics.models.job_spec import JobSpec, OutputDirectory
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, Mount, MountVolumes
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
@@ -41,17 +40,13 @@ def output_resource(context: HandlerContext, job: JobResource, directory_id: str
     if directory_id.lower() == STDOUTERR:
         prefix, inside = job.spec.std_out_err_path_prefix, f"{job.output_path_segment}/{STDOUTERR}"
     else:
-        output = _find_output(job.spec, directory_id)
+        outputs = job.spec.output_directories or ()
+        output = next((output for output in outputs if output.id.lower() == directory_id.lower()), None)
         if output is None or not output.is_own:
             return None
         prefix, inside = output.path_prefix, output.path_below("", job.output_path_segment)
     base = _resource_of_prefix(context, job, prefix)
     return base and _child(base, inside)
-
-
-def _find_output(spec: JobSpec, directory_id: str) -> OutputDirectory | None:
-    outputs = spec.output_directories or ()
-    return next((output for output in outputs if output.id.lower() == directory_id.lower()), None)
 
 
 def _resource_of_prefix(context: HandlerContext, job: JobResource, prefix: str) -> StorageResource | None:
@@ -61,9 +56,9 @@ def _resource_of_prefix(context: HandlerContext, job: JobResource, prefix: str) 
         return None
     volumes = job.spec.mount_volumes if match["of_job"] else _volumes_of_cluster(context, job)
     rest = PurePosixPath(match["rest"])
-    for relative, place in _mounted_resources(volumes).items():
+    for relative, base in _mounted_resources(volumes).items():
         if rest.is_relative_to(relative) and ".." not in rest.parts:
-            return place and _child(place, str(rest.relative_to(relative)))
+            return base and _child(base, str(rest.relative_to(relative)))
     return None
 
 
@@ -76,11 +71,11 @@ def _volumes_of_cluster(context: HandlerContext, job: JobResource) -> MountVolum
 
 def _mounted_resources(volumes: MountVolumes | None) -> Mapping[str, StorageResource | None]:
     """The resource mounted at each path; None where it is neither a share nor a container."""
-    given = {
+    requested = {
         mount.relative_mount_path.strip("/"): _mount_resource(mount)
         for mount in (volumes.all if volumes else ())
     }
-    return {**_DEFAULTS, **given}
+    return {**_DEFAULTS, **requested}
 
 
 def _mount_resource(mount: Mount) -> StorageResource | None:
@@ -92,9 +87,9 @@ def _mount_resource(mount: Mount) -> StorageResource | None:
     return StorageResource(mount.account_name, "file", share or mounts.DEFAULT_SHARE, path)
 
 
-def _child(place: StorageResource, path: str) -> StorageResource:
-    parts = [part for part in (*place.path.split("/"), *path.split("/")) if part not in ("", ".")]
-    return StorageResource(place.account, place.service, place.share, "/".join(parts))
+def _child(folder: StorageResource, path: str) -> StorageResource:
+    parts = [part for part in (*folder.path.split("/"), *path.split("/")) if part not in ("", ".")]
+    return StorageResource(folder.account, folder.service, folder.share, "/".join(parts))
 
 
 SAS_VERSION = "2016-05-31"  # as in the service's own URLs
@@ -118,20 +113,20 @@ class OutputAddresses:
 
     def of(self, path: str) -> str:
         """The URL of a file on its share or container, in the service's format."""
-        place = self._folder
-        file = f"{place.share}/{place.path}/{path}"
+        base = self._folder
+        file = f"{base.share}/{base.path}/{path}"
         expiry = datetime.now(timezone.utc) + timedelta(minutes=self.expiry_min)
-        grant = SasGrant(place.account, file, "rl", expiry, SAS_VERSION, place.service)
+        grant = SasGrant(base.account, file, "rl", expiry, SAS_VERSION, base.service)
         query = sign_sas(grant, self.context.keys.of(OWN_ACCOUNT)[0])
-        return f"{self.call.origin}/{place.account}/{quote(file)}?{query}"
+        return f"{self.call.origin}/{base.account}/{quote(file)}?{query}"
 
     @cached_property
     def _folder(self) -> StorageResource:
         """The folder of the directory; a virtual folder of our own account if it is on no share."""
         is_log = self.directory_id.lower() == STDOUTERR
         directory = STDOUTERR if is_log else f"directories/{self.directory_id}"
-        own = StorageResource(OWN_ACCOUNT, "file", OUTPUTS, f"{self.job.output_path_segment}/{directory}")
-        return output_resource(self.context, self.job, self.directory_id) or own
+        address = StorageResource(OWN_ACCOUNT, "file", OUTPUTS, f"{self.job.output_path_segment}/{directory}")
+        return output_resource(self.context, self.job, self.directory_id) or address
 
 
 def is_output_address(call: ApiCall, resource: StorageResource) -> bool:
@@ -153,10 +148,10 @@ def output_file_at(context: HandlerContext, resource: StorageResource) -> FileRe
     by_id = _BY_ID.fullmatch(match["inside"])
     if by_id:
         return FileRef(job.id, by_id["path"], by_id["id"]) if resource.share == OUTPUTS else None
-    found = [(base, id) for id, base in _folders(context, job) if _is_below(resource, base)]
-    if not found:
+    folders = [(base, id) for id, base in _folders(context, job) if _is_below(resource, base)]
+    if not folders:
         return None
-    base, id = max(found, key=lambda each: len(each[0].path))
+    base, id = max(folders, key=lambda folder: len(folder[0].path))
     return FileRef(job.id, resource.path.removeprefix(base.path).lstrip("/"), id)
 
 
@@ -190,5 +185,5 @@ def _folders(context: HandlerContext, job: JobResource) -> Iterator[tuple[str, S
 
 
 def _is_below(resource: StorageResource, base: StorageResource) -> bool:
-    place = (resource.account, resource.service, resource.share)
-    return place == (base.account, base.service, base.share) and resource.path.startswith(f"{base.path}/")
+    address = (resource.account, resource.service, resource.share)
+    return address == (base.account, base.service, base.share) and resource.path.startswith(f"{base.path}/")

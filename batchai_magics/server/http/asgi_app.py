@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NoReturn
@@ -16,13 +18,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
+from batchai_magics.errors import BatchAIError
 from batchai_magics.server.access.access_control import Authenticator, Owners, Users
 from batchai_magics.server.api_call import ApiError, ApiResponse
 from batchai_magics.server.api_routes import ARM_ROUTES
 from batchai_magics.server.api_routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.arm.storage_accounts import RESERVED_PATHS
 from batchai_magics.server.az_config import managed_identity_token
-from batchai_magics.server.background_reconciliation import BackgroundReconciliation
 from batchai_magics.server.handler_context import Handler, HandlerContext, Route
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
 from batchai_magics.server.http.request_bodies import BodyReader, RequestBodies
@@ -56,6 +58,9 @@ from batchai_magics.server.storage.storage_router import (
     StorageRouter,
 )
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
+
+_LOG = logging.getLogger(__name__)
+_RECONCILE_S = 1.0  # between two calls
 
 
 class HandlerEndpoint:
@@ -181,6 +186,35 @@ class App:
         ]
         endpoint = HandlerEndpoint(route.handler, self._context, self._threads)
         return StarletteRoute(route.path, endpoint, methods=[route.method], middleware=middleware)
+
+
+class BackgroundReconciliation:
+    """Calls `Backend.reconcile` every second in a thread of its own, until it is closed.
+
+    Clients may only read, and reading starts nothing.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._is_closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="batchai-reconcile")
+        self._thread.start()
+
+    def close(self) -> None:
+        """Returns once no call is running; the backend may then be closed."""
+        self._is_closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        last = ""
+        while not self._is_closed.wait(_RECONCILE_S):
+            try:
+                self._backend.reconcile()
+                last = ""
+            except BatchAIError as error:  # the next call tries again; a persistent error is logged once
+                if str(error) != last:
+                    _LOG.warning("cannot reconcile: %s", error)
+                last = str(error)
 
 
 def _stack(app: ASGIApp, middleware: Sequence[Middleware]) -> ASGIApp:

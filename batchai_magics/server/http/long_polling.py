@@ -122,13 +122,13 @@ class LongPolling:
         self, call: ApiCall, watcher: Watcher, *, poll: PollAfter, ask: Poll
     ) -> ApiResponse:
         """The response, once a poll shared by all waiters at its path has news for this watcher."""
-        place = (call.path.lower(), *sorted(call.query.items()))
-        poll_once = partial(self._poll_after, place, poll)
+        key = (call.path.lower(), *sorted(call.query.items()))
+        poll_once = partial(self._poll_after, key, poll)
         end, known = self._end(call), call.headers.get(SINCE)
         with self._counted():
             while True:
-                between_s = self._shared_between_s
-                polled = await self._polls.next(place, poll_once, between_s)
+                between_s = max(_MIN_INTERVAL_S, _SHARED_INTERVAL_PER_WAITER_S * self._count)
+                polled = await self._polls.next(key, poll_once, between_s)
                 if polled.status >= 400:
                     return polled
                 known = watcher.first_state(polled.data) if known is None else known
@@ -145,12 +145,12 @@ class LongPolling:
                             call, response.with_headers(**{STATE: watcher.state(polled.data)})
                         )
 
-    async def _poll_after(self, place: Hashable, poll: PollAfter) -> ApiResponse:
+    async def _poll_after(self, key: Hashable, poll: PollAfter) -> ApiResponse:
         """A poll that receives the result of the previous one."""
-        response = await poll(self._polled.pop(place, None))
+        response = await poll(self._polled.pop(key, None))
         while len(self._polled) >= _MAX_REMEMBERED_POLLS:
             del self._polled[next(iter(self._polled))]  # the least recently polled
-        self._polled[place] = response
+        self._polled[key] = response
         return response
 
     async def _until(
@@ -174,10 +174,6 @@ class LongPolling:
     @property
     def _between_s(self) -> float:
         return max(_MIN_INTERVAL_S, _INTERVAL_PER_WAITER_S * self._count)
-
-    @property
-    def _shared_between_s(self) -> float:
-        return max(_MIN_INTERVAL_S, _SHARED_INTERVAL_PER_WAITER_S * self._count)
 
     def _end(self, call: ApiCall) -> float:
         return time.monotonic() + wait_s(call, self._limits)

@@ -102,7 +102,8 @@ class RequestGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or responds 503 above the limit."""
-        if self._count >= self._limits.streams and not _is_probe(scope):
+        is_health_check = str(scope["path"]).strip("/").lower() == "healthz"
+        if self._count >= self._limits.streams and not is_health_check:
             await _send_busy(send)
             self._metrics.count_rejected()
             return
@@ -142,11 +143,6 @@ class _ResponseSender:
         self._patience.deadline = anyio.current_time() + self._most_s
         await self._send(message)
         self._patience.deadline = math.inf
-
-
-def _is_probe(scope: Scope) -> bool:
-    """Whether it is a health check, which is never rejected."""
-    return str(scope["path"]).strip("/").lower() == "healthz"
 
 
 async def _send_busy(send: Send) -> None:

@@ -65,20 +65,20 @@ def _published(data: Any) -> Any:
         return [_published(item) for item in data]
     if not isinstance(data, dict):
         return data
-    kept = {
+    published = {
         key: value if key in _USER_DEFINED else _published(value)
         for key, value in data.items()
         if not key.startswith(_EXTENSION_PREFIX)
     }
-    if "code" in kept and "details" in kept:
-        kept = _with_published_details(kept)
-    kind = str(kept.get("type", ""))
-    return _with_subnet(kept) if kind.endswith((_FILE_SERVER, _CLUSTER)) else kept
+    if "code" in published and "details" in published:
+        published = _with_published_details(published)
+    kind = str(published.get("type", ""))
+    return _with_subnet(published) if kind.endswith((_FILE_SERVER, _CLUSTER)) else published
 
 
 def _with_published_details(error: dict[str, Any]) -> dict[str, Any]:
     """An error without details that the service did not report."""
-    details = [each for each in error.pop("details") if each.get("name") not in _EXTENSION_DETAILS]
+    details = [detail for detail in error.pop("details") if detail.get("name") not in _EXTENSION_DETAILS]
     return {**error, "details": details} if details else error
 
 

@@ -85,9 +85,9 @@ def list_account(request: StorageRequest) -> ApiResponse:
     files, blobs = (request.with_service(service) for service in ("file", "blob"))
     backend = request.context.backend
     shares = share_names(files) if backend.storage else []
-    found = share_names(blobs) if backend.containers else []
-    page = name_page(request.call, sorted({*shares, *found}))
-    lists = share_entries(files, page.of(shares)), _container_entries(blobs, page.of(found))
+    names = share_names(blobs) if backend.containers else []
+    page = name_page(request.call, sorted({*shares, *names}))
+    lists = share_entries(files, page.of(shares)), _container_entries(blobs, page.of(names))
     return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, *lists)
 
 

@@ -136,11 +136,11 @@ def check_target(request: StorageRequest) -> None:
     """Raises StorageApiError if a blob may not be written: by conditions, by signature, or over a folder."""
     conditions = storage_request.write_conditions(request.call.headers)
     request.check_share()
-    found = _find_blob(request)
-    if found and (found.is_directory or conditions.none_match == ("*",)):
+    blob = _find_blob(request)
+    if blob and (blob.is_directory or conditions.none_match == ("*",)):
         raise StorageApiError(409, "BlobAlreadyExists", "The specified blob already exists.")
-    conditions.check_write(blob_version(found, request.record) if found else None)
-    if found:
+    conditions.check_write(blob_version(blob, request.record) if blob else None)
+    if blob:
         request.check_may_replace(sas.CREATE_FILE)
 
 
@@ -226,10 +226,10 @@ def _find_blob(request: StorageRequest) -> ShareFile | None:
 
 def _get_blob(request: StorageRequest) -> ShareFile:
     request.check_share()
-    found = _find_blob(request)
-    if found is None or not found.is_file:
+    blob = _find_blob(request)
+    if blob is None or not blob.is_file:
         raise StorageApiError(404, "BlobNotFound", "The specified blob does not exist.")
-    return found
+    return blob
 
 
 def _blob_headers(request: StorageRequest, blob: ShareFile) -> dict[str, str]:
@@ -264,11 +264,11 @@ def copy(request: StorageRequest) -> ApiResponse:
     request.check_share()
     (check_target if is_blob else share_files.check_create)(request)
     share = backend_share(source)
-    found = request.storage.show(share, source.path)
-    if not found.is_file:
+    file = request.storage.show(share, source.path)
+    if not file.is_file:
         raise source_error(request.call)
     record = request.context.metadata.record(source.key)
-    storage_request.copy_source_conditions(request.call.headers).check_write(blob_version(found, record))
+    storage_request.copy_source_conditions(request.call.headers).check_write(blob_version(file, record))
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
     )
@@ -301,11 +301,11 @@ def _read_pieces(request: StorageRequest, share: str, path: str) -> Iterator[byt
 
 def _source_resource(request: StorageRequest) -> StorageResource:
     """The source of the copy, in the same account."""
-    found = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
-    is_theirs = found.account == request.resource.account and found.path
-    if not is_theirs or backend_share(found) not in request.storage.shares():
+    source = resource_of_url(request.call.headers[COPY_SOURCE], request.resource.service)
+    is_theirs = source.account == request.resource.account and source.path
+    if not is_theirs or backend_share(source) not in request.storage.shares():
         raise source_error(request.call)
-    return found
+    return source
 
 
 def source_error(call: ApiCall) -> StorageApiError:

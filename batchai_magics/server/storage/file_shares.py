@@ -87,7 +87,7 @@ def share_names(request: StorageRequest) -> list[str]:
     """The names of the account's shares or containers with the requested prefix."""
     prefix = request.call.query.get("prefix", "")
     resources = [resource_of_share(request.resource.service, share, "") for share in request.storage.shares()]
-    names = [found.share for found in resources if found.account == request.resource.account]
+    names = [resource.share for resource in resources if resource.account == request.resource.account]
     return [name for name in names if name.startswith(prefix)]
 
 

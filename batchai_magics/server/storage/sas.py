@@ -74,9 +74,9 @@ def check_sas(
         if "ss" in query
         else _strings_to_sign(query, resource)
     )
-    given = query.get("sig", "")
+    sent = query.get("sig", "")
     if not any(
-        hmac.compare_digest(signature(key, text).encode(), given.encode()) for key in keys for text in texts
+        hmac.compare_digest(signature(key, text).encode(), sent.encode()) for key in keys for text in texts
     ):
         raise authentication_failed("Signature did not match.")
     _check_times(query, caller.now)
@@ -141,9 +141,9 @@ def _strings_to_sign(query: Mapping[str, str], resource: StorageResource) -> lis
 
 
 def _service_string_to_sign(query: Mapping[str, str], resource: StorageResource) -> str:
-    place = "/".join(part for part in (resource.account, resource.share, resource.path) if part)
+    path = "/".join(part for part in (resource.account, resource.share, resource.path) if part)
     lines = [query.get(name, "") for name in ("sp", "st", "se")]
-    lines += [f"/{resource.service}/{place}", query.get("si", "")]
+    lines += [f"/{resource.service}/{path}", query.get("si", "")]
     lines += [query.get(name, "") for name in ("sip", "spr", "sv")]
     names = (*(_blob_fields(query.get("sv", "")) if resource.service == "blob" else ()), *_OVERRIDES)
     return "\n".join([*lines, *(query.get(name, "") for name in names)])
@@ -313,12 +313,12 @@ def check_shared_key(
     now: datetime,
 ) -> None:
     """Raises StorageApiError (403) unless one of the keys signed the request; `path` is percent-encoded."""
-    account, _, given = headers["authorization"].partition(" ")[2].partition(":")
+    account, _, sent = headers["authorization"].partition(" ")[2].partition(":")
     texts = dict.fromkeys(
         _string_to_sign(method, f"/{account}{path}", query, headers, order) for order in _HEADER_ORDERS
     )
     known = (signature(key, text) for key in keys for text in texts)
-    if not any(hmac.compare_digest(text.encode(), given.encode()) for text in known):
+    if not any(hmac.compare_digest(text.encode(), sent.encode()) for text in known):
         raise authentication_failed(
             "The MAC signature found in the HTTP request is not the same as any computed signature."
         )

@@ -59,12 +59,14 @@ def put_range(request: StorageRequest) -> ApiResponse:
     if span is None or span.end is None:
         raise StorageApiError(400, "MissingRequiredHeader", "The header x-ms-range must be bytes=FIRST-LAST.")
     if span.end > size:
-        raise _invalid_range_error()
+        raise StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
+    upload = request.uploads.find(request.resource)
+    path, size_bytes = upload.part if upload else request.path, span.end - span.start
     if request.call.headers.get("x-ms-write", "update").lower() == "clear":
-        _clear(request, span.start, span.end - span.start)
+        request.storage.clear(request.share, path, span.start, size_bytes)
     else:
-        check_body(request, span.end - span.start)
-        _write(request, span.start, request.call.body)
+        check_body(request, size_bytes)
+        request.storage.change(request.share, path, span.start, request.call.body)
     headers = {"x-ms-request-server-encrypted": "true"}
     if "content-md5" in request.call.headers:
         headers["Content-MD5"] = _md5(request.call.body)
@@ -184,13 +186,13 @@ def rename(request: StorageRequest) -> ApiResponse:
         storage_metadata.parse_metadata(request.call),
         storage_metadata.file_properties(request.call),
     )
-    kept, key = request.context.metadata, request.resource.key
-    with kept.exclusive(key):
+    metadata, key = request.context.metadata, request.resource.key
+    with metadata.exclusive(key):
         _check_target(request, file)
         request.storage.rename(request.share, path, request.path)
-        kept.move(replace(request.resource, path=path).key, key)
+        metadata.move(replace(request.resource, path=path).key, key)
         record = request.record
-        kept.set(
+        metadata.set(
             key, StorageRecord(parsed or record.metadata, {**record.properties, **changed}, record.revision)
         )
     return ApiResponse(200, headers=version_headers(_get_file(request)))
@@ -219,10 +221,10 @@ def _check_target(request: StorageRequest, source: ShareFile) -> None:
 def check_create(request: StorageRequest) -> None:
     """Raises StorageApiError if a file cannot be created: over a folder, or a file it may not replace."""
     try:
-        found = _get_file(request)
+        file = _get_file(request)
     except NotFoundError:
         return
-    if found.is_directory:
+    if file.is_directory:
         raise _type_mismatch()
     request.check_may_replace(sas.CREATE_FILE)
 
@@ -235,16 +237,6 @@ def check_body(request: StorageRequest, length: int) -> None:
         raise StorageApiError(400, "InvalidInput", message)
     if digest and digest != _md5(body):
         raise StorageApiError(400, "Md5Mismatch", "The MD5 value of the body does not match its header.")
-
-
-def _write(request: StorageRequest, offset: int, data: bytes) -> None:
-    upload = request.uploads.find(request.resource)
-    request.storage.change(request.share, upload.part if upload else request.path, offset, data)
-
-
-def _clear(request: StorageRequest, offset: int, size_bytes: int) -> None:
-    upload = request.uploads.find(request.resource)
-    request.storage.clear(request.share, upload.part if upload else request.path, offset, size_bytes)
 
 
 def _get_file(request: StorageRequest) -> ShareFile:
@@ -275,9 +267,9 @@ def _file_headers(request: StorageRequest, file: ShareFile) -> dict[str, str]:
     if file.is_directory:
         raise _type_mismatch()
     record = _get_record(request)
-    kept = {} if request.is_own_client else record.properties
+    properties = {} if request.is_own_client else record.properties
     headers = {
-        **storage_metadata.property_headers(request.call, kept),
+        **storage_metadata.property_headers(request.call, properties),
         **storage_metadata.metadata_headers(record.metadata),
     }
     return {**version_headers(file), **headers, "x-ms-type": "File"}
@@ -290,10 +282,6 @@ def _md5(data: bytes) -> str:
 def _type_mismatch() -> StorageApiError:
     message = "The specified resource type does not match the type of the existing resource."
     return StorageApiError(409, "ResourceTypeMismatch", message)
-
-
-def _invalid_range_error() -> StorageApiError:
-    return StorageApiError(416, "InvalidRange", "The range specified is invalid for the current size.")
 
 
 _OUTPUT_HEADERS = {"Content-Type": "application/octet-stream", "Cache-Control": "no-cache"}
@@ -309,7 +297,8 @@ def read_output(request: StorageRequest) -> ApiResponse:
     if file is None:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
     is_head, span = request.call.method == "HEAD", parse_span(request.call)
-    first = backend.read(file, span.start if span else 0, 0 if is_head else _first_read_bytes(span))
+    size_bytes = min(_PIECE, span.end - span.start) if span and span.end else _PIECE
+    first = backend.read(file, span.start if span else 0, 0 if is_head else size_bytes)
     version = _output_version(first)
     read_conditions(request.call.headers).check_read(version)
     time = {"Last-Modified": http_date(version.modified)} if first.modified_ns else {}
@@ -342,8 +331,3 @@ def _is_rewritten(first: Chunk, later: Chunk) -> bool:
     has_other_head = bool(later.generation) and not later.generation.startswith(first.generation)
     is_changed = later.size == first.size and later.modified_ns != first.modified_ns
     return has_other_head or later.size < first.size or is_changed
-
-
-def _first_read_bytes(span: ByteSpan | None) -> int:
-    """How many bytes to read at first."""
-    return min(_PIECE, span.end - span.start) if span and span.end else _PIECE

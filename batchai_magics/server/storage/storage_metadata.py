@@ -101,12 +101,12 @@ def parse_metadata(call: ApiCall) -> dict[str, str]:
         StorageApiError: 400 for a name that is not a C# identifier, and above 8 KiB.
     """
     headers = [header for header in call.headers if header.startswith(_HEADER)]
-    found = {header.removeprefix(_HEADER): call.headers[header].strip() for header in headers}
-    for name in found:
+    metadata = {header.removeprefix(_HEADER): call.headers[header].strip() for header in headers}
+    for name in metadata:
         _check_name(name)
-    if sum(len(name) + len(value) for name, value in found.items()) > _MAX_BYTES:
+    if sum(len(name) + len(value) for name, value in metadata.items()) > _MAX_BYTES:
         raise StorageApiError(400, "MetadataTooLarge", f"Metadata may have {_MAX_BYTES} bytes.")
-    return found
+    return metadata
 
 
 def metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
@@ -246,14 +246,14 @@ def _journal_line(key: str, record: StorageRecord) -> str:
 
 
 def _read_journal(file: Path) -> dict[str, StorageRecord]:
-    kept: dict[str, StorageRecord] = {}
+    records: dict[str, StorageRecord] = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
         try:
             key, metadata, *more = json.loads(line)
-            kept[key] = StorageRecord(metadata, **(more[0] if more else {}))
+            records[key] = StorageRecord(metadata, **(more[0] if more else {}))
         except (ValueError, TypeError):  # a line cut off by a kill, or one of a newer server
             continue
-    return {key: record for key, record in kept.items() if record != EMPTY_RECORD}
+    return {key: record for key, record in records.items() if record != EMPTY_RECORD}
 
 
 EMPTY_RECORD = StorageRecord()

@@ -107,12 +107,12 @@ def container_conditions(headers: Mapping[str, str], *supported: str) -> Conditi
 
 def _change_conditions(headers: Mapping[str, str], prefix: str) -> Conditions:
     names = {name for name in (_MATCH, _NONE_MATCH, _MODIFIED, _UNMODIFIED) if f"{prefix}{name}" in headers}
-    found = _conditions(headers, prefix)
-    tags = max(len(found.match or ()), len(found.none_match or ()))
+    conditions = _conditions(headers, prefix)
+    tags = max(len(conditions.match or ()), len(conditions.none_match or ()))
     if tags > 1 or (len(names) > 1 and names not in _PAIRS):
         text = "Multiple condition headers are not supported."
         raise _error(400, "MultipleConditionHeadersNotSupported", text)
-    return found
+    return conditions
 
 
 def _conditions(headers: Mapping[str, str], prefix: str) -> Conditions:

@@ -167,8 +167,8 @@ def parse_resource(call: ApiCall, host: str) -> StorageResource:
 
 def same_share_path(url: str, target: StorageResource) -> str:
     """The path in the URL of a file on the same share; empty for other shares."""
-    place = resource_of_url(url, target.service)
-    return place.path if (place.account, place.share) == (target.account, target.share) else ""
+    resource = resource_of_url(url, target.service)
+    return resource.path if (resource.account, resource.share) == (target.account, target.share) else ""
 
 
 def resource_of_url(url: str, service: str) -> StorageResource:
@@ -229,17 +229,13 @@ def _service_of(call: ApiCall) -> str:
 
     The user agent does not help: the one of @azure/storage-file-share for JavaScript contains `blob`.
     """
-    by_query = (name for name, signs in _SERVICES.items() if _is_in_query(call, signs))
-    by_headers = (name for name, signs in _SERVICES.items() if _is_in_headers(call, signs))
-    return next(by_query, "") or next(by_headers, "")
-
-
-def _is_in_query(call: ApiCall, signs: _ServiceMarkers) -> bool:
-    return any(call.query.get(name, "").lower() in values for name, values in signs.query.items())
-
-
-def _is_in_headers(call: ApiCall, signs: _ServiceMarkers) -> bool:
-    return any(header.startswith(signs.headers) for header in call.headers)
+    for service, signs in _SERVICES.items():
+        if any(call.query.get(name, "").lower() in values for name, values in signs.query.items()):
+            return service
+    for service, signs in _SERVICES.items():
+        if any(header.startswith(signs.headers) for header in call.headers):
+            return service
+    return ""
 
 
 def _is_encodable(path: str) -> bool:
@@ -253,8 +249,8 @@ def _is_encodable(path: str) -> bool:
 
 def backend_share(resource: StorageResource) -> str:
     """The backend's name of the share or container of a resource."""
-    own = resource.account == OWN_ACCOUNT
-    return resource.share if own else f"{resource.account}/{resource.share}"
+    is_own = resource.account == OWN_ACCOUNT
+    return resource.share if is_own else f"{resource.account}/{resource.share}"
 
 
 def resource_of_share(service: str, share: str, path: str) -> StorageResource:

@@ -91,7 +91,7 @@ def list_response(
         if call.query.get(name)
     )
     every = (entries, *more)
-    lists = "".join(f"<{each.element}>{''.join(each.inner)}</{each.element}>" for each in every)
+    lists = "".join(f"<{part.element}>{''.join(part.inner)}</{part.element}>" for part in every)
     body = (
         f'<?xml version="1.0" encoding="utf-8"?><EnumerationResults{attribute_text}>{echoed}'
         f"{lists}<NextMarker>{entries.next}</NextMarker></EnumerationResults>"

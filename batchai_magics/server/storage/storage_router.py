@@ -178,11 +178,13 @@ class StorageRouter:
     def _find_service(self, call: ApiCall, resource: StorageResource) -> str:
         """The service that has the requested file; requests that change files must name the service."""
         backend, name = self.context.backend, backend_share(resource)
-        places = {"file": backend.storage, "blob": backend.containers}
+        storages = {"file": backend.storage, "blob": backend.containers}
         if call.method in ("GET", "HEAD") and resource.path:
-            found = [service for service, place in places.items() if _has_file(place, name, resource.path)]
-            if len(found) < 2:
-                return next(iter(found), "file")
+            services = [
+                service for service, storage in storages.items() if _has_file(storage, name, resource.path)
+            ]
+            if len(services) < 2:
+                return next(iter(services), "file")
         text = (
             f"A share and a container are both called {resource.share}, and the request says neither."
             f" Ask at the host {resource.account}.file.localhost or {resource.account}.blob.localhost,"
@@ -261,13 +263,13 @@ class StorageRouter:
             raise authentication_failed("There is no such account.") from None
 
 
-def _has_share(place: Storage | None, name: str) -> bool:
-    return place is not None and name in place.shares()
+def _has_share(storage: Storage | None, name: str) -> bool:
+    return storage is not None and name in storage.shares()
 
 
-def _has_file(place: Storage | None, share: str, path: str) -> bool:
+def _has_file(storage: Storage | None, share: str, path: str) -> bool:
     try:
-        return place is not None and place.show(share, path).is_file
+        return storage is not None and storage.show(share, path).is_file
     except NotFoundError:
         return False
 
@@ -290,13 +292,9 @@ def _find_action(
         return _COPY
     if not resource.service and words == ("GET", "", "list"):
         return _LIST_ACCOUNT
-    return _actions(call, resource).get((resource.kind, *words))
-
-
-def _actions(call: ApiCall, resource: StorageResource) -> Mapping[tuple[str, str, str, str], StorageAction]:
-    """The actions of the resource's service. Our own client uses the share API for containers, too."""
-    is_as_share = SERVICE in call.headers and has_account_key(call)
-    return _BLOB_ACTIONS if resource.service == "blob" and not is_as_share else _FILE_ACTIONS
+    is_as_share = SERVICE in call.headers and has_account_key(call)  # our own client, for containers too
+    actions = _BLOB_ACTIONS if resource.service == "blob" and not is_as_share else _FILE_ACTIONS
+    return actions.get((resource.kind, *words))
 
 
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)

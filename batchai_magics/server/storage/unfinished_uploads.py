@@ -224,6 +224,6 @@ class UnfinishedUploads:
         before = self._clock() - STALE_S
         return [
             resource
-            for resource, each in unfinished.items()
-            if each.last_write < before and resource.service == service
+            for resource, upload in unfinished.items()
+            if upload.last_write < before and resource.service == service
         ]

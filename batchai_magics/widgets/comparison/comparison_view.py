@@ -34,8 +34,7 @@ from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView
-from batchai_magics.widgets.job.job_charts import chart_fields
-from batchai_magics.widgets.job.job_header import progress_fields
+from batchai_magics.widgets.job.job_header import chart_fields, progress_fields
 
 POLL_S = 1.0  # poll interval of the jobs
 LABELS_INTERVAL_S = 10.0  # between two reads of their labels

@@ -187,11 +187,11 @@ def _split(outputs: list[PublishedOutput]) -> tuple[list[PublishedOutput], list[
     return live, frozen
 
 
-def _close_oldest(outputs: list[PublishedOutput], kept: int) -> list[PublishedOutput]:
+def _close_oldest(outputs: list[PublishedOutput], count: int) -> list[PublishedOutput]:
     """Closes all but the newest outputs and returns those."""
-    for old in outputs[:-kept]:
+    for old in outputs[:-count]:
         _close(old)
-    return outputs[-kept:]
+    return outputs[-count:]
 
 
 def _send_safely(output: PublishedOutput, send: Callable[[], int]) -> int:

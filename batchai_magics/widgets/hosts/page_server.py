@@ -178,8 +178,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if url.path == "/stream":
             self._stream(_page_of(url.query))
-        elif found := self.page_server.file(url.path):
-            kind, content = found
+        elif file := self.page_server.file(url.path):
+            kind, content = file
             cookie = {"Set-Cookie": self.page_server.cookie()} if url.path == "/" else {}
             self._respond(200, content, {"Content-Type": kind, **cookie})
         else:
@@ -209,10 +209,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _cookie_token(self) -> str:
         try:
-            found = SimpleCookie(self.headers.get("Cookie", "")).get(self.page_server.cookie_name)
+            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(self.page_server.cookie_name)
         except CookieError:
             return ""
-        return found.value if found else ""
+        return cookie.value if cookie else ""
 
     def _message(self) -> dict[str, Any] | None:
         """The JSON object of the request; None if there is none, or it is too large."""

@@ -226,10 +226,12 @@ def _joined(first: Chunk, second: Chunk) -> Chunk:
 def settings_report() -> PageData:
     """Versions and settings, for the header of a bug report."""
     packages = {
-        each.metadata["Name"]: each.version for each in distributions() if each.metadata["Name"] in REPORTED
+        package.metadata["Name"]: package.version
+        for package in distributions()
+        if package.metadata["Name"] in REPORTED
     }
-    own = {name: value for name, value in sorted(os.environ.items()) if name.startswith("BATCHAI_")}
-    settings = without_secrets(own, environment_mask())
+    variables = {name: value for name, value in sorted(os.environ.items()) if name.startswith("BATCHAI_")}
+    settings = without_secrets(variables, environment_mask())
     return {
         "report": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": sys.version.split()[0],
@@ -264,17 +266,17 @@ def moments_of(job: Job, source: EventSource) -> Iterator[Moment]:
     yield Moment(start, [StateChanged(_running(resource)), _nodes(resource, NodeState.RUNNING)])
     step_s = max(MIN_STEP_S, (end - start) / MAX_MOMENTS)
     streams = MetricStreams(job.patterns)
-    found: list[Event] = []
+    events: list[Event] = []
     until = start + step_s
     for time_s, event in timed:
-        if time_s > until and found:
-            yield Moment(until, [*found, *_settled(job, streams)])
-            found = []
+        if time_s > until and events:
+            yield Moment(until, [*events, *_settled(job, streams)])
+            events = []
         until = max(until, start + step_s * (1 + (time_s - start) // step_s))
-        found += [event, *_metrics(job, streams, event)]
+        events += [event, *_metrics(job, streams, event)]
     last = streams.finish()
     ended: list[Event] = [MetricsAdded(job.id, last)] if last else []
-    yield Moment(end, [*found, *ended, _nodes(resource, NodeState.IDLE), StateChanged(resource)])
+    yield Moment(end, [*events, *ended, _nodes(resource, NodeState.IDLE), StateChanged(resource)])
 
 
 def _all_events(source: EventSource) -> Iterator[Event]:
@@ -300,7 +302,7 @@ def _timed(events: Iterable[Event], start: float, end: float) -> Iterator[tuple[
 
 def _parts_by_time(chunk: Chunk, start: float) -> Iterator[tuple[float, Chunk]]:
     """The parts of a chunk that were written at the same time."""
-    times = [(max(chunk.offset, each.start), each.time) for each in chunk.times if each.start < chunk.end]
+    times = [(max(chunk.offset, write.start), write.time) for write in chunk.times if write.start < chunk.end]
     known = [(chunk.offset, start), *times]
     for (first, written), (last, _) in pairwise([*known, (chunk.end, 0.0)]):
         if last > first:

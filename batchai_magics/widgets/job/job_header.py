@@ -1,6 +1,8 @@
-"""What the header of a job's live view shows: its details, progress, node counts."""
+"""What the header of a job's live view shows: its details, progress, node counts, and which charts it has."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_files import directories_of
@@ -8,13 +10,18 @@ from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.merged_log import MERGED
 from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.runs.metric_traits import (
+    MetricPreferences,
+    MetricTraits,
+    charts_of,
+    is_default,
+)
 from batchai_magics.models.job_execution import ERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
 from batchai_magics.models.wire_times import duration
 from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.job.job_charts import charts_fields
 
 MAX_OPEN_LINE_BYTES = 400  # of an unterminated line
 
@@ -48,7 +55,7 @@ def facts_of(model: JobModel) -> PageData:
         "warm_up": model.warm_up,
         "charts": charts,
         "axis": model.points.axis,
-        "attempt_steps": [list(each) for each in model.points.attempts.items()],
+        "attempt_steps": [list(attempt) for attempt in model.points.attempts.items()],
         "unread": model.unread._asdict() if model.unread and not charts else None,
         "metric_notices": list(model.notices if charts else model.metric_notices),
         "standstill": model.standstill,
@@ -74,6 +81,27 @@ def open_lines_of(model: JobModel) -> list[PageData]:
     ]
 
 
+def charts_fields(model: JobModel) -> list[PageData]:
+    """The charts, the headline's first (`Chart` in frontend/core/messages.d.ts)."""
+    units = dict(model.points.metrics)
+    charts = charts_of(units, model.preferences)
+    return [{**chart_fields(lines, model.preferences), "unit": units[lines[0]]} for lines in charts]
+
+
+def chart_fields(lines: Sequence[MetricTraits], preferences: MetricPreferences) -> PageData:
+    """A chart of one quantity (`Chart` in frontend/core/messages.d.ts), without its unit."""
+    first = lines[0]
+    return {
+        "title": first.label if len(lines) == 1 else first.quantity,
+        "quantity": first.quantity,
+        "direction": preferences.direction(first).value,
+        "is_rate": first.is_rate,
+        "is_summed": first.is_summed,
+        "is_default": is_default(lines),
+        "lines": [{"name": line.name, "phase": line.phase} for line in lines],
+    }
+
+
 def progress_fields(progress: Progress) -> PageData:
     """A job's progress (`Progress` in frontend/core/messages.d.ts)."""
     return {
@@ -87,7 +115,7 @@ def progress_fields(progress: Progress) -> PageData:
 def _before(job: JobResource) -> list[str]:
     """The outcomes of earlier attempts, and what the next one waits for."""
     waits = job.attempts and job.waiting and f"it waits again: {job.waiting}"
-    return [*(each.sentence for each in job.attempts if each.reason), *([waits] if waits else [])]
+    return [*(attempt.sentence for attempt in job.attempts if attempt.reason), *([waits] if waits else [])]
 
 
 def _errors(job: JobResource) -> list[dict[str, str]]:

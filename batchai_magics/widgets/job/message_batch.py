@@ -70,7 +70,7 @@ class Cursor:
         self._values = dict(values or {})
         self._generation = generation
         self._positions = {
-            file: place for file, place in self._positions.items() if logs.get(file) == place.offset
+            file: position for file, position in self._positions.items() if logs.get(file) == position.offset
         }
         self._sent_complete = False
         self._sent_status = {}
@@ -161,15 +161,15 @@ class Cursor:
         self._log_limit = LOG_BYTES
 
     def _is_stale(self, file: str, tail: LogTail) -> bool:
-        place = self._positions.get(file)
-        return place is None or place.offset < tail.end or place.generation != tail.generation
+        position = self._positions.get(file)
+        return position is None or position.offset < tail.end or position.generation != tail.generation
 
     def _part(self, file: str, tail: LogTail, limit: int, buffers: list[bytes]) -> PageData:
-        place = self._positions.get(file)
-        is_restarted = place is not None and place.generation != tail.generation
-        if place is None or is_restarted:
-            place = _LogPosition(0, 0, tail.generation)
-        piece = tail.fragment(place.offset, limit, line=place.line)
+        position = self._positions.get(file)
+        is_restarted = position is not None and position.generation != tail.generation
+        if position is None or is_restarted:
+            position = _LogPosition(0, 0, tail.generation)
+        piece = tail.fragment(position.offset, limit, line=position.line)
         self._positions[file] = _LogPosition(piece.end, piece.line, tail.generation)
         buffers.append(piece.data)
         ranks = tail.ranks(piece)

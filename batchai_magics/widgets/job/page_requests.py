@@ -95,8 +95,8 @@ class RequestHandler:
         offset, is_backward = int(content["offset"]), bool(content["backward"])
         lines = rank_page(self._reader(file), rank, offset, is_backward=is_backward)
         page = {"kind": "lines", "id": content["id"], "file": file.path, "rank": rank}
-        place = {"start": lines.start, "end": lines.end, "size": lines.size}
-        return Batch({**page, **place}, [lines.data, array("d", lines.starts).tobytes()])
+        bounds = {"start": lines.start, "end": lines.end, "size": lines.size}
+        return Batch({**page, **bounds}, [lines.data, array("d", lines.starts).tobytes()])
 
     def _search(self, content: PageData) -> Batch:
         """The number of matching lines so far, and those from index `first` onwards."""
@@ -167,11 +167,12 @@ class RequestHandler:
         if self._open_job is None:
             return _reply(content, {"text": "This view cannot run it again.", "model": ""})
         try:
-            made = resubmit_with_env(self._job.backend, self._job.show(), os.environ)
+            submitted = resubmit_with_env(self._job.backend, self._job.show(), os.environ)
         except BatchAIError as error:
             return _reply(content, {"text": str(error), "model": ""})
-        made.patterns = dict(self._job.patterns)
-        return _reply(content, {"text": f"{made.name} was submitted", "model": self._open_job(made)})
+        submitted.patterns = dict(self._job.patterns)
+        text, model = f"{submitted.name} was submitted", self._open_job(submitted)
+        return _reply(content, {"text": text, "model": model})
 
     def _reader(self, file: FileRef) -> Read:
         """Reads a file with secrets redacted, and the ranks that wrote it."""
