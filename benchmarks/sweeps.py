@@ -1,4 +1,4 @@
-"""Sweeps: a thousand short trials against their own time, and ten thousand queued ones."""
+"""Sweeps: two hundred short trials against their own time, and ten thousand queued ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SHORT = f"import time\nprint('step 1 loss 1', flush=True)\ntime.sleep({TRIAL_S})
 SUBMIT_S, RESULTS_S = 60.0, 1.0  # what ten thousand may take
 
 
-def rows(trial_count: int = 1000, queued_count: int = 10_000) -> Iterator[Row]:
+def rows(trial_count: int = 200, queued_count: int = 10_000) -> Iterator[Row]:
     """The time of short trials on four nodes, and what many queued ones cost."""
     with TemporaryDirectory(ignore_cleanup_errors=True) as home:
         os.environ |= {"BATCHAI_HOME": str(Path(home) / "home"), "BATCHAI_CLUSTER_NODES": str(NODES)}
