@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchai_magics.cell.sweep_options import PRUNERS, SEARCHES, SweepOptions, sweep_options_of
-from batchai_magics.errors import BatchAIError, UsageError, did_you_mean
+from batchai_magics.errors import BatchAIError, UsageError
 from batchai_magics.models.backend_options import BackendOption, given_options
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
-from batchai_magics.options.job_options import JOB_OPTIONS, JobOption, pairs, read_values
+from batchai_magics.options.job_options import JOB_OPTIONS, JobOption, flag_hint, pairs, read_values
 from batchai_magics.options.option import (
     Expected,
     NameKind,
@@ -214,7 +214,7 @@ def _unknown(word: str, options: Sequence[Option]) -> UsageError:
         hint = f'put texts with blanks in quotes, as in --args "--model {word}"'
         return UsageError(f"unexpected argument {word!r}: the job's name is already given", hint=hint)
     flag = word.split("=")[0]
-    hint = did_you_mean(flag, [option.flags[0] for option in options]) or _HELP_HINT
+    hint = flag_hint(flag, options) or _HELP_HINT
     return UsageError(f"unknown option {flag}", hint=hint)
 
 

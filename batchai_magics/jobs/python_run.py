@@ -16,13 +16,14 @@ from batchai_magics.cell.function_script import function_script
 from batchai_magics.cell.notebook_script import SUFFIX, check_modules, parameter_words
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.errors import UsageError
 from batchai_magics.jobs.argument_checks import argument_error, check_text
 from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import find, submit
 from batchai_magics.models.backend_options import declared_by
 from batchai_magics.models.resource_ids import as_name
+from batchai_magics.options.job_options import flag_hint
 from batchai_magics.options.option import Option, ValueKind
 
 _OF_CELLS = (
@@ -127,7 +128,8 @@ def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> 
     words: list[str] = []
     for name, value in options.items():
         if name not in known:
-            hint = did_you_mean(name, known) or f"Options: {', '.join(known)}."
+            meant = flag_hint(f"--{name}", known.values()).replace("--", "")
+            hint = meant or f"Options: {', '.join(known)}."
             raise UsageError(f"run: unknown option {name}", hint=hint)
         flag = known[name].flags[0]
         if known[name].value_kind is ValueKind.NOTHING:

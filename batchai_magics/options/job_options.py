@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any
 
 from batchai_magics.config import DEFAULT_GRACE
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 TOOLKITS = ("horovod", "mpi", "pytorch", "tensorflow", "cntk", "caffe", "caffe2", "chainer", "custom")
 PRIORITIES = ("low", "normal", "high")
+MISSPELT = 0.75  # how like an option a flag must be; others are arguments of the script
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
 
@@ -31,11 +32,13 @@ class JobOption(Option):
         read: Converts what is given with a flag: a text, several, or True; raises UsageError.
         sets: The property of the job that it sets, by its path: `constraints.maxWallClockTime`.
         field: Otherwise the field that has its value, by default its name.
+        elsewhere: What mpirun, torchrun, Slurm and others call it.
     """
 
     read: Callable[[str, Any], Any] = lambda _, given: given
     sets: str = ""
     field: str = ""
+    elsewhere: tuple[str, ...] = ()
 
 
 def read_values(given: Namespace, options: Iterable[Option]) -> dict[str, Any]:
@@ -164,25 +167,31 @@ def _checked(option: str, values: Callable[[], Iterable[str]]) -> tuple[str, ...
 
 
 JOB_OPTIONS: tuple[Option, ...] = (
-    JobOption(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB),
+    JobOption(("--name",), "name of the job, in place of the first word", "NAME", completes=NameKind.JOB,
+              elsewhere=("-J", "--job-name")),
     JobOption(("--cluster",),
               "cluster to run on: a name or a full id", "CLUSTER", completes=NameKind.CLUSTER),
-    JobOption(("--nodes",), "number of nodes (1)", "N", read=count, sets="nodeCount"),
+    JobOption(("--nodes",), "number of nodes (1)", "N", read=count, sets="nodeCount",
+              elsewhere=("-N", "--nnodes", "--num-nodes", "--num-machines", "--node-count")),
     JobOption(("--processes",),
-              "total number of processes, over all nodes (one per node or GPU)", "N", read=count),
+              "total number of processes, over all nodes (one per node or GPU)", "N", read=count,
+              elsewhere=("-n", "-np", "--np", "-c", "--ntasks", "--ntasks-per-node", "--nproc",
+                         "--nproc-per-node", "--num-proc", "--num-processes", "--workers", "--world-size")),
     JobOption(("--gpus",),
               "GPUs to use on each node; other jobs may use the rest (all)", "N",
-              read=count, sets="batchaiGpus"),
+              read=count, sets="batchaiGpus",
+              elsewhere=("-G", "--gpus-per-node", "--gres", "--num-gpus", "--devices")),
     JobOption(("--toolkit",), "how the processes are started (mpi)", "KIND", choices=TOOLKITS),
     JobOption(("--args",), "arguments for the script, as one text", "TEXT"),
-    JobOption(("--image",), "container image to run in", "IMAGE"),
+    JobOption(("--image",), "container image to run in", "IMAGE",
+              elsewhere=("--container", "--container-image", "--docker", "--docker-image")),
     JobOption(("--prep",), "command run on every node before the job", "COMMAND"),
     JobOption(("--python",), "Python of the ranks, as its path on the nodes", "PATH"),
     JobOption(("--with",),
               "package to install for the ranks, in addition to their Python's: einops, 'numpy<2'",
               "PACKAGE", is_repeatable=True, read=texts, field="packages"),
     JobOption(("--env",), "variable of the job; without a value, that of this process", "NAME[=VALUE]",
-              is_repeatable=True, read=texts),
+              is_repeatable=True, read=texts, elsewhere=("-x", "-e")),
     JobOption(("--secret",),
               "secret variable of the job: its value comes from this process; output hides it",
               "NAME", is_repeatable=True, read=texts, field="secrets"),
@@ -202,12 +211,14 @@ JOB_OPTIONS: tuple[Option, ...] = (
     JobOption(("--priority",),
               "priority in the queue (normal)", "LEVEL", choices=PRIORITIES, sets="schedulingPriority"),
     JobOption(("--after",), "start when these jobs, or the latest runs of these names, have succeeded", "JOB",
-              value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfter"),
+              value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfter",
+              elsewhere=("-d", "--dependency", "--depends-on")),
     JobOption(("--after-any",), "start when these jobs have ended, also if they failed", "JOB",
               value_kind=ValueKind.MANY, completes=NameKind.JOB, read=names, sets="batchaiAfterAny"),
     JobOption(("--max-time",),
               "time limit: 30m, 2h, 1d or PT2H (7 days)", "TIME",
-              read=short_duration, sets="constraints.maxWallClockTime"),
+              read=short_duration, sets="constraints.maxWallClockTime",
+              elsewhere=("-t", "--time", "--time-limit", "--timeout", "--walltime")),
     JobOption(("--requeue",),
               "continue, up to N times, after losing nodes or reaching the time limit", "N",
               read=count, sets="batchaiMaxRestarts"),
@@ -253,6 +264,17 @@ OF_JOB_CREATE = (
     *("--grace", "--check", "--exclude-bad", "--after", "--after-any", "--dry-run"),
 )
 """The flags that a job from a file has too. Others mean something else there, such as `--output json`."""
+
+
+def flag_hint(flag: str, options: Iterable[Option]) -> str:
+    """Which option is meant by an unknown flag: what it is called elsewhere, or one like it; may be empty."""
+    known = list(options)
+    spelled = flag.lower().replace("_", "-") if flag.startswith("--") else flag
+    for option in known:
+        if isinstance(option, JobOption) and spelled in option.elsewhere:
+            return f"Here it is {option.flags[0]}: {option.help}."
+    names = [name for option in known for name in option.flags if name.startswith("--")]
+    return did_you_mean(flag, names, likeness=MISSPELT)
 
 
 def job_create_options() -> tuple[Option, ...]:

@@ -8,7 +8,7 @@ from batchai_magics.commands.specs.job_specs import COMMANDS
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.toolkit_settings import Toolkit
-from batchai_magics.options.job_options import OF_JOB_CREATE, PRIORITIES, TOOLKITS, JobOption
+from batchai_magics.options.job_options import JOB_OPTIONS, OF_JOB_CREATE, PRIORITIES, TOOLKITS, JobOption
 
 
 def refused(*words):
@@ -50,6 +50,27 @@ def test_repeatable_options_give_lists():
 )
 def test_a_misspelt_option_gets_a_guess(word, guess):
     assert f'unknown option {word}\nDid you mean "{guess}"?' in refused("r", word)
+
+
+@pytest.mark.parametrize(
+    ("word", "option"),
+    [
+        *[("-np", "--processes"), ("--nproc_per_node", "--processes"), ("--ntasks", "--processes")],
+        *[("-N", "--nodes"), ("--num_machines", "--nodes"), ("--time", "--max-time"), ("--gres", "--gpus")],
+    ],
+)
+def test_what_launchers_and_schedulers_call_an_option_gets_ours(word, option):
+    assert f"unknown option {word}\nHere it is {option}: " in refused("r", word, "2")
+
+
+@pytest.mark.parametrize("word", ["--epochs", "--lr", "--batch-size", "--momentum"])
+def test_what_is_like_no_option_gets_no_guess(word):
+    assert refused("r", word, "2").splitlines()[1] == "`%%batchai_job --help` lists the options"
+
+
+def test_no_option_is_called_elsewhere_what_another_is_called():
+    flags = [flag for option in JOB_OPTIONS for flag in (*option.flags, *option.elsewhere)]
+    assert len({*flags}) == len(flags)
 
 
 def test_an_option_is_never_guessed_silently():

@@ -108,6 +108,12 @@ def test_an_unknown_option_is_told_with_a_guess():
     assert 'Did you mean "processes"' in caught.value.hint
 
 
+def test_an_option_by_the_name_of_a_launcher_is_told_with_ours():
+    with pytest.raises(UsageError, match="num_processes") as caught:
+        batchai_magics.run(sum_of_ranks, num_processes=2)
+    assert caught.value.hint.startswith("Here it is processes: total number of processes")
+
+
 def test_a_target_that_is_no_function_and_no_path_is_refused():
     with pytest.raises(UsageError, match="a function or the path of a script"):
         batchai_magics.run(3)

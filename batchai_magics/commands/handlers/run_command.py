@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
@@ -34,7 +34,7 @@ from batchai_magics.commands.output.command_progress import (
     StreamParts,
 )
 from batchai_magics.config import Settings
-from batchai_magics.errors import BatchAIError, UsageError, did_you_mean, translate_file_errors
+from batchai_magics.errors import BatchAIError, UsageError, translate_file_errors
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import read_model
@@ -44,6 +44,7 @@ from batchai_magics.models import vm_sizes
 from batchai_magics.models.backend_options import BackendOption, declared_by
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import as_name
+from batchai_magics.options.job_options import flag_hint
 from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines
 
 _MODULE = Option(("-m", "--module"), "run this module of the working directory, as python -m does", "MODULE")
@@ -57,7 +58,6 @@ _NOT_HERE = (  # for cells only
     *("--use", "--template", "--var", "--wait", "--spec", "--file", "--args"),
     *SWEEP_FLAGS,
 )
-_MISSPELT = 0.8  # how like one of our options a word must be: most are arguments of the script
 _HINT = "`batchai run --help` lists the options"
 
 
@@ -214,7 +214,7 @@ class _OwnWords:
             elif self.script:
                 self.stray.append(word)
             elif word.startswith("-"):
-                raise _unknown(flag, self.known)
+                raise _unknown(flag, self.known.values())
             else:
                 self.script = (word,)
 
@@ -265,18 +265,14 @@ def _stray_error(run_words: _OwnWords, after: Sequence[str]) -> UsageError:
         text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
         script = () if is_module else run_words.script
         parts = [*script, *run_words.typed, "--", *run_words.stray, *after]
-        guess = did_you_mean(word.partition("=")[0], _long_names(run_words.known), likeness=_MISSPELT)
+        guess = flag_hint(word.partition("=")[0], run_words.known.values())
     line = f"batchai run {shlex.join(parts)}"
     return UsageError(text, hint=f"{guess} Otherwise write: {line}" if guess else f"Write: {line}")
 
 
-def _unknown(flag: str, known: Collection[str]) -> UsageError:
-    hint = did_you_mean(flag, _long_names(known)) or f"arguments of the script come after --; {_HINT}"
+def _unknown(flag: str, known: Iterable[Option]) -> UsageError:
+    hint = flag_hint(flag, known) or f"arguments of the script come after --; {_HINT}"
     return UsageError(f"unknown option {flag}", hint=hint)
-
-
-def _long_names(known: Collection[str]) -> list[str]:
-    return [name for name in known if name.startswith("--")]
 
 
 def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest, str]:
