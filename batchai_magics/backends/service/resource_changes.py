@@ -437,14 +437,16 @@ def delete(context: HomeContext, id: ResourceId) -> None:
 
 
 def _fail_dependents(context: HomeContext, jobs: Sequence[Record]) -> None:
-    """Ends the runs that wait for jobs which are about to be deleted, and have not ended."""
+    """Ends the runs that wait for jobs which are about to be deleted, if those have not ended or failed."""
     if not (jobs and context.facts.capabilities.chains):
         return
-    still_open = context.still_open(jobs)
-    opened = context.all_open_runs() if still_open else ()
-    for job in still_open:
-        runs = [run for record, run, _ in opened if job.guid in record.more.get(AFTER, ())]
+    guids = {job.guid for job in jobs}
+    waiting = [job for job in context.repository.all_open_jobs() if guids & {*job.more.get(AFTER, ())}]
+    for job in context.still_open(jobs) if waiting else ():
+        runs = [run_of(record) for record in waiting if job.guid in record.more[AFTER]]
         context.runner.fail_waiting(runs, run_of(job))
+    if context.still_open(waiting):
+        context.runner.reconcile()  # what was just seen of those whose predecessors have failed
 
 
 def _end_cluster(context: HomeContext, cluster: Record) -> None:

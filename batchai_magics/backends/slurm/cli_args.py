@@ -43,6 +43,7 @@ class SubmitOptions:
     niceness: int = 0
     excluded: tuple[str, ...] = ()
     after: str = ""  # the number of the job that must end first
+    awaited: tuple[str, ...] = ()  # conditions on other jobs, such as afterok:12
     is_held: bool = False
     is_restarted: bool = False  # whether Slurm is to queue it again when it loses its nodes
     notice_s: int = 0  # how long before its end its program is signalled; 0: never
@@ -65,7 +66,9 @@ class SubmitOptions:
         args += [f"--signal=B:USR1@{self.notice_s}"] * bool(self.notice_s)
         args += [f"--partition={self.partition}"] * bool(self.partition)
         args += [f"--exclude={','.join(self.excluded)}"] * bool(self.excluded)
-        args += [f"--dependency=afterany:{self.after}"] * bool(self.after)
+        conditions = [*[f"afterany:{self.after}"] * bool(self.after), *self.awaited]
+        args += [f"--dependency={','.join(conditions)}"] * bool(conditions)
+        args += ["--kill-on-invalid-dep=yes"] * bool(self.awaited)
         return [*args, *["--hold"] * self.is_held, *self.more]
 
 

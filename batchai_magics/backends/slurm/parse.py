@@ -109,16 +109,17 @@ _LIMITS = re.compile(r"(Assoc|QOS)\w*")
 _START = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
 
-def pending_reason(line: JobLine, now: float | None = None) -> str:
+def pending_reason(line: JobLine, now: float | None = None, *, is_chained: bool = False) -> str:
     """Why a job is pending and when Slurm expects it to start; empty if Slurm does not know.
 
     `now` (seconds since 1970) is the time of the query: expected starts a year after it are ignored.
+    `is_chained`: it is the first attempt of a job that starts after others, which the service names.
     """
     if line.state == "CONFIGURING":
         return "its nodes are being started"
     if line.state not in WAITING_STATES:
         return ""
-    words = _reason_text(line.reason)
+    words = "" if is_chained and line.reason == "Dependency" else _reason_text(line.reason)
     return "; ".join(filter(None, (words, _expected_start(line, now))))
 
 

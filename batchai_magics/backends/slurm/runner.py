@@ -17,7 +17,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
 from batchai_magics.backends.service import api_errors, private_files
-from batchai_magics.backends.service.repository import Footprint
+from batchai_magics.backends.service.repository import AFTER, Footprint
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -40,8 +40,8 @@ from batchai_magics.backends.slurm.clusters import SILENT, SlurmClusters
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Placement, Runs
-from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings
-from batchai_magics.errors import BatchAIError
+from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings, slurm_values
+from batchai_magics.errors import BatchAIError, Problem, SpecError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import DeallocationOption
 
@@ -90,6 +90,7 @@ class SlurmFacts(EngineFacts):
         restarts=True,
         shared_gpus=True,
         preflight=True,
+        chains=True,
         custom_processes=True,
         backend_options=(SBATCH.name,),
         known_sizes=True,
@@ -146,6 +147,13 @@ _OF_ARRAY = (
     *("partition", "options", "minutes", "niceness", "is_restarted", "notice_s", "node_count", "python"),
 )
 MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
+
+
+def _check_no_dependency(run: Run) -> None:
+    """Raises SpecError if a run that starts after others has a dependency of its own in Slurm."""
+    if "dependency" in slurm_values(shlex.split(run.state["options"])):
+        problem = Problem("properties.batchaiSlurm", "--dependency does not go with --after and --after-any")
+        raise SpecError([problem], what="the job description")
 
 
 class SlurmRunner(Runner):
@@ -239,10 +247,13 @@ class SlurmRunner(Runner):
         by_cluster: dict[str, list[PlannedRun]] = {}
         for each in runs:
             bundle_writer.check_rank_containers(each.plan)
+            if each.after:
+                _check_no_dependency(each.run)
             by_cluster.setdefault(each.cluster.guid, []).append(each)
         with private_files.pipelined(self._layout.home):
             for each in runs:
                 bundle_writer.write(self._layout, each, self._settings)
+                self.runs.note_predecessors(each)
             for of_cluster in by_cluster.values():
                 placement = self._clusters.placement(of_cluster[0].cluster)
                 if len(of_cluster) == 1:
@@ -255,7 +266,8 @@ class SlurmRunner(Runner):
         size = max(1, int(self._queries.configuration().get("MaxArraySize", "1001")))
         by_request: dict[str, list[Run]] = {}
         for run in runs:
-            by_request.setdefault(json.dumps([run.group, *map(run.state.get, _OF_ARRAY)]), []).append(run)
+            request = [run.group, self._after(run), *map(run.state.get, _OF_ARRAY)]
+            by_request.setdefault(json.dumps(request), []).append(run)
         for alike in by_request.values():
             for begin in range(0, len(alike), size):
                 part, group = alike[begin : begin + size], alike[0].group
@@ -263,6 +275,10 @@ class SlurmRunner(Runner):
                 after = self._latest_arrays.get(group.name, "") if group.limit else ""
                 number = self.runs.submit_array(part, placement, limit=group.limit, after=after)
                 self._latest_arrays[group.name] = number
+
+    def _after(self, run: Run) -> Sequence[object]:
+        """After which runs one starts."""
+        return self.runs.files(run.guid).after if run.state.get(AFTER) else ()
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run, read as one batch."""
@@ -288,7 +304,7 @@ class SlurmRunner(Runner):
 
     def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
         """The folders of these runs and of the setup of these clusters, and the query cache's files."""
-        folders = [self._layout.job(run.guid).root for run in runs]
+        folders = self.runs.folders(runs)
         folders += [bundle_writer.setup_folder(self._layout, guid) for guid in clusters]
         return Footprint(folders, self._queries.files, [programs.folder(self._layout.home)])
 
@@ -301,6 +317,11 @@ class SlurmRunner(Runner):
             self.runs.ask_to_stop(run, reason or TERMINATE)
             if is_waiting and self.runs.has_never_started(run):
                 self.runs.conclude(run, failed_with("ClusterNotFound", reason))
+
+    def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
+        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        for run in runs:
+            self.runs.fail_waiting(run, predecessor)
 
     # -- commands on nodes
 

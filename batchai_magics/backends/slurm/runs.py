@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 from batchai_magics.backends.folders.file_repository import left_for_later_if_full
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, failed_with, stopped
+from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.runner import Run, RunStatus
+from batchai_magics.backends.service.repository import AFTER
+from batchai_magics.backends.service.runner import PlannedRun, Run, RunStatus, waiting_reason
 from batchai_magics.backends.slurm import bundle_writer, cli_args, parse, run_state
 from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOptions
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
@@ -22,6 +23,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
     ArrayTask,
+    AwaitedRun,
     EngineReport,
     RunFiles,
     SlurmSubmission,
@@ -79,6 +81,22 @@ class PendingNotes(NamedTuple):
     overdue: str = ""  # the number of the Slurm job to cancel
 
 
+class Chain(NamedTuple):
+    """The runs after which a run starts: those that have not ended, and the name of one that failed."""
+
+    waiting: tuple[AwaitedRun, ...] = ()
+    failed: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why the run is queued; empty if it waits for none."""
+        return waiting_reason((each.name, each.must_succeed) for each in self.waiting)
+
+
+MAX_CHAIN = 100  # how many runs, each after the next, are looked at to tell the state of one
+Ends = dict[str, Outcome | None]  # of predecessors that were looked at, by guid
+
+
 class Runs:
     """The runs of jobs of a home."""
 
@@ -94,8 +112,28 @@ class Runs:
         """The files of a run."""
         return RunFiles(self._layout.job(guid).root)
 
+    def folders(self, runs: Collection[Run]) -> list[Path]:
+        """The folders to read for the states of these runs: theirs and those of their predecessors."""
+        guids = dict.fromkeys(run.guid for run in runs)
+        guids |= dict.fromkeys(guid for run in runs for guid in run.state.get(AFTER, ()))
+        return [self._layout.job(guid).root for guid in guids]
+
+    def note_predecessors(self, planned: PlannedRun) -> None:
+        """Records after which runs a new one starts."""
+        awaited = [
+            AwaitedRun(run.guid, run.name, must_succeed, run.created, run.state.get("grace_s", GRACE_S))
+            for run, must_succeed in planned.after
+        ]
+        if awaited:
+            self.files(planned.run.guid).note_after(awaited)
+
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
-        """Submits an attempt; ServiceError with Slurm's message if it is refused."""
+        """Submits an attempt; ServiceError with Slurm's message if it is refused.
+
+        A run whose predecessor has failed ends instead.
+        """
+        if self._has_failed_predecessor([run]):
+            return
         files, more = self.files(run.guid), run.state
         submit_options = self._options(run, placement, after=after)
         is_held = submit_options.is_held
@@ -128,17 +166,75 @@ class Runs:
             # Slurm rejects what can never start: a held job gets its exclusions on release.
             excluded=() if is_held else placement.excluded,
             after=after,
+            awaited=tuple(map(self._condition, self._chain(files, Ends()).waiting)),
             is_held=is_held,
             is_restarted=more.get("is_restarted", False),
             notice_s=more.get("notice_s", 0),
             more=tuple(shlex.split(more["options"])),
         )
 
+    def _has_failed_predecessor(self, runs: Sequence[Run]) -> bool:
+        """Ends runs if one after which they all start has failed."""
+        failed = self._chain(self.files(runs[0].guid), Ends()).failed
+        for run in runs if failed else ():
+            self.files(run.guid).note_end(dependency_failed(failed)._replace(ended=self._clock.now()))
+        return bool(failed)
+
+    def _condition(self, awaited: AwaitedRun) -> str:
+        """Slurm's condition that a run has ended; ServiceError while it is being submitted."""
+        files = self.files(awaited.guid)
+        submission = files.submission(files.attempt)
+        if submission is None:
+            text = f"no job can start after {awaited.name} yet: it is being submitted"
+            raise ServiceError(text, code="JobNotSubmitted", hint="Try again in a moment.")
+        return f"{'afterok' if awaited.must_succeed else 'afterany'}:{submission.slurm_job}"
+
+    def _chain(self, files: RunFiles, known: Ends, depth: int = 0) -> Chain:
+        """What became of the runs after which one starts.
+
+        One that was deleted had ended: otherwise, its deletion has ended those that waited for it.
+        """
+        waiting = []
+        for each in files.after:
+            if each.guid not in known:
+                known[each.guid] = None
+                known[each.guid] = self._end_of_predecessor(each, known, depth + 1)
+            end = known[each.guid]
+            if end is None:
+                waiting.append(each)
+            elif each.must_succeed and not end.is_success:
+                return Chain(failed=each.name)
+        return Chain(tuple(waiting))
+
+    def _end_of_predecessor(self, awaited: AwaitedRun, known: Ends, depth: int) -> Outcome | None:
+        files = self.files(awaited.guid)
+        if not files.root.exists():
+            return Outcome(0)
+        if (end := files.end) or depth > MAX_CHAIN:
+            return end
+        run = Run(awaited.guid, awaited.name, awaited.created, {"grace_s": awaited.grace_s})
+        state, due = self._observed(run, known, depth)
+        if due:
+            self._due[run.guid] = run
+        return state.end
+
+    def fail_waiting(self, run: Run, predecessor: Run) -> None:
+        """Ends a run that still waits for a predecessor, which is about to be deleted."""
+        files = self.files(run.guid)
+        state = self.reconcile(run)
+        is_waiting = state.is_open and state.attempt_start is None
+        if is_waiting and any(each.guid == predecessor.guid for each in files.after):
+            self.conclude(run, dependency_failed(predecessor.name, "was deleted"))
+            self._cancel_attempt(files, files.attempt)
+
     def submit_array(self, runs: Sequence[Run], placement: Placement, *, limit: int, after: str) -> str:
         """Submits the first attempts of runs as the tasks of an array; returns its number.
 
-        Which task a run is, is recorded before: whoever finds the array's comment knows all its runs.
+        Which task a run is, is recorded before: whoever finds the array's comment knows all its runs. Runs
+        whose predecessor has failed end instead.
         """
+        if self._has_failed_predecessor(runs):
+            return ""
         array, folder = uuid.uuid4().hex, self.files(runs[0].guid).root.parent
         files, more = [self.files(run.guid) for run in runs], runs[0].state
         logs = array_logs(files[0].root, array)
@@ -164,15 +260,15 @@ class Runs:
     @contextlib.contextmanager
     def batched(self, runs: Collection[Run]) -> Iterator[None]:
         """Within the context, the state of these runs may be read from a snapshot taken at its start."""
-        folders, queries = [self._layout.job(run.guid).root for run in runs], self._queries.files
+        folders, queries = self.folders(runs), self._queries.files
         with self._slurm.machine.prefetched(folders, queries if runs else ()), self._batch.of(runs):
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
         """The status of each run, also if Slurm ended it without a report; `record_due` records that."""
-        statuses = []
+        statuses, known = [], Ends()
         for run in runs:
-            state, due = self._observed(run)
+            state, due = self._observed(run, known)
             if due:
                 self._due[run.guid] = run
             statuses.append(state.status)
@@ -304,13 +400,23 @@ class Runs:
         if due.end:
             files.note_end(due.end)
 
-    def _observed(self, run: Run) -> tuple[RunState, PendingNotes | None]:
+    def _observed(
+        self, run: Run, known: Ends | None = None, depth: int = 0
+    ) -> tuple[RunState, PendingNotes | None]:
         """The state of a run as its files and Slurm have it, and what of it is to be recorded."""
         state, files = self.state(run.guid), self.files(run.guid)
         if not state.is_open:
             return state, None
         attempt = files.attempt
         submission = files.submission(attempt)
+        is_queued = state.state is ExecutionState.QUEUED and state.attempt_start is None
+        chain = self._chain(files, Ends() if known is None else known, depth) if is_queued else Chain()
+        if chain.failed:
+            end = self._end(run, dependency_failed(chain.failed))
+            return ended(state, end), PendingNotes(
+                end=end, overdue=submission.slurm_job if submission else ""
+            )
+        state = replace(state, waiting=chain.reason)
         if submission is None:
             due = self._due_unsubmitted(run, files)
             return (ended(state, due.end) if due and due.end else state), due
@@ -322,9 +428,11 @@ class Runs:
             return state, due
         start = files.written_at("begun", attempt)
         state = requeued(state, observation.line, is_later=observation.asked > start + SKEW_S)
-        if state.state is not ExecutionState.QUEUED:
+        if state.state is not ExecutionState.QUEUED or chain.waiting:
             return state, due
-        return replace(state, waiting=parse.pending_reason(observation.line, observation.asked)), due
+        is_chained = attempt == 1 and bool(files.after)
+        reason = parse.pending_reason(observation.line, observation.asked, is_chained=is_chained)
+        return replace(state, waiting=reason), due
 
     def _observe(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> Observation | None:
         """Slurm's report on an attempt; queried more often for a young one about to start."""

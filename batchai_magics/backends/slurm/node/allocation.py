@@ -124,8 +124,13 @@ def wake_tasks() -> None:
         )
 
 
-def requeue() -> str:
-    """Has Slurm queue this job again once its script has ended; returns why it would not, if so."""
+def requeue(*, is_allowed: bool = False) -> str:
+    """Has Slurm queue this job again once its script has ended; returns why it would not, if so.
+
+    `is_allowed`: also if it was submitted as one that is not to be queued again.
+    """
+    if is_allowed:
+        _change_job("update", f"jobid={os.environ['SLURM_JOB_ID']}", "requeue=1")
     return _change_job("requeue", os.environ["SLURM_JOB_ID"])
 
 

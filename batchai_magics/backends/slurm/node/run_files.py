@@ -10,7 +10,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -85,6 +85,16 @@ class ArrayTask(NamedTuple):
 
     array: str
     task: int
+
+
+class AwaitedRun(NamedTuple):
+    """A run of the home that has to end, or to succeed, before another one starts."""
+
+    guid: str
+    name: str
+    must_succeed: bool
+    created: float
+    grace_s: float
 
 
 class AttemptStart(NamedTuple):
@@ -167,6 +177,22 @@ class RunFiles:
         private_files.write(self.root / "array.json", json.dumps(task._asdict()))
 
     @property
+    def after(self) -> tuple[AwaitedRun, ...]:
+        """The runs after which this one starts."""
+        try:
+            return tuple(AwaitedRun(*each) for each in read_json(self.root / "after.json"))
+        except (FileNotFoundError, NotRegularError, ValueError, TypeError):
+            return ()
+
+    def note_after(self, runs: Sequence[AwaitedRun]) -> None:
+        """Records, before the submission, after which runs this one starts."""
+        private_files.write(self.root / "after.json", json.dumps(runs))
+
+    def of_run(self, guid: str) -> RunFiles:
+        """The files of another run of the home."""
+        return RunFiles(self.root.with_name(guid))
+
+    @property
     def comment(self) -> str:
         """The comment of its Slurm job: the guid of the run, or its array's."""
         task = self.array_task
@@ -245,6 +271,15 @@ class RunFiles:
                         (start._replace(nodes=tuple(start.nodes)), self.attempt_end(attempt, restarts))
                     )
         return attempts
+
+    @property
+    def is_requeued(self) -> bool:
+        """Whether an attempt of it is over, or about to be, and the run is not."""
+        attempt = self.attempt
+        start, stop = self.attempt_start(attempt), self.stop(attempt)
+        is_left = start is not None and self.attempt_end(attempt, start.restarts) is not None
+        is_stopped = stop is not None and stop.reason == REQUEUE
+        return self.end is None and (is_left or is_stopped or (attempt > 1 and start is None))
 
     def is_superseded(self, attempt: int, restarts: int) -> bool:
         """Whether a later attempt has started."""

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.node.attempt import AttemptRunner
-from batchai_magics.backends.node.outcome import failed_with, not_run
+from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_run
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.slurm.node import allocation, notification_sending
@@ -26,11 +26,11 @@ def main() -> None:
     """Runs the job, and records its end."""
     files, signal_pipe = RunFiles(Path(sys.argv[1])), SignalPipe()
     termination.adopt_orphans()
-    if files.end:  # it was already recorded as lost
+    if files.end or _waits_again(files):  # it was already recorded as lost, or is not due
         return
     running = RunningAttempt(files, int(sys.argv[2]))
     try:
-        outcome = _run(files, running, signal_pipe)
+        outcome = _failed_predecessor(files) or _run(files, running, signal_pipe)
     except ScratchError as error:
         outcome = failed_with("JobLaunchFailed", str(error))
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
@@ -42,6 +42,21 @@ def main() -> None:
         files.note_end(outcome._replace(ended=time.time()))
         notification_sending.send(files)
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
+
+
+def _waits_again(files: RunFiles) -> bool:
+    """Has Slurm queue the job again if a run that it starts after is to run again; Slurm cannot know."""
+    awaited = [each for each in files.after if files.of_run(each.guid).is_requeued]
+    return bool(awaited) and not allocation.requeue(is_allowed=True)
+
+
+def _failed_predecessor(files: RunFiles) -> Outcome | None:
+    """The outcome of a job that starts after one which has failed, whatever its script's exit code was."""
+    for each in files.after:
+        end = files.of_run(each.guid).end
+        if each.must_succeed and end and not end.is_success:
+            return dependency_failed(each.name)
+    return None
 
 
 def _run(files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> Outcome:

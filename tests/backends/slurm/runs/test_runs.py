@@ -15,18 +15,27 @@ import pytest
 from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.node.outcome import TERMINATE
+from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, failed_with
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
-from batchai_magics.backends.slurm.node.run_files import AttemptStart, SlurmSubmission, Stop
+from batchai_magics.backends.slurm.node.run_files import (
+    AttemptEnd,
+    AttemptStart,
+    AwaitedRun,
+    RunFiles,
+    SlurmSubmission,
+    Stop,
+)
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
 from batchai_magics.backends.slurm.runs import SKEW_S, STOP_TIMEOUT_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import ServiceError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
 
+FAILED = failed_with("JobFailed", "it failed")._replace(ended=1.0)
 PLACEMENT = Placement(excluded=("n9",), size=2)
 MORE = {"node_count": 1, "partition": "p", "minutes": 5, "niceness": 0, "options": "", "python": "python3"}
 
@@ -123,9 +132,10 @@ def note_submitted(runs: Runs, *, ago_s: float = 1.0) -> None:
     age(runs, "submission", ago_s)
 
 
-def age(runs: Runs, kind: str, ago_s: float) -> None:
+def age(of: Runs | RunFiles, kind: str, ago_s: float) -> None:
     """Has the file system say that the files of a kind were written so long ago."""
-    for file in runs.files("guid").root.glob(f"{kind}-*"):
+    files = of if isinstance(of, RunFiles) else of.files("guid")
+    for file in files.root.glob(f"{kind}-*"):
         os.utime(file, times=(time.time() - ago_s,) * 2)
 
 
@@ -265,3 +275,89 @@ def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
     slurm.report("RUNNING")
     runs.reconcile(job)
     assert slurm.cancelled == ended
+
+
+def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
+    """Has the job start after one whose Slurm job is 7; returns the files of that."""
+    files = RunFiles(runs.files("guid").root.with_name("first"))
+    files.root.mkdir()
+    files.note_submission(1, SlurmSubmission("7", time.time()))
+    age(files, "submission", 1.0)
+    runs.files("guid").note_after([AwaitedRun("first", "first", must_succeed, 0.0, GRACE_S)])
+    return files
+
+
+@pytest.mark.parametrize(("must_succeed", "condition"), [(True, "afterok:7"), (False, "afterany:7")])
+def test_slurm_is_told_what_a_job_starts_after(
+    runs: Runs, slurm: ScriptedSlurm, job: Run, must_succeed: bool, condition: str
+) -> None:
+    follow(runs, must_succeed=must_succeed)
+    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
+    runs.submit(job, PLACEMENT)
+    (options,) = slurm.submitted
+    assert {f"--dependency={condition}", "--kill-on-invalid-dep=yes"} <= {*options}
+
+
+def test_slurm_is_not_asked_for_what_has_ended_and_may_be_forgotten(
+    runs: Runs, slurm: ScriptedSlurm, job: Run
+) -> None:
+    follow(runs).note_end(Outcome(0, ended=1.0))
+    runs.submit(job, PLACEMENT)
+    (options,) = slurm.submitted
+    assert not any("dep" in word for word in options)
+
+
+def test_a_job_whose_predecessor_has_failed_is_not_submitted(
+    runs: Runs, slurm: ScriptedSlurm, job: Run
+) -> None:
+    follow(runs).note_end(FAILED)
+    runs.submit(job, PLACEMENT)
+    assert slurm.submitted == []
+    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+
+
+def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script(
+    runs: Runs, slurm: ScriptedSlurm, job: Run
+) -> None:
+    files = follow(runs)
+    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
+    runs.submit(job, PLACEMENT)
+    age(runs, "submission", 1.0)
+    slurm.lines = {
+        "7": JobLine("7", "COMPLETED", "None", "N/A", "", "first"),
+        "1": JobLine("1", "PENDING", "Resources", "N/A", "", "guid"),
+    }
+    files.note_end(FAILED)
+    assert runs.statuses([job])[0].result.errors[0]["code"] == "DependencyFailed"
+    assert runs.files("guid").end is None  # reading writes nothing
+    runs.record_due()
+    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+    assert slurm.cancelled == ["1"]
+
+
+def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_successor_is_read(
+    runs: Runs, slurm: ScriptedSlurm, job: Run
+) -> None:
+    files = follow(runs)
+    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
+    runs.submit(job, PLACEMENT)
+    slurm.lines = {"7": JobLine("7", "OUT_OF_MEMORY", "None", "N/A", "", "first")}
+    for _ in range(3):  # a report, an end, and what follows from it
+        runs.statuses([job])
+        runs.record_due()
+    assert files.end.errors[0]["code"] == "JobOutOfMemory"
+    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+
+
+@pytest.mark.parametrize("kind", ["left", "stop"])
+def test_a_run_is_queued_again_between_its_attempts(runs: Runs, kind: str) -> None:
+    files = follow(runs)
+    files.note_attempt_start(1, AttemptStart("7", ("n1",), 1.0))
+    assert not files.is_requeued
+    if kind == "left":
+        files.note_attempt_end(1, 0, AttemptEnd("its nodes left", 2.0))
+    else:
+        files.ask_to_stop(1, Stop(REQUEUE, 2.0))
+    assert files.is_requeued
+    files.note_end(Outcome(0, ended=3.0))
+    assert not files.is_requeued

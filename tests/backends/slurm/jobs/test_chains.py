@@ -1,0 +1,59 @@
+"""Jobs that start after others on a real Slurm, also while nobody looks, and as the job's state has it."""
+
+from __future__ import annotations
+
+import pytest
+
+from batchai_magics.errors import SpecError
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.states import ExecutionState
+from tests.backends.slurm.job_files import first_error, number
+from tests.backends.slurm.jobs.test_restarts import restart_place, restart_slurm
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.contract.place import HOLD, Place
+from tests.contract.resumable import RESUMED, said, started
+from tests.world import until
+
+__all__ = ["restart_place", "restart_slurm"]
+pytestmark = pytest.mark.slow
+
+
+def after(job: ResourceId, field: str = "batchaiAfter") -> dict[str, list[str]]:
+    return {field: [str(job)]}
+
+
+def state_in_slurm(slurm: RealSlurm, job: str) -> str:
+    return slurm.ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T").strip()
+
+
+def test_slurm_itself_ends_what_waits_for_a_job_that_fails(place: Place, slurm: RealSlurm) -> None:
+    first = place.start("sleep 3; exit 1", "first")
+    second = place.start(name="second", **after(first))
+    third = place.start(name="third", **after(second))
+    jobs = [number(place, job) for job in (second, third)]
+    until(lambda: [state_in_slurm(slurm, job) for job in jobs] == ["CANCELLED"] * 2)  # no status is read
+    assert [first_error(place.wait(job)).code for job in (third, second)] == ["DependencyFailed"] * 2
+
+
+def test_a_waiting_job_that_is_cancelled_in_slurm_was_cancelled(place: Place, slurm: RealSlurm) -> None:
+    first = place.start(HOLD, "first")
+    second = place.start(name="second", **after(first, "batchaiAfterAny"))
+    slurm.ask("scancel", number(place, second))
+    assert first_error(place.wait(second)).code == "JobTerminated"
+
+
+def test_a_dependency_of_slurms_own_does_not_go_with_it(place: Place) -> None:
+    first = place.start(HOLD, "first")
+    with pytest.raises(SpecError, match="--dependency does not go with --after"):
+        place.start(name="second", batchaiSlurm="--dependency=singleton", **after(first))
+
+
+def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(restart_place: Place) -> None:
+    place = restart_place
+    first = started(place, constraints={"maxWallClockTime": "PT20S"}, batchaiMaxRestarts=1)
+    second = place.start("echo ran", "second", **after(first))
+    until(lambda: place.backend.show(first).attempts)
+    assert place.backend.show(second).waiting == f"{first.name} has to succeed first"
+    assert place.wait(second).state is ExecutionState.SUCCEEDED
+    assert said(place, first) == RESUMED
+    assert place.backend.show(first).execution.ended <= place.backend.show(second).execution.started
