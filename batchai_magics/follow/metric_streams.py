@@ -108,11 +108,6 @@ class MetricStreams:
         records = found if isinstance(found, tuple) else tuple(found)
         return self._placed(self._new(file, records), unplaced)
 
-    def records(self, file: str, chunk: Chunk) -> tuple[Record, ...]:
-        """`feed`, never as columns."""
-        found = self.feed(file, chunk)
-        return found if isinstance(found, tuple) else tuple(found)
-
     def restart(self, file: str) -> None:
         """Forget a file, which was replaced."""
         self._streams[file] = _FileParser(self._patterns)

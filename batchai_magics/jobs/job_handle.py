@@ -230,7 +230,7 @@ class Job(JobPages):
         `summary.metrics` has the figures of each metric, `summary.metric("val_loss")` those of one.
         """
         nodes = {exit.rank: exit.node for exit in self.ranks()}
-        summary = summarize(self.records(), nodes=nodes, preferences=metric_preferences())
+        summary = summarize(self._log_metrics().table, nodes=nodes, preferences=metric_preferences())
         if not summary.stragglers or self.backend.telemetry is None:
             return summary
         means = mean_usage(self.backend.telemetry.read(self.id))
@@ -308,7 +308,7 @@ class Job(JobPages):
         if not (ax is None or hasattr(ax, "plot")):
             raise argument_checks.argument_error("job.plot", "ax", ax, "matplotlib Axes or None")
         return plot(
-            self.records(),
+            self._log_metrics().table,
             metrics=metrics,
             x=x,
             smooth=smooth,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef, fault_text
@@ -35,6 +35,7 @@ from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.usage_curves import UsageCurves
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import LogMetrics, Record
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.progress.progress_reader import (
     BAR_BYTES,
     EPOCH_BYTES,
@@ -78,11 +79,13 @@ class JobModel:
         self,
         *,
         processes: int = 0,
+        patterns: Mapping[str, str] = MappingProxyType({}),
         preferences: MetricPreferences = NO_PREFERENCES,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.problem, self.is_over, self.version = "", False, 0
         self.processes = processes
+        self.patterns = patterns
         self.preferences = preferences
         self._clock = clock
         self.job: JobResource | None = None
@@ -202,7 +205,7 @@ class JobModel:
     def unread(self) -> Suggestion | None:
         """An option that would read numbers of the log that were not read."""
         if self._start.is_due:
-            self._start.search(tuple(self.metrics))
+            self._search_unread()
         return self._start.suggestion
 
     @property
@@ -213,7 +216,7 @@ class JobModel:
     @property
     def metrics(self) -> RunMetrics:
         """All metrics of the log so far."""
-        return run_metrics(self.records, self.preferences)
+        return run_metrics(self.records.table, self.preferences)
 
     @property
     def files(self) -> list[str]:
@@ -272,15 +275,19 @@ class JobModel:
         """Places the numbers anew if some have moved, less often as their number grows."""
         if self.points.has_moved and (is_last or len(self.records) >= self._renumber_due):
             self._renumber_due = int(len(self.records) * RENUMBER_GROWTH)
-            self.points.renumber(self.records)
+            self.points.renumber(self.records.table)
             self.version += 1
 
     def _find_unread(self, *, is_last: bool = False) -> None:
         """Searches the start of the output for numbers that were not read, less often as it grows."""
         known = self._start.suggestion
         if is_last:
-            self._start.search(tuple(self.metrics))
+            self._search_unread()
         self.version += self.unread != known
+
+    def _search_unread(self) -> None:
+        submitted = self.job.spec.batchai_patterns if self.job else None
+        self._start.search(tuple(self.metrics), {**(submitted or {}), **self.patterns})
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Detects the end of warm-up, less often as the number of points grows."""
@@ -289,7 +296,7 @@ class JobModel:
         if not count or not is_due:
             return
         self._warm_up_due = int(count * WARM_UP_GROWTH)
-        warm_up = warm_up_of(self.records)
+        warm_up = warm_up_of(self.records.table)
         if warm_up != self.warm_up:
             self.warm_up = warm_up
             self.version += 1
@@ -317,7 +324,7 @@ def read_model(
         preferences: The user's settings for metrics.
         tail_bytes: How much of each log is read.
     """
-    model, events = JobModel(preferences=preferences), list[Event]()
+    model, events = JobModel(patterns=patterns, preferences=preferences), list[Event]()
     model.take(StateChanged(job))
     logs = LogFollower(
         backend,
@@ -383,13 +390,13 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
         FileChangedError: The file was replaced while it was read.
     """
     streams, start = MetricStreams(patterns), LogStart()
-    parts: list[Sequence[Record]] = []
+    parts: list[Collection[Record]] = []
     streams.has_trainer_files = read_redacted(backend, FileRef(job, TRAINER_LOG), 0, 0).size > 0
     for file in METRICS_FILES if streams.has_trainer_files else (OUT, ERR):
-        own: list[Record] = []
+        own = MeasurementTable()
         for chunk in chunks(backend, FileRef(job, file)):
             start.add(chunk.redacted.data, file)
-            own += streams.records(file, chunk.redacted)
+            own.extend(streams.feed(file, chunk.redacted))
         parts.append(own)
-    records = in_time_order([*parts, streams.finish()])
-    return LogMetrics(records, notices=notices_of(streams.mismatches, records, start))
+    table = MeasurementTable.of(in_time_order([*parts, streams.finish()]))
+    return LogMetrics(table, notices=notices_of(streams.mismatches, table, start, patterns))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from batchai_magics.metrics.measurement import (
     ATTEMPT,
@@ -18,13 +18,10 @@ from batchai_magics.metrics.measurement import (
     is_step_line,
     lines_of,
 )
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.run_metrics import QUALIFIERS, RATE
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order
-
-if TYPE_CHECKING:
-    from batchai_magics.metrics.measurement_table import MeasurementTable
-
 
 POINT_BYTES = 24
 MAX_SEGMENTS = 20  # lines of a metric
@@ -225,62 +222,32 @@ class NumberColumns:
         return [column[first : first + count].tobytes() for column in columns]
 
 
-MAX_UNPACKED = 8000  # records kept one by one, before they are packed into columns
-
-
 class RecordHistory(Collection[Record]):
-    """All records of a job's growing logs in the order of writing; most are packed, for the GC's sake."""
+    """All records of a job's growing logs in the order of writing, as columns."""
 
     def __init__(self) -> None:
-        self._files: dict[str, _FileRecords] = {}
+        self._files: dict[str, MeasurementTable] = {}
 
     def __len__(self) -> int:
-        return sum(file.count for file in self._files.values())
+        return sum(map(len, self._files.values()))
 
     def __iter__(self) -> Iterator[Record]:
-        files = list(self._files.values())
-        return iter(files[0]) if len(files) == 1 else iter(in_time_order([list(file) for file in files]))
+        return iter(self.table)
 
     def __contains__(self, record: object) -> bool:
-        return any(record == each for each in self)
+        return record in self.table
 
-    def add(self, records: tuple[Record, ...] | MeasurementTable, file: str = "") -> bool:
+    @property
+    def table(self) -> MeasurementTable:
+        """The records so far; of a single file, these grow with it."""
+        return MeasurementTable.of(in_time_order([*self._files.values()]))
+
+    def add(self, records: Iterable[Record], file: str = "") -> bool:
         """Appends records of a file; returns whether they are its first, and other files have some."""
         is_new = file not in self._files
-        self._files.setdefault(file, _FileRecords()).add(records)
+        self._files.setdefault(file, MeasurementTable()).extend(records)
         return is_new and len(self._files) > 1
 
     def clear(self) -> None:
         """Drops all records: the log was truncated."""
         self._files.clear()
-
-
-class _FileRecords:
-    """The records of a file, in order."""
-
-    def __init__(self) -> None:
-        self._packed: list[Collection[Record]] = []
-        self._unpacked: list[Record] = []  # after the packed ones
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Record]:
-        for part in self._packed:
-            yield from part
-        yield from self._unpacked
-
-    def add(self, records: tuple[Record, ...] | MeasurementTable) -> None:
-        self.count += len(records)
-        if isinstance(records, tuple):
-            self._unpacked.extend(records)
-            if len(self._unpacked) >= MAX_UNPACKED:
-                self._pack()
-        else:
-            self._pack()
-            self._packed.append(records)
-
-    def _pack(self) -> None:
-        from batchai_magics.metrics.measurement_table import MeasurementTable
-
-        if self._unpacked:
-            self._packed.append(MeasurementTable.of(self._unpacked))
-            self._unpacked = []

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from array import array
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import cast
 
-import numpy as np
-
+from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.measurement import (
     Fact,
     Measurement,
@@ -19,57 +24,100 @@ from batchai_magics.metrics.measurement import (
 from batchai_magics.metrics.reading.line_plan import MetricName
 from batchai_magics.metrics.reading.readings import LineGroup, Readings
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-Array: TypeAlias = "NDArray[Any]"
-
-MISSING = np.iinfo(np.int64).min
-"""The step or rank of a line that tells none."""
-
-_MAX_PARTS = 32  # of a column, before they become one array
 _WINDOW_ROWS = 8192  # of which records are made at once
+
+Rank = int | None
+Row = tuple[int, "LineColumns | None", Sequence[Record]]  # the columns of a line; None for a fact
 
 
 class MeasurementTable(Collection[Record]):
-    """The records of a log in file order; lines with the same metrics share columns."""
+    """The records of a log in file order, a row each line or fact. Lines with the same metrics share columns.
 
-    def __init__(self) -> None:
-        self._lines: dict[tuple[MetricName, ...], LineColumns] = {}
-        self._facts: list[tuple[int, Fact]] = []  # each with its row
-        self._row_count = self._size = 0
+    Attributes:
+        lines: The columns of all lines with measurements.
+        facts: The facts, each with its row.
+        row_count: The number of rows, with those that were left out.
+    """
+
+    def __init__(
+        self, lines: Iterable[LineColumns] = (), facts: Iterable[tuple[int, Fact]] = (), row_count: int = 0
+    ) -> None:
+        self._lines = {each.metrics: each for each in lines}
+        self.facts = [*facts]
+        self.row_count = row_count
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> MeasurementTable:
-        """The table of some records."""
+        """The table of some records: themselves, if they are one."""
+        if isinstance(records, MeasurementTable):
+            return records
         table = cls()
         table.add_records(records)
         return table
 
     def __len__(self) -> int:
-        return self._size
+        return len(self.facts) + sum(len(lines.rows) * len(lines.metrics) for lines in self.lines)
 
     def __iter__(self) -> Iterator[Record]:
-        at = 0
-        for begin in range(0, self._row_count, _WINDOW_ROWS):
-            end = begin + _WINDOW_ROWS
-            lines: list[tuple[int, Sequence[Record]]] = []
-            while at < len(self._facts) and self._facts[at][0] < end:
-                lines.append((self._facts[at][0], [self._facts[at][1]]))
-                at += 1
-            for columns in self._lines.values():
-                lines += columns.lines(begin, end)
-            lines.sort(key=itemgetter(0))
-            for _, records in lines:
+        for window in self.windows():
+            for _, _, records in window:
                 yield from records
 
     def __contains__(self, record: object) -> bool:
         return any(record == each for each in self)
 
     @property
-    def line_columns(self) -> Collection[LineColumns]:
+    def lines(self) -> Collection[LineColumns]:
         """The columns of all lines with measurements."""
         return self._lines.values()
+
+    def windows(self) -> Iterator[list[Row]]:
+        """The rows of the table, some thousands at a time."""
+        at = 0
+        for begin in range(0, self.row_count, _WINDOW_ROWS):
+            end = begin + _WINDOW_ROWS
+            window: list[Row] = []
+            while at < len(self.facts) and self.facts[at][0] < end:
+                window.append((self.facts[at][0], None, [self.facts[at][1]]))
+                at += 1
+            for lines in self.lines:
+                window += lines.measurements(begin, end)
+            window.sort(key=itemgetter(0))
+            yield window
+
+    def between(self, begin: int, end: int) -> MeasurementTable:
+        """The rows from `begin` to `end`, which keep their numbers."""
+        if begin <= 0 and end >= self.row_count:
+            return self
+        facts = [each for each in self.facts if begin <= each[0] < end]
+        return self.with_lines([lines.between(begin, end) for lines in self.lines], facts)
+
+    def with_lines(
+        self, lines: Iterable[LineColumns], facts: Iterable[tuple[int, Fact]] | None = None
+    ) -> MeasurementTable:
+        """The table with other lines, without the empty ones."""
+        found = [each for each in lines if each.rows]
+        return MeasurementTable(found, self.facts if facts is None else facts, self.row_count)
+
+    def followed_by(self, later: MeasurementTable) -> MeasurementTable:
+        """This part of a table and a later one."""
+        table = self.with_lines(lines.take(range(len(lines.rows))) for lines in self.lines)
+        table._extend(later, first_row=0)
+        table.row_count = later.row_count
+        return table
+
+    def extend(self, records: Iterable[Record]) -> None:
+        """Add records behind the others."""
+        if isinstance(records, MeasurementTable):
+            self._extend(records, first_row=self.row_count)
+            self.row_count += records.row_count
+        else:
+            self.add_records(records)
+
+    def _extend(self, later: MeasurementTable, *, first_row: int) -> None:
+        self.facts += [(first_row + row, fact) for row, fact in later.facts]
+        for lines in later.lines:
+            self._lines_of(lines.metrics).extend(lines, first_row)
 
     def add(self, readings: Readings) -> None:
         """Add what a block of lines gives."""
@@ -77,35 +125,43 @@ class MeasurementTable(Collection[Record]):
             self.add_records(readings.records())
         elif readings.groups:
             self._add_groups(readings.groups)
-            self._row_count += 1 + max(group.rows[-1] for group in readings.groups)
+            self.row_count += 1 + max(group.rows[-1] for group in readings.groups)
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Add single records."""
         groups: dict[tuple[MetricName, ...], LineGroup] = {}
-        numbers: list[Measurement] = []
         row = 0
-        for record in [*records, None]:
-            if isinstance(record, Measurement):
-                numbers.append(record)
-                continue
-            for line in lines_of(numbers):
-                _add_line(groups, row, line)
+        for is_fact, part in groupby(records, lambda record: isinstance(record, Fact)):
+            for line in zip(part) if is_fact else lines_of(cast("Iterable[Measurement]", part)):
+                if is_fact:
+                    self.facts.append((self.row_count + row, cast("Fact", line[0])))
+                else:
+                    _add_line(groups, row, cast("list[Measurement]", line))
                 row += 1
-            numbers.clear()
-            if record is not None:
-                self._facts.append((self._row_count + row, record))
-                self._size += 1
-                row += 1
+                if row == _WINDOW_ROWS:
+                    self._add_groups(groups.values())
+                    self.row_count += row
+                    groups, row = {}, 0
         self._add_groups(groups.values())
-        self._row_count += row
+        self.row_count += row
 
     def _add_groups(self, groups: Iterable[LineGroup]) -> None:
+        by_metrics: defaultdict[tuple[MetricName, ...], list[LineGroup]] = defaultdict(list)
         for group in groups:
-            columns = self._lines.get(group.metrics)
-            if columns is None:
-                columns = self._lines[group.metrics] = LineColumns(group.metrics)
-            columns.add(group, self._row_count)
-            self._size += len(group.rows) * len(group.metrics)
+            by_metrics[group.metrics].append(group)
+        for metrics, same in by_metrics.items():
+            lines = self._lines_of(metrics) if len(same) == 1 else LineColumns(metrics)
+            for group in same:
+                lines.add(group, self.row_count)
+            if len(same) > 1:  # lines of several forms, one form after the other
+                order = sorted(range(len(lines.rows)), key=lines.rows.__getitem__)
+                self._lines_of(metrics).extend(lines.take(order))
+
+    def _lines_of(self, metrics: tuple[MetricName, ...]) -> LineColumns:
+        lines = self._lines.get(metrics)
+        if lines is None:
+            lines = self._lines[metrics] = LineColumns(metrics)
+        return lines
 
 
 def _add_line(groups: dict[tuple[MetricName, ...], LineGroup], row: int, line: list[Measurement]) -> None:
@@ -124,74 +180,37 @@ def _add_line(groups: dict[tuple[MetricName, ...], LineGroup], row: int, line: l
         cast("list[float]", column).append(number.value)
 
 
-class _Column:
-    """Values that come in parts; equal ones take no memory."""
-
-    def __init__(self) -> None:
-        self._parts: list[Array] = []
-
-    def add(self, part: Array) -> None:
-        self._parts.append(_compressed(part))
-        if len(self._parts) > _MAX_PARTS:
-            self._join()
-
-    @property
-    def array(self) -> Array:
-        """All values; it must not be written to."""
-        if len(self._parts) > 1:
-            self._join()
-        return self._parts[0]
-
-    def _join(self) -> None:
-        firsts = [part[:1] for part in self._parts]
-        if all(part.strides == (0,) for part in self._parts) and _is_constant(np.concatenate(firsts)):
-            self._parts = [np.broadcast_to(firsts[0], sum(map(len, self._parts)))]
-        else:
-            self._parts = [np.concatenate(self._parts)]
-
-
-def _compressed(values: Array) -> Array:
-    return np.broadcast_to(values[:1].copy(), len(values)) if _is_constant(values) else values
-
-
-def _is_constant(values: Array) -> bool:
-    """Whether there is one value only; -0.0 is another one than 0.0, though they are equal."""
-    first = values[:1]
-    if first.dtype.kind != "f":
-        return bool((values == first).all())
-    if np.isnan(first).all():
-        return bool(np.isnan(values).all())
-    return bool((values == first).all() and (np.signbit(values) == np.signbit(first)).all())
-
-
+@dataclass(slots=True)
 class LineColumns:
-    """The lines with these metrics, a row each in file order: their positions, and a column for each metric.
+    """The lines with these metrics in file order: their rows, positions and values.
 
-    An epoch that `is_whole` was printed as an integer.
+    `steps` are those of each metric: they differ where one was placed elsewhere on the timeline of the run.
     """
 
-    def __init__(self, metrics: tuple[MetricName, ...]) -> None:
-        self.metrics = metrics
-        self._row, self._step, self._epoch, self._is_whole = _Column(), _Column(), _Column(), _Column()
-        self._rank, self._offset, self._time = _Column(), _Column(), _Column()
-        self._values = [_Column() for _ in metrics]
+    metrics: tuple[MetricName, ...]
+    rows: Column = field(default_factory=Column)
+    steps: Sequence[Column] = ()
+    values: Sequence[Column] = ()
+    epochs: Column = field(default_factory=Column)
+    ranks: Column = field(default_factory=Column)
+    offsets: Column = field(default_factory=Column)
+    times: Column = field(default_factory=Column)
+
+    def __post_init__(self) -> None:
+        """Give each metric its columns."""
+        self.steps = self.steps or [Column()] * len(self.metrics)
+        self.values = self.values or [Column() for _ in self.metrics]
 
     def add(self, group: LineGroup, first_row: int) -> None:
         """Add lines behind the others; `first_row` is that of their block."""
-        self._row.add(np.array(group.rows, np.int64) + first_row)
-        self._step.add(_array(group.steps, MISSING, np.int64))
-        self._epoch.add(_array(group.epochs, np.nan, np.float64))
-        self._is_whole.add(_are_whole(group.epochs))
-        self._rank.add(_array(group.ranks, MISSING, np.int64))
-        self._offset.add(np.array(group.ends, np.int64))
-        self._time.add(_array(group.times, np.nan, np.float64))
-        for column, values in zip(self._values, group.values, strict=True):
-            column.add(np.asarray(values, np.float64))
-
-    @property
-    def rows(self) -> Array:
-        """The number of each line among all of the table."""
-        return self._row.array
+        self.rows.extend([first_row + row for row in group.rows])
+        self.steps[0].extend(group.steps)
+        self.epochs.extend(group.epochs)
+        self.ranks.extend(group.ranks)
+        self.offsets.extend(group.ends)
+        self.times.extend(group.times)
+        for column, values in zip(self.values, group.values, strict=True):
+            column.extend(values)
 
     @property
     def is_benchmark(self) -> bool:
@@ -199,70 +218,95 @@ class LineColumns:
         return is_step_line(Measurement(name, 0.0, unit) for name, unit, _ in self.metrics)
 
     @property
-    def positions(self) -> dict[str, Array]:
-        """Step, rank and epoch; MISSING or NaN is what a line lacks."""
-        return {"step": self._step.array, "rank": self._rank.array, "epoch": self._epoch.array}
+    def names(self) -> list[str]:
+        """The names of their metrics."""
+        return [metric.name for metric in self.metrics]
+
+    def value(self, name: str) -> Column:
+        """The values of one of their metrics."""
+        return self.values[self.names.index(name)]
+
+    def between(self, begin: int, end: int) -> LineColumns:
+        """The lines of a range of rows."""
+        return self.take(range(bisect_left(self.rows, begin), bisect_left(self.rows, end)))
+
+    def take(self, places: Sequence[int]) -> LineColumns:
+        """The lines at these places, in this order."""
+        taken: dict[int, Column] = {}  # metrics share their steps
+        for column in self._columns:
+            if id(column) not in taken:
+                taken[id(column)] = column.take(places)
+        columns = [taken[id(column)] for column in self._columns]
+        count = len(self.metrics)
+        return LineColumns(
+            self.metrics, self.rows.take(places), columns[:count], columns[count:-4], *columns[-4:]
+        )
+
+    def extend(self, later: LineColumns, first_row: int = 0) -> None:
+        """Add lines behind the others; `first_row` is that of their table."""
+        self.rows.extend([first_row + row for row in later.rows])
+        pairs = zip(self._columns, later._columns, strict=True)
+        for column, other in {id(column): (column, other) for column, other in pairs}.values():
+            column.extend(other)
 
     @property
-    def values(self) -> dict[str, Array]:
-        """The values by the name of their metric."""
-        columns = zip(self.metrics, self._values, strict=True)
-        return {metric.name: column.array for metric, column in columns}
+    def _columns(self) -> list[Column]:
+        return [*self.steps, *self.values, self.epochs, self.ranks, self.offsets, self.times]
 
-    def lines(self, begin: int, end: int) -> Iterator[tuple[int, list[Measurement]]]:
-        """The rows of a range, each with its measurements."""
-        first, last = np.searchsorted(self._row.array, (begin, end))
+    def measurements(self, begin: int, end: int) -> Iterator[Row]:
+        """The lines of a range of rows."""
+        first, last = bisect_left(self.rows, begin), bisect_left(self.rows, end)
         if first == last:
             return
-        part = slice(first, last)
-        times, epochs = self._time.array[part], self._epochs(part)
-        positions = (
-            self._row.array[part].tolist(),
-            _or_none(self._step.array[part], self._step.array[part] == MISSING),
-            epochs,
-            _or_none(self._rank.array[part], self._rank.array[part] == MISSING),
-            self._offset.array[part].tolist(),
-            _or_none(times, np.isnan(times)),
-        )
-        values = zip(*(column.array[part].tolist() for column in self._values), strict=True)
-        for (row, step, epoch, rank, offset, time), numbers in zip(
-            zip(*positions, strict=True), values, strict=True
+        part = self if last - first == len(self.rows) else self.take(range(first, last))
+        positions = zip(part.epochs, part.ranks, part.offsets, part.times, strict=True)
+        steps, values = zip(*part.steps, strict=True), zip(*part.values, strict=True)
+        for row, (epoch, rank, offset, time), own_steps, numbers in zip(
+            part.rows, positions, steps, values, strict=True
         ):
-            yield (
-                row,
-                [
-                    measurement((name, value, unit, step, epoch, rank, offset, time, phase))
-                    for (name, unit, phase), value in zip(self.metrics, numbers, strict=True)
-                ],
-            )
-
-    def _epochs(self, part: slice) -> list[float | None]:
-        column = self._epoch.array[part]
-        epochs = _or_none(column, np.isnan(column))
-        is_whole = self._is_whole.array[part]
-        if not is_whole.any():
-            return epochs
-        pairs = zip(epochs, is_whole.tolist(), strict=True)
-        return [int(epoch) if whole and epoch is not None else epoch for epoch, whole in pairs]
+            line = [
+                measurement((name, value, unit, step, epoch, rank, offset, time, phase))
+                for (name, unit, phase), step, value in zip(self.metrics, own_steps, numbers, strict=True)
+            ]
+            yield row, self, line
 
 
-def _array(values: Sequence[float | None], missing: float, kind: type[np.generic]) -> Array:
-    """The values, with `missing` in place of None."""
-    unknown = values.count(None)
-    if unknown == len(values):
-        return np.broadcast_to(np.array([missing], kind), unknown)
-    return np.array([missing if value is None else value for value in values] if unknown else values, kind)
+def by_rank(
+    parts: Iterable[tuple[LineColumns, Sequence[Column]]], *, unknown: Rank = None
+) -> Mapping[Rank, list[Column]]:
+    """Columns of some groups of lines, as many of each: those of each rank, joined in file order.
+
+    Ranks are in the order of their first lines; lines without one count as those of `unknown`.
+    """
+    pieces: defaultdict[Rank, list[list[Column]]] = defaultdict(list)
+    for lines, columns in parts:
+        for rank, places in _places(lines.ranks).items():
+            own = [lines.rows, *columns]
+            part = own if len(places) == len(lines.rows) else [each.take(places) for each in own]
+            pieces[unknown if rank is None else rank].append(part)
+    joined = {rank: _in_order(every) for rank, every in pieces.items()}
+    return {rank: columns for rank, (_, *columns) in sorted(joined.items(), key=lambda each: each[1][0][0])}
 
 
-def _are_whole(epochs: Sequence[float | None]) -> Array:
-    types = {*map(type, epochs)}
-    if len(types) == 1:
-        return np.broadcast_to(np.array([int in types]), len(epochs))
-    return np.array([isinstance(epoch, int) for epoch in epochs], np.bool_)
+def _places(ranks: Column) -> Mapping[Rank, Sequence[int]]:
+    """The places of each rank."""
+    if ranks.is_constant:
+        return {ranks[0]: range(len(ranks))}
+    places: defaultdict[Rank, array[int]] = defaultdict(partial(array, "q"))
+    for place, rank in enumerate(ranks):
+        places[rank].append(place)
+    return places
 
 
-def _or_none(column: Array, is_missing: Array) -> list[Any]:
-    values: list[Any] = column.tolist()
-    if not is_missing.any():
-        return values
-    return [None if missing else value for value, missing in zip(values, is_missing.tolist(), strict=True)]
+def _in_order(pieces: Sequence[Sequence[Column]]) -> Sequence[Column]:
+    """Pieces of columns, joined by the first column, the rows."""
+    if len(pieces) == 1:
+        return pieces[0]
+    columns = []
+    for parts in zip(*pieces, strict=True):
+        column = Column()
+        for part in parts:
+            column.extend(part)
+        columns.append(column)
+    order = sorted(range(len(columns[0])), key=[*columns[0]].__getitem__)
+    return [column.take(order) for column in columns]

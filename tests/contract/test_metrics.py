@@ -12,7 +12,7 @@ from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.job.job_stream import open_model
+from batchai_magics.widgets.job.job_stream import followed_job
 from tests.contract.place import Place
 from tests.world import until
 
@@ -132,18 +132,15 @@ def test_live_and_reopened_views_tables_figures_and_exports_show_the_same_points
 
 def _viewed(job: Job) -> dict[str, dict[float, float]]:
     """The points that a view of a job shows which is open until the job has ended, by metric."""
-    source, feed = open_model(job)
+    model = followed_job(job)
 
     def has_ended() -> bool:
-        for event in source.poll():
-            feed.take(event)
-        feed.poll_ended()
-        return source.is_over
+        model.poll()
+        return model.is_over
 
     until(has_ended)
-    feed.end()
     found: dict[str, dict[float, float]] = {}
-    for name, values in feed.points.others.items():
+    for name, values in model.points.others.items():
         steps, _, column, *_ = (
             np.frombuffer(data, kind)
             for data, kind in zip(values.columns(0, len(values)), ("f8", "i4", "f4", "f4", "f4"), strict=True)

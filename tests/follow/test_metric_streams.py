@@ -27,7 +27,7 @@ class Writer:
         start = self.ends[file]
         self.ends[file] += len(text)
         times = () if time is None else (WriteTime(start, time),)
-        return self.streams.records(file, Chunk(text.encode(), start, self.ends[file], False, (), times))
+        return tuple(self.streams.feed(file, Chunk(text.encode(), start, self.ends[file], False, (), times)))
 
 
 @pytest.fixture

@@ -67,6 +67,12 @@ def test_a_match_that_is_no_number_is_told_beside_the_metrics(backend):
     assert list(model.metrics) == ["loss"]
 
 
+def test_lines_that_the_users_pattern_reads_are_not_told_as_unread(backend):
+    backend.write("".join(f"a psnr of 2{number}.5 was seen\n" for number in range(5)))
+    patterns = {"quality": r"psnr of ([\d.]+)"}
+    assert [len(read_model(backend, resource(), own).notices) for own in ({}, patterns)] == [1, 0]
+
+
 def test_a_job_that_printed_nothing_has_no_unread_numbers(backend):
     assert read_model(backend, resource()).notices == ()
 

@@ -91,7 +91,7 @@ class Logs:
             times.append(WriteTime(start + len(data), each.time))
             data += each.text.encode()
         self._ends[file] = start + len(data)
-        return self.streams.records(file, Chunk(data, start, start + len(data), False, (), tuple(times)))
+        return tuple(self.streams.feed(file, Chunk(data, start, start + len(data), False, (), tuple(times))))
 
 
 def fed(parts):
@@ -123,7 +123,7 @@ def records_of(prints):
     """The records of the ended job, as `job.records()` reads them."""
     logs = Logs()
     parts = [logs.read(file, of) for file, of in by_file(prints)]
-    return in_time_order([*parts, logs.streams.finish()])
+    return list(in_time_order([*parts, logs.streams.finish()]))
 
 
 def named(name, segments):

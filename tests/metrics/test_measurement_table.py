@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.metrics import Fact, Measurement, frame
+from batchai_magics.metrics import Fact, Measurement, frame, read_metrics
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from tests.metrics.log_text import step_numbers
 
@@ -38,14 +38,21 @@ def test_columns_of_many_parts_are_those_of_all(values: list[float]) -> None:
 
 def test_columns_of_one_value_take_no_memory() -> None:
     table = MeasurementTable.of(number for n in range(99) for number in step_numbers(n, 7, offset=n))
-    (lines,) = table.line_columns
-    assert (lines.positions["rank"].strides, lines.values["loss"].strides) == ((0,), (0,))
+    (lines,) = table.lines
+    columns = (lines.ranks, lines.value("loss"), lines.rows)
+    assert [len(column.filled(0)) for column in columns] == [1, 1, 99]
 
 
 def test_thousands_of_names_are_as_many_numbers_and_no_dense_frame() -> None:
     table = MeasurementTable.of(Measurement(f"m{n % 5000}", 1.5, step=n, offset=n) for n in range(10_000))
-    numbers = sum(column.size for lines in table.line_columns for column in lines.values.values())
+    numbers = sum(len(column) for lines in table.lines for column in lines.values)
     assert (numbers, len(table)) == (10_000, 10_000)
+
+
+def test_lines_of_several_forms_with_one_metric_stay_in_file_order() -> None:
+    log = "".join(f'{{"step": {n}, "loss": {n}.5}}\nstep {n} loss {n}.25\n' for n in range(1, 99))
+    values = [number.value for number in read_metrics(log.encode()).records]
+    assert values == [value for n in range(1, 99) for value in (n + 0.5, n + 0.25)]
 
 
 def test_a_frame_has_the_lines_of_all_columns_in_file_order() -> None:

@@ -162,10 +162,10 @@ def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    is_benchmark = has_step_lines(log.records)
+    is_benchmark = has_step_lines(log.table)
     if not is_benchmark:
-        yield from ({_KIND: "line", **row} for row in line_rows(log.records))
-    for is_fact, records in groupby(log.records, key=lambda record: isinstance(record, Fact)):
+        yield from ({_KIND: "line", **row} for row in line_rows(log.table))
+    for is_fact, records in groupby(log.table, key=lambda record: isinstance(record, Fact)):
         if is_fact:
             yield from (_total_row(fact) for fact in records if isinstance(fact, Fact) and fact.key == TOTAL)
         elif is_benchmark:
@@ -181,4 +181,4 @@ def _total_row(total: Fact) -> dict[str, Any]:
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
-    return map(tidy_row, numbers(on_timeline(log.records)))
+    return map(tidy_row, numbers(on_timeline(log.table)))

@@ -138,7 +138,7 @@ class RunView:
         began = time.monotonic()
         if began < self._metrics_due_at or not self.model.records:
             return
-        metrics = run_metrics(self.model.records, self.model.preferences).summaries
+        metrics = run_metrics(self.model.records.table, self.model.preferences).summaries
         texts = [f"{metric.label} {metric.value_text}" for metric in metrics if not metric.is_timer]
         self._metrics = " · ".join(texts[:_MAX_METRICS])
         cost_s = time.monotonic() - began

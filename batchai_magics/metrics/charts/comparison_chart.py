@@ -28,7 +28,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, RATE, RunMetrics, run_metrics
+from batchai_magics.metrics.runs.run_metrics import AXES, RATE, RunMetrics, metrics_of_run
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import runs
 
@@ -67,9 +67,10 @@ class Overlay:
 
 def overlay(run: Run) -> Overlay:
     """The curves of a run."""
-    series = mean_rates(runs(run.records)[-1])
+    records = runs(run.records)[-1]
+    series = mean_rates(records)
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
-    found = run_metrics(run.records)
+    found = metrics_of_run(records, series)
     curves = {run.shared_traits(metric.traits): metric.combined(AXES[0]) for metric in found.values()}
     rates = combined_rates(series, ranks)
     scaled = {traits: rates if traits.name == RATE and rates else curve for traits, curve in curves.items()}

@@ -21,6 +21,7 @@ from batchai_magics.metrics.charts.figure import (
 )
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, mean_rates
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
@@ -154,7 +155,7 @@ def _records(source: Any) -> Iterable[Record]:
 class _Drawing:
     """The charts of one run, and how they are drawn."""
 
-    def __init__(self, run: Sequence[Record], options: ChartOptions) -> None:
+    def __init__(self, run: MeasurementTable, options: ChartOptions) -> None:
         self._run = run
         self._options = options
         self._metrics = metrics_of_run(run, mean_rates(run), options.preferences)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.metrics.measurement import Fact, Measurement, Record
+from batchai_magics.metrics.measurement import Fact
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
 
 if TYPE_CHECKING:
+    from batchai_magics.metrics.measurement_table import MeasurementTable
     from batchai_magics.metrics.reading.readings import Readings
 
 MIN_LINES = 3  # lines of one shape with different numbers
@@ -239,13 +240,18 @@ class LogStart:
         """Note what was read of a log of one file, which is then not read again to find what was not."""
         self._read.add(readings)
 
-    def search(self, names: Collection[str] = ()) -> None:
-        """Search for numbers that were not read; `names` are metrics that were, from here or later."""
+    def search(self, names: Collection[str] = (), patterns: Mapping[str, str] = {}) -> None:
+        """Search for numbers that were not read.
+
+        Args:
+            names: The metrics that were read, from here or later.
+            patterns: The user's own metrics, which lines were read by.
+        """
         from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
 
         self._due_bytes = 2 * self._size_bytes
         data = b"\n".join(self._pieces.values())
-        read = self._read if self._read.names else _read_in(data)
+        read = self._read if self._read.names else _read_in(data, UserPatterns(patterns))
         known, lines, at = read.names.union(names), list[bytes](), 0
         for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
             at += len(line)
@@ -273,20 +279,23 @@ class _ReadLines:
                 self.ends.update(group.ends)
 
 
-def _read_in(data: bytes) -> _ReadLines:
+def _read_in(data: bytes, patterns: UserPatterns) -> _ReadLines:
     from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
     read = _ReadLines()
-    for readings in LogFile(None, UserPatterns({})).read(data):
+    for readings in LogFile(None, patterns).read(data):
         read.add(readings)
     return read
 
 
 def notices_of(
-    found: Iterable[PatternMismatch], records: Iterable[Record], start: LogStart
+    found: Iterable[PatternMismatch],
+    table: MeasurementTable,
+    start: LogStart,
+    patterns: Mapping[str, str],
 ) -> tuple[str, ...]:
-    """The notices about a log, given its records and the matches that are no numbers; one line each."""
-    start.search({record.name for record in records if isinstance(record, Measurement)})
+    """One line each: matches of `patterns` that are no numbers, and numbers of the log that were not read."""
+    start.search({name for lines in table.lines for name in lines.names}, patterns)
     mismatches = tuple(map(str, found))
     return (*mismatches, str(start.suggestion)) if start.suggestion else mismatches
 

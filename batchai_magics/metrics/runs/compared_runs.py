@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, TypeAlias, runtime_checkable
@@ -67,7 +67,7 @@ class Run:
     """
 
     name: str
-    records: Sequence[Record]
+    records: Collection[Record]
     summary: Summary
     is_running: bool = False
     source: Comparable | None = field(default=None, repr=False, compare=False)
@@ -169,11 +169,11 @@ def _labels(source: Comparable) -> Labels:
         return NO_LABELS
 
 
-def _records(source: Comparable) -> Sequence[Record]:
+def _records(source: Comparable) -> Collection[Record]:
     if isinstance(source, LogMetrics):
-        return source.records
+        return source.table
     if isinstance(source, (str, os.PathLike)):
-        return read_metrics(Path(source).expanduser()).records
+        return read_metrics(Path(source).expanduser()).table
     if isinstance(source, HasRecords):
         return source.records()
     raise UsageError(

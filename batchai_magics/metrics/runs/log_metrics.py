@@ -6,19 +6,19 @@ import codecs
 import io
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from batchai_magics.errors import UsageError
 from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.measurement import Record, json_value
-from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.metric_suggestions import LogStart, notices_of, warn_of
+from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import frame, line_rows
@@ -31,16 +31,14 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1 << 20
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-_LARGE_BYTES = 1 << 20  # larger logs are worth importing numpy for
 
 
 class LogMetrics:
     """The records of one log in file order, and what can be derived from them.
 
-    A large log is held as columns, and its records are created on request.
-
     Attributes:
-        records: All records.
+        table: The records as columns.
+        records: All records, which are created on request.
         notices: What the user should know: numbers that were not read, matches that are not numbers.
         preferences: What the user has said of metrics.
     """
@@ -52,14 +50,14 @@ class LogMetrics:
         notices: Sequence[str] = (),
         preferences: MetricPreferences = NO_PREFERENCES,
     ) -> None:
-        self._records = records if isinstance(records, Collection) else tuple(records)
+        self.table = MeasurementTable.of(records)
         self.preferences = preferences
         self.notices = tuple(notices)
 
     @cached_property
     def records(self) -> tuple[Record, ...]:
         """All records."""
-        return tuple(self._records)
+        return tuple(self.table)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, LogMetrics) and self.records == other.records
@@ -68,7 +66,7 @@ class LogMetrics:
         return hash(self.records)
 
     def __repr__(self) -> str:
-        return f"LogMetrics({len(self._records)} records)"
+        return f"LogMetrics({len(self.table)} records)"
 
     def frame(self, *, tidy: bool = False) -> DataFrame:
         """The step lines as a table.
@@ -79,11 +77,11 @@ class LogMetrics:
         Args:
             tidy: One row per number instead: step, rank, metric, value, unit, wall_time, offset.
         """
-        return to_tidy(self._records) if tidy else frame(self._records)
+        return to_tidy(self.table) if tidy else frame(self.table)
 
     def summary(self) -> Summary:
         """Speed, ranks and loss of the last run in the log."""
-        return summarize(self._records, preferences=self.preferences)
+        return summarize(self.table, preferences=self.preferences)
 
     def plot(
         self,
@@ -97,7 +95,7 @@ class LogMetrics:
 
         The result displays its figure in a notebook.
         """
-        return plot(self._records, metrics=metrics, x=x, smooth=smooth, ax=ax, preferences=self.preferences)
+        return plot(self.table, metrics=metrics, x=x, smooth=smooth, ax=ax, preferences=self.preferences)
 
     def to_dict(self) -> dict[str, object]:
         """`records`, `total_images_per_sec` and `summary` as JSON-compatible values.
@@ -107,7 +105,7 @@ class LogMetrics:
         """
         summary = self.summary()
         return {
-            "records": [*map(json_value, line_rows(self._records))],
+            "records": [*map(json_value, line_rows(self.table))],
             "total_images_per_sec": json_value(summary.total_images_per_sec),
             "summary": summary.to_dict(),
         }
@@ -120,7 +118,7 @@ class LogMetrics:
             "summary": summary.to_dict(),
         }
         begin = '{\n  "records": ['
-        for row in line_rows(self._records):
+        for row in line_rows(self.table):
             text = json.dumps(json_value(row), indent=2, ensure_ascii=False).replace("\n", "\n    ")
             yield f"{begin}\n    {text}"
             begin = ","
@@ -159,27 +157,17 @@ def read_log(
     preferences: MetricPreferences = NO_PREFERENCES,
 ) -> LogMetrics:
     """`read_metrics` without warnings; the result has them as `notices`."""
+    from batchai_magics.metrics.reading.log_reader import read_table  # loads all formats
+
     problems: Sequence[str] = ()
     preferences = replace(preferences, asked=tuple(patterns))
     if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
         source, problems = _trainer_lines(Path(source))
+    user_patterns, start = UserPatterns(patterns), LogStart()
     with _opened(source) as stream:
-        head = _read_head(stream)
-        if head.startswith(_UTF_16_MARKS):  # PowerShell's `>` writes it
-            head, stream = (head + stream.read()).decode("utf-16", "replace").encode(), io.BytesIO()
-        start = LogStart()
-        start.add(head)
-        is_large = not patterns and len(head) >= _LARGE_BYTES and hasattr(stream, "readinto")
-        if is_large:
-            from batchai_magics.metrics.reading.log_reader import read_stream
-
-            table = read_stream(head, stream, start)
-            notices = [*problems, *notices_of((), (), start)]
-            return LogMetrics(table, notices=notices, preferences=preferences)
-        parser = Parser(patterns)
-        records = tuple(_parse(chain([head], iter(lambda: stream.read(_CHUNK_BYTES), b"")), parser))
-        notices = [*problems, *notices_of(parser.mismatches, records, start)]
-        return LogMetrics(records, notices=notices, preferences=preferences)
+        table = read_table(_chunks(stream), user_patterns, start)
+    notices = [*problems, *notices_of(user_patterns.mismatches.values(), table, start, patterns)]
+    return LogMetrics(table, notices=notices, preferences=preferences)
 
 
 def _trainer_lines(folder: Path) -> tuple[bytes, list[str]]:
@@ -223,16 +211,11 @@ def _unreadable(path: Path, error: Exception) -> UsageError:
     return UsageError(f"cannot read the log {path}: {reason}", hint="Give the path of a log file.")
 
 
-def _read_head(stream: BinaryIO) -> bytes:
-    """Read enough of the log to know whether it is large."""
-    pieces, size_bytes = [], 0
-    while size_bytes < _LARGE_BYTES and (piece := stream.read(_CHUNK_BYTES)):
-        pieces.append(piece)
-        size_bytes += len(piece)
-    return b"".join(pieces)
-
-
-def _parse(chunks: Iterable[bytes], parser: Parser) -> Iterator[Record]:
-    for chunk in chunks:
-        yield from parser.feed(chunk)
-    yield from parser.finish()
+def _chunks(stream: BinaryIO) -> Iterator[bytes]:
+    chunks = iter(lambda: stream.read(_CHUNK_BYTES), b"")
+    first = next(chunks, b"")
+    if first.startswith(_UTF_16_MARKS):  # PowerShell's `>` writes it
+        yield b"".join([first, *chunks]).decode("utf-16", "replace").encode()
+    else:
+        yield first
+        yield from chunks

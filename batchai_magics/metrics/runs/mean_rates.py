@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import pairwise, repeat
+from typing import Any, NamedTuple, cast
 
-from batchai_magics.metrics.measurement import Measurement, Record, is_step_line, lines_of
+from batchai_magics.metrics.column import Column
+from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, by_rank
 
 GLOBAL_RATES = ("total_samples_per_sec",)
 """Rates of all processes together, printed by each of them: never to be summed."""
@@ -29,6 +34,27 @@ class MeanRate(NamedTuple):
     jitter: float
 
 
+@dataclass(frozen=True)
+class MeanRates(Sequence[MeanRate]):
+    """The mean rates of a process in file order, as columns."""
+
+    steps: Sequence[int]
+    rates: Sequence[float]
+    uncertainties: Sequence[float]
+    jitters: Sequence[float]
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[MeanRate]:
+        return map(MeanRate, self.steps, self.rates, self.uncertainties, self.jitters)
+
+    def __getitem__(self, place: Any) -> Any:
+        make = MeanRates if isinstance(place, slice) else MeanRate
+        columns: list[Any] = [self.steps, self.rates, self.uncertainties, self.jitters]
+        return make(*(column[place] for column in columns))
+
+
 RatesByRank = Mapping[int, Sequence[MeanRate]]
 
 
@@ -38,44 +64,49 @@ def mean_rates(records: Iterable[Record]) -> RatesByRank:
     tf_cnn_benchmarks prints them. Other programs print the rate since the previous line, so a line with a
     rate or a loss has the running mean.
     """
-    step_lines: defaultdict[int, list[MeanRate]] = defaultdict(list)
-    others: defaultdict[int, list[_LineNumbers]] = defaultdict(list)
-    for line in lines_of(records):
-        numbers = {number.name: number for number in line}
-        rank = line[0].rank or 0
-        if is_step_line(line):
-            speed = [numbers[name].value for name in ("images_per_sec", "uncertainty", "jitter")]
-            step_lines[rank].append(MeanRate(line[0].step or 0, *speed))
-        elif not numbers.keys().isdisjoint((*_RATES, _LOSS)):
-            others[rank].append(numbers)
-    found = step_lines or {rank: _running_means(lines) for rank, lines in others.items()}
+    run = MeasurementTable.of(records)
+    names = ("images_per_sec", "uncertainty", "jitter")
+    benchmarks = [lines for lines in run.lines if lines.is_benchmark]
+    told = ((lines, [lines.steps[0], *map(lines.value, names)]) for lines in benchmarks)
+    found: dict[Any, Sequence[MeanRate]] = {
+        rank: MeanRates(*columns) for rank, columns in by_rank(told, unknown=0).items()
+    }
+    if not benchmarks:
+        others = [lines for lines in run.lines if not {*_RATES, _LOSS}.isdisjoint(lines.names)]
+        rates = by_rank(((lines, [lines.steps[0], _rates(lines)]) for lines in others), unknown=0)
+        found = {rank: _running_means(*columns) for rank, columns in rates.items()}
     return dict(sorted(found.items()))
 
 
-def with_ranks(run: list[Record]) -> list[Record]:
+def with_ranks(run: MeasurementTable) -> MeasurementTable:
     """The run with a rank for each step line of tf_cnn_benchmarks, if steps repeat.
 
     If ranks are unknown, the k-th repetition of a step is assigned to process k: identities are arbitrary
     then, but each step of each process is counted once.
     """
-    if not _repeats_steps(run):
+    parts = [lines for lines in run.lines if lines.is_benchmark]
+    if not any(None in lines.ranks for lines in parts) or not _repeats_steps(parts):
         return run
     repetitions: defaultdict[int | None, int] = defaultdict(int)
-    ranks: dict[int, int] = {}
-    for line in lines_of(run):
-        if line[0].rank is None and is_step_line(line):
-            ranks |= {id(number): repetitions[line[0].step] for number in line}
-            repetitions[line[0].step] += 1
-    if not ranks:
-        return run
-    return [record._replace(rank=ranks[id(record)]) if id(record) in ranks else record for record in run]
+    ranks: list[list[int]] = [[] for _ in parts]
+    for part, step, rank in _in_order(parts):
+        ranks[part].append(repetitions[step] if rank is None else rank)
+        repetitions[step] += rank is None
+    numbered = {id(lines): Column(column) for lines, column in zip(parts, ranks, strict=True)}
+    return run.with_lines(replace(each, ranks=numbered.get(id(each), each.ranks)) for each in run.lines)
 
 
-def _repeats_steps(run: Iterable[Record]) -> bool:
+def _in_order(parts: Sequence[LineColumns]) -> Iterator[tuple[int, int | None, int | None]]:
+    """The lines in file order: the number of their part, their step and rank."""
+    columns = (zip(each.rows, repeat(i), each.steps[0], each.ranks) for i, each in enumerate(parts))
+    return ((part, step, rank) for _, part, step, rank in merge(*columns))
+
+
+def _repeats_steps(parts: Sequence[LineColumns]) -> bool:
     """Whether step lines without a rank may be of several processes."""
-    rates = (each for each in run if isinstance(each, Measurement) and each.name == "uncertainty")
     return any(
-        later.rank is None and (later.step or 0) <= (earlier.step or 0) for earlier, later in pairwise(rates)
+        rank is None and (step or 0) <= (earlier or 0)
+        for (_, earlier, _), (_, step, rank) in pairwise(_in_order(parts))
     )
 
 
@@ -89,30 +120,32 @@ def combined_rates(rates: RatesByRank, ranks: int = 0) -> dict[float, float]:
     return {step: share * sum(rate[step] for rate in by_step) for step in sorted(common)}
 
 
-_LineNumbers = Mapping[str, Measurement]
+def _rates(lines: LineColumns) -> Column:
+    """The rate that each line tells, else NaN."""
+    name = next((name for name in _RATES if name in lines.names), "")
+    return lines.value(name) if name else Column([math.nan] * len(lines.rows))
 
 
-def _running_means(lines: Sequence[_LineNumbers]) -> list[MeanRate]:
-    rates = [_rate(line) for line in lines]
+def _running_means(steps: Sequence[int | None], rates: Sequence[float]) -> MeanRates:
+    numbers, speeds, errors = array("q"), array("d"), array("d")
+    for number, speed, error in _speeds_so_far(_numbers(steps), rates):
+        numbers.append(number)
+        speeds.append(speed)
+        errors.append(error)
     jitter = _jitter([rate for rate in rates if rate > 0])
-    return [MeanRate(*speed, jitter) for speed in _speeds_so_far(_numbers(lines), rates)]
+    return MeanRates(numbers, speeds, errors, Column([jitter] * len(numbers)))
 
 
-def _numbers(lines: Sequence[_LineNumbers]) -> list[int]:
+def _numbers(steps: Sequence[int | None]) -> Sequence[int]:
     """The step of each line, counted from 1; line numbers where steps are missing or decrease."""
-    steps = [next(iter(line.values())).step for line in lines]
-    known = [step for step in steps if step is not None]
-    if len(known) < len(steps) or not _is_ascending(known):
-        return list(range(1, len(steps) + 1))
-    return [step + 1 for step in known] if known[:1] == [0] else known
+    known = cast("Sequence[int]", steps)
+    if None in steps or not _is_ascending(known):
+        return range(1, len(steps) + 1)
+    return [step + 1 for step in known] if known[0] == 0 else known
 
 
 def _is_ascending(steps: Sequence[int]) -> bool:
     return all(later > step for step, later in pairwise(steps))
-
-
-def _rate(line: _LineNumbers) -> float:
-    return next((line[name].value for name in _RATES if name in line), math.nan)
 
 
 def _speeds_so_far(numbers: Sequence[int], rates: Sequence[float]) -> Iterator[tuple[int, float, float]]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, compress
 from operator import itemgetter
 from typing import Any
 
 from batchai_magics.metrics.measurement import json_value
 from batchai_magics.metrics.runs.metric_traits import Direction, Kind, MetricTraits, traits_of
+
+Curves = Sequence[tuple[Sequence[float], Sequence[float]]]  # positions and values
 
 _LARGE, _SMALL = 1e5, 1e-3
 
@@ -58,15 +62,17 @@ class MetricSummary:
         traits: MetricTraits,
         unit: str,
         direction: Direction,
-        points: Sequence[tuple[float, float]],
+        curves: Curves,
         *,
         total: float | None = None,
         axis: str = "step",
     ) -> MetricSummary | None:
-        """Summarize steps with their values over all ranks, in the order of the log; None without any."""
-        if not points:
+        """Summarize steps and their values over all ranks, in the order of the log; None without any."""
+        found = [curve for curve in curves if len(curve[0])]
+        if not found:
             return None
-        best_step, best = _best(points, direction) or (None, None)
+        (_, values), (last_steps, last_values) = found[0], found[-1]
+        best_step, best = _best(found, direction) or (None, None)
         return cls(
             name=traits.name,
             label=traits.label,
@@ -74,13 +80,13 @@ class MetricSummary:
             phase=traits.phase,
             unit=unit,
             direction=direction,
-            count=len(points),
-            first=points[0][1],
-            last=points[-1][1],
-            last_step=points[-1][0],
+            count=sum(len(values) for _, values in found),
+            first=values[0],
+            last=last_values[-1],
+            last_step=last_steps[-1],
             best=best,
             best_step=best_step,
-            mean=_mean(points) if traits.kind is Kind.RATE else None,
+            mean=_mean(found) if traits.kind is Kind.RATE else None,
             total=total,
             axis=axis,
         )
@@ -135,14 +141,15 @@ def number_text(value: float) -> str:
     return f"{value:.4g}" if size >= _SMALL else f"{value:.3g}"
 
 
-def _best(points: Sequence[tuple[float, float]], direction: Direction) -> tuple[float, float] | None:
+def _best(curves: Curves, direction: Direction) -> tuple[float, float] | None:
     """The first point with the best finite value."""
     if direction is Direction.UNKNOWN:
         return None
     choose = min if direction is Direction.FALLS else max
-    return choose((point for point in points if math.isfinite(point[1])), key=itemgetter(1), default=None)
+    finite = (compress(zip(*curve, strict=True), map(math.isfinite, curve[1])) for curve in curves)
+    return choose(chain.from_iterable(finite), key=itemgetter(1), default=None)
 
 
-def _mean(points: Sequence[tuple[float, float]]) -> float | None:
-    finite = [value for _, value in points if math.isfinite(value)]
+def _mean(curves: Curves) -> float | None:
+    finite = array("d", filter(math.isfinite, chain.from_iterable(values for _, values in curves)))
     return math.fsum(finite) / len(finite) if finite else None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 
-from batchai_magics.metrics.measurement import ATTEMPT, Fact, Record
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 
 Position = tuple[float, float]  # epoch and step; 0 for what a record does not have
 PositionKind = tuple[bool, bool]  # whether it has an epoch and a step: only positions of a kind are compared
@@ -15,48 +17,49 @@ def is_attempt(record: Record) -> bool:
     return isinstance(record, Fact) and record.key == ATTEMPT
 
 
-def continues(attempt: Sequence[Record], previous: Sequence[Record]) -> bool:
+def continues(attempt: MeasurementTable, previous: MeasurementTable) -> bool:
     """Whether an attempt goes on after the first step of the previous one; also before its first number."""
     first, first_before = _first_positions(attempt), _first_positions(previous)
     return all(first[kind] > first_before[kind] for kind in first.keys() & first_before.keys())
 
 
-def continued(attempt: Sequence[Record], previous: Sequence[Record]) -> list[Record]:
+def continued(attempt: MeasurementTable, previous: MeasurementTable) -> MeasurementTable:
     """The previous records without the steps that the attempt repeats, then those of the attempt."""
     first = _first_positions(attempt)
-    return [*(record for record in previous if _is_before(record, first)), *attempt]
+    kept = [
+        lines.take([i for i, place in enumerate(_positions(lines)) if _is_before(place, first)])
+        for lines in previous.lines
+    ]
+    return previous.with_lines(kept).followed_by(attempt)
 
 
-def attempt_starts(run: Iterable[Record], axis: str) -> list[float]:
+def attempt_starts(run: MeasurementTable, axis: str) -> list[float]:
     """Where later attempts of a run begin on the axis `step` or `epoch`; empty without such numbers."""
+    begins = [row for row, fact in run.facts if is_attempt(fact)]
     starts: list[float] = []
-    is_open = False
-    for record in run:
-        kind, position = _position_of(record)
-        if is_attempt(record):
-            is_open = True
-        elif is_open and any(kind):
-            is_open = False
-            starts += [position[1]] if axis == "step" and kind[1] else []
-            starts += [position[0]] if axis == "epoch" and kind[0] else []
+    for begin, end in pairwise([*begins, run.row_count]):
+        numbers = (each for each in run.between(begin, end) if isinstance(each, Measurement))
+        first = next((each for each in numbers if (each.epoch, each.step) != (None, None)), None)
+        place = first and getattr(first, axis, None)
+        starts += [] if place is None else [place]
     return starts
 
 
-def _is_before(record: Record, first: dict[PositionKind, Position]) -> bool:
-    kind, position = _position_of(record)
+def _is_before(place: tuple[PositionKind, Position], first: Mapping[PositionKind, Position]) -> bool:
+    kind, position = place
     return kind not in first or position < first[kind]
 
 
-def _first_positions(records: Iterable[Record]) -> dict[PositionKind, Position]:
+def _first_positions(table: MeasurementTable) -> dict[PositionKind, Position]:
     """The least position of each kind."""
     found: dict[PositionKind, Position] = {}
-    for record in records:
-        kind, position = _position_of(record)
-        if any(kind):
-            found[kind] = min(position, found.get(kind, position))
+    for lines in table.lines:
+        for kind, position in _positions(lines):
+            if any(kind):
+                found[kind] = min(position, found.get(kind, position))
     return found
 
 
-def _position_of(record: Record) -> tuple[PositionKind, Position]:
-    epoch, step = getattr(record, "epoch", None), getattr(record, "step", None)
-    return (epoch is not None, step is not None), (epoch or 0, step or 0)
+def _positions(lines: LineColumns) -> Iterator[tuple[PositionKind, Position]]:
+    for epoch, step in zip(lines.epochs, lines.steps[0], strict=True):
+        yield (epoch is not None, step is not None), (epoch or 0, step or 0)

@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from batchai_magics.metrics.measurement import Fact, Measurement, Record
+from batchai_magics.metrics.measurement import Fact
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES
 from batchai_magics.metrics.runs.step_series import count_ranks
 
@@ -35,10 +36,10 @@ class RunHeader:
     is_rate_global: bool
 
 
-def run_header(run: Sequence[Record], *, ranks_seen: int) -> RunHeader:
+def run_header(run: MeasurementTable, *, ranks_seen: int) -> RunHeader:
     """The header of one run, in which `ranks_seen` processes printed records."""
-    facts = [record for record in run if isinstance(record, Fact)]
-    names = {record.name for record in run if isinstance(record, Measurement)}
+    facts = [fact for _, fact in run.facts]
+    names = {name for lines in run.lines for name in lines.names}
     entries = {fact.key: fact.value for fact in facts}
     devices = _devices(facts)
     counted = max(
@@ -81,9 +82,9 @@ def _devices(facts: Sequence[Fact]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(device for value in named for device in _QUOTED.findall(value)))
 
 
-def _printed_devices(run: Sequence[Record]) -> int:
+def _printed_devices(run: MeasurementTable) -> int:
     """The number of devices that a line of a program's own tells."""
-    return int(max(each.value for each in run if isinstance(each, Measurement) and each.name == "devices"))
+    return int(max(max(lines.value("devices")) for lines in run.lines if "devices" in lines.names))
 
 
 def _count(value: str | None) -> int | None:

@@ -12,6 +12,7 @@ from operator import lt
 from typing import NamedTuple, cast
 
 from batchai_magics.metrics.measurement import RATE_UNIT, Measurement, Record
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
 from batchai_magics.metrics.runs.mean_rates import RatesByRank, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
@@ -38,8 +39,6 @@ RATE = "images_per_sec"
 
 QUALIFIERS = frozenset([("uncertainty", RATE_UNIT), ("jitter", RATE_UNIT), ("eval_examples", "examples")])
 """Names and units of numbers that qualify others and are no metrics: how exact a speed is."""
-
-Rank = int | None
 
 
 class MetricColumns(NamedTuple):
@@ -68,13 +67,20 @@ class MetricColumns(NamedTuple):
             places = self.epochs if axis == "epoch" else self.times
         if None in places:
             is_placed = [place is not None for place in places]
-            return _known(compress(places, is_placed), axis, start), list(compress(self.values, is_placed))
+            return _known([*compress(places, is_placed)], axis, start), [*compress(self.values, is_placed)]
         return _known(places, axis, start), self.values
 
 
-def _known(places: Iterable[float | None], axis: str, start: float) -> Sequence[float]:
+def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[float]:
     known = cast("Sequence[float]", places)  # None has been left out
-    return [place - start for place in known] if axis == "time" else list(known)
+    return [place - start for place in known] if axis == "time" else known
+
+
+class Curve(NamedTuple):
+    """Values by position, which is ascending."""
+
+    positions: Sequence[float]
+    values: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -119,21 +125,28 @@ class Metric:
         lines = {rank: columns.placed(axis or self.axis, start) for rank, columns in self.ranks.items()}
         return {rank: list(zip(xs, values, strict=True)) for rank, (xs, values) in lines.items()}
 
-    def segments(self, axis: str = "", *, start: float = 0.0) -> list[dict[float, float]]:
-        """The value over all ranks by position, ascending, of each segment in the order of the log.
+    def curves(self, axis: str = "", *, start: float = 0.0) -> list[Curve]:
+        """The value over all ranks by position, of each segment in the order of the log.
 
         A position that goes back begins a segment: another fold, seed or fit. The last value that a rank
         prints at a position of a segment holds. Ranks are averaged, but summed where each prints its own
         rate.
         """
-        lines = [_segments(*columns.placed(axis or self.axis, start)) for columns in self.ranks.values()]
+        lines = [_curves(*columns.placed(axis or self.axis, start)) for columns in self.ranks.values()]
+        if len(lines) == 1:
+            return lines[0]
         return [self._over_ranks([part for part in parts if part]) for parts in zip_longest(*lines)]
 
-    def _over_ranks(self, lines: Sequence[dict[float, float]]) -> dict[float, float]:
+    def _over_ranks(self, lines: Sequence[Curve]) -> Curve:
         values = StepValues()
         for line in lines:
-            values.add(line)
-        return values.sums(ranks=len(self.ranks)) if self.is_summed else values.means()
+            values.add(dict(zip(*line, strict=True)))
+        together = values.sums(ranks=len(self.ranks)) if self.is_summed else values.means()
+        return Curve([*together], [*together.values()])
+
+    def segments(self, axis: str = "", *, start: float = 0.0) -> list[dict[float, float]]:
+        """The curves as mappings."""
+        return [dict(zip(*curve, strict=True)) for curve in self.curves(axis, start=start)]
 
     def combined(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
         """The value over all ranks by position, ascending; that of the last segment which has one."""
@@ -145,16 +158,15 @@ class Metric:
     @cached_property
     def summary(self) -> MetricSummary | None:
         """The first, last and best of its values over all ranks."""
-        points = [*chain.from_iterable(segment.items() for segment in self.segments())]
         return MetricSummary.of(
-            self.traits, self.unit, self.direction, points, total=self.total, axis=self.axis
+            self.traits, self.unit, self.direction, self.curves(), total=self.total, axis=self.axis
         )
 
 
-def _segments(positions: Sequence[float], values: Sequence[float]) -> list[dict[float, float]]:
+def _curves(positions: Sequence[float], values: Sequence[float]) -> list[Curve]:
     """The values of a rank by position, split where the position goes back."""
     if all(map(lt, positions, islice(positions, 1, None))):
-        return [dict(zip(positions, values, strict=True))]
+        return [Curve(positions, values)]
     segments: list[dict[float, float]] = []
     last = math.inf
     for position, value in zip(positions, values, strict=True):
@@ -162,7 +174,7 @@ def _segments(positions: Sequence[float], values: Sequence[float]) -> list[dict[
             segments.append({})
         segments[-1][position] = value
         last = position
-    return segments
+    return [Curve([*segment], [*segment.values()]) for segment in segments]
 
 
 class RunMetrics(Mapping[str, Metric]):
@@ -226,13 +238,18 @@ def run_metrics(records: Iterable[Record], preferences: MetricPreferences = NO_P
 
 
 def metrics_of_run(
-    run: Sequence[Record],
+    run: MeasurementTable,
     rates: RatesByRank,
     preferences: MetricPreferences = NO_PREFERENCES,
     header: RunHeader | None = None,
 ) -> RunMetrics:
     """The metrics of one run with these mean rates, and its header, if it is known."""
-    found = _metrics(_series(run), preferences)
+    series = [*_series(run)]
+    axis = _axis([columns for _, _, ranks in series for columns in ranks.values()])
+    found = [
+        Metric(traits, unit, preferences.direction(traits), ranks, traits.is_summed, axis=axis)
+        for traits, unit, ranks in series
+    ]
     if has_step_lines(run):
         header = header or run_header(run, ranks_seen=len(rates))
         total = _total(run, rates, 0 if header.is_rate_global else header.ranks)
@@ -245,7 +262,7 @@ def metrics_of_run(
     return RunMetrics(found, preferences)
 
 
-def _total(run: Sequence[Record], rates: RatesByRank, ranks: int) -> float | None:
+def _total(run: MeasurementTable, rates: RatesByRank, ranks: int) -> float | None:
     """The printed total; None if it is one rank's alone. `ranks` is 0 if each prints the rate of all."""
     printed = total_of(run)
     total = float(printed.value) if printed else None
@@ -254,51 +271,39 @@ def _total(run: Sequence[Record], rates: RatesByRank, ranks: int) -> float | Non
     return None if total and ranks and is_rate_of_one(total, lasts, share * sum(lasts)) else total
 
 
-def _metrics(series: Iterable[_RankSeries], preferences: MetricPreferences) -> list[Metric]:
-    """Metrics from the points of single ranks."""
-    by_name: dict[MetricTraits, dict[Rank, MetricColumns]] = {}
-    units: dict[MetricTraits, str] = {}
-    for traits, unit, rank, columns in series:
-        by_name.setdefault(traits, {})[rank] = columns
-        units.setdefault(traits, unit)
-    axis = _axis([columns for ranks in by_name.values() for columns in ranks.values()])
-    return [
-        Metric(traits, units[traits], preferences.direction(traits), ranks, traits.is_summed, axis=axis)
-        for traits, ranks in by_name.items()
-    ]
-
-
-_RankSeries = tuple[MetricTraits, str, Rank, MetricColumns]
-
-
 def _axis(columns: Sequence[MetricColumns]) -> str:
     has_steps = any(each.steps[0] is not None for each in columns)
     is_by_epoch = columns and not has_steps and all(each.epochs[0] is not None for each in columns)
     return AXES[1] if is_by_epoch else AXES[0]
 
 
-def _series(run: Sequence[Record]) -> Iterator[_RankSeries]:
-    """The points of each metric by rank."""
-    groups: defaultdict[tuple[str, Rank], list[Measurement]] = defaultdict(list)
-    for record in run:
-        if isinstance(record, Measurement) and (record.name, record.unit) not in QUALIFIERS:
-            groups[record.name, record.rank].append(record)
-    numbers = _epoch_numbers(run) if all(map(_has_epochs_only, groups.values())) else {}
-    for (name, rank), records in groups.items():
-        first = records[0]
-        _, values, _, steps, epochs, _, _, times, _ = zip(*records, strict=True)
-        columns = MetricColumns(steps, epochs, times, values, numbers.get((name, rank), ()))
-        yield traits_of(name, first.phase, first.unit), first.unit, rank, columns
+def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:
+    """Each metric with its unit and its points by rank, in file order."""
+    places: defaultdict[str, list[tuple[LineColumns, int]]] = defaultdict(list)
+    for lines in sorted(run.lines, key=lambda each: each.rows[0]):
+        for number, metric in enumerate(lines.metrics):
+            if (metric.name, metric.unit) not in QUALIFIERS:
+                places[metric.name].append((lines, number))
+    every = chain.from_iterable(places.values())
+    has_epochs_only = all(lines.steps[i].is_missing and None not in lines.epochs for lines, i in every)
+    numbers = _epoch_numbers(run) if has_epochs_only else {}
+    for name, found in places.items():
+        first, number = found[0]
+        _, unit, phase = first.metrics[number]
+        columns = by_rank(
+            (lines, [lines.steps[i], lines.epochs, lines.times, lines.values[i]]) for lines, i in found
+        )
+        ranks = {
+            rank: MetricColumns(steps, epochs, times, values, numbers.get((name, rank), ()))
+            for rank, (steps, epochs, times, values) in columns.items()
+        }
+        yield traits_of(name, phase, unit), unit, ranks
 
 
-def _epoch_numbers(run: Iterable[Record]) -> Mapping[tuple[str, Rank], Sequence[int]]:
+def _epoch_numbers(run: MeasurementTable) -> Mapping[tuple[str, Rank], Sequence[int]]:
     """The number of each value by metric and rank."""
     counter, numbers = EpochCounter(), defaultdict[tuple[str, Rank], list[int]](list)
     for record in run:
         if isinstance(record, Measurement) and record.epoch is not None:
             numbers[record.name, record.rank].append(counter.number(record.rank, record.epoch, record.name))
     return numbers
-
-
-def _has_epochs_only(records: Sequence[Measurement]) -> bool:
-    return all(record.step is None and record.epoch is not None for record in records)

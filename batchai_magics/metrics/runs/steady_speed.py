@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from batchai_magics.metrics.runs.mean_rates import MeanRate
 
@@ -48,11 +49,15 @@ def intervals(steps: Sequence[MeanRate]) -> list[Interval]:
     With n steps at a mean rate r, n/r is the elapsed time in batches, so the batch size cancels out. Lines
     are merged until an interval exceeds both the rounding error of printed rates and a hundredth of the run.
     """
-    ordered = sorted((step for step in steps if step.images_per_sec > 0), key=lambda record: record.step)
-    least = ordered[-1].step / _MOST_INTERVALS if ordered else 0
+    ordered = steps
+    if any(later.step < earlier.step for earlier, later in pairwise(steps)):
+        ordered = sorted(steps, key=lambda record: record.step)
+    least = max((step.step for step in steps if step.images_per_sec > 0), default=0) / _MOST_INTERVALS
     result: list[Interval] = []
     first, began, blur = 0, 0.0, 0.0
     for record in ordered:
+        if not record.images_per_sec > 0:
+            continue
         ended = record.step / record.images_per_sec
         spent, error = ended - began, ended * _ROUNDING / record.images_per_sec
         if record.step - first < least or spent <= 0 or blur + error > PRECISION * spent:

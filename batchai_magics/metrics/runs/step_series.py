@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from batchai_magics.metrics.column import MISSING
 from batchai_magics.metrics.measurement import (
     RATE_UNIT,
     TOTAL,
@@ -14,6 +17,7 @@ from batchai_magics.metrics.measurement import (
     is_step_line,
     lines_of,
 )
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import with_ranks
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.resumed_attempts import continued, continues, is_attempt
@@ -21,8 +25,6 @@ from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
     import pandas
-
-    from batchai_magics.metrics.measurement_table import LineColumns
 
 
 COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
@@ -33,10 +35,7 @@ UNITS = {"images_per_sec": RATE_UNIT, "uncertainty": RATE_UNIT, "jitter": RATE_U
 
 def has_step_lines(records: Iterable[Record]) -> bool:
     """Whether there are lines of tf_cnn_benchmarks."""
-    every: Collection[Record] = records if isinstance(records, Collection) else list(records)
-    if not any(record.name == "jitter" for record in every if isinstance(record, Measurement)):
-        return False
-    return any(map(is_step_line, lines_of(every)))
+    return any(lines.is_benchmark for lines in MeasurementTable.of(records).lines)
 
 
 def line_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:
@@ -44,7 +43,7 @@ def line_rows(records: Iterable[Record]) -> Iterator[dict[str, float | None]]:
 
     In a log of tf_cnn_benchmarks, only its step lines count, with COLUMNS.
     """
-    every: Collection[Record] = records if isinstance(records, Collection) else list(records)
+    every = MeasurementTable.of(records)
     if has_step_lines(every):
         yield from step_rows(every)
         return
@@ -72,10 +71,7 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
         stands for a number that the line lacks. For other programs, one row per line with numbers: `step` is
         nullable too, and `epoch` and a column for each other number follow.
     """
-    from batchai_magics.metrics.measurement_table import MeasurementTable
-
-    table = records if isinstance(records, MeasurementTable) else MeasurementTable.of(records)
-    parts = [*table.line_columns]
+    parts = [*MeasurementTable.of(records).lines]
     benchmarks = [part for part in parts if part.is_benchmark]
     if parts and not benchmarks:
         return without_empty_columns(_line_frame(parts))
@@ -87,20 +83,20 @@ def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
     import numpy as np
     import pandas as pd
 
-    from batchai_magics.metrics.measurement_table import MISSING
-
     rows = np.concatenate([np.array([], np.int64), *(part.rows for part in parts)])
     places = np.empty(len(rows), np.int64)
     places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
     ends = np.cumsum([0, *(len(part.rows) for part in parts)]).tolist()
-    in_order = sorted(parts, key=lambda part: int(part.rows[0]))
-    names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.values)])
+    in_order = sorted(parts, key=lambda part: part.rows[0])
+    names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.names)])
     table: dict[str, Any] = {name: np.full(len(rows), np.nan) for name in names}
     for name in ("step", "rank"):
         table[name] = np.full(len(rows), MISSING)
     for part, begin, end in zip(parts, ends, ends[1:], strict=False):
-        for name, column in {**part.positions, **part.values}.items():
-            table[name][places[begin:end]] = column
+        positions = {"step": part.steps[0], "rank": part.ranks, "epoch": part.epochs}
+        for name, column in {**positions, **dict(zip(part.names, part.values, strict=True))}.items():
+            missing = MISSING if name in ("step", "rank") else math.nan
+            table[name][places[begin:end]] = column.filled(missing)
     for name in ("step", "rank"):
         table[name] = pd.arrays.IntegerArray(table[name], table[name] == MISSING)
     is_missing = np.isnan(table["epoch"])
@@ -119,7 +115,7 @@ def without_empty_columns(table: pandas.DataFrame) -> pandas.DataFrame:
     return table if len(names) == len(table.columns) else table[names]
 
 
-def runs(records: Iterable[Record]) -> list[list[Record]]:
+def runs(records: Iterable[Record]) -> list[MeasurementTable]:
     """Split the records of a log into runs; at least one, possibly empty.
 
     A new attempt of the job starts a run, unless it resumes after the first step of the attempt before: then
@@ -127,33 +123,35 @@ def runs(records: Iterable[Record]) -> list[list[Record]]:
     if as many totals were printed as the run has ranks: buffered ranks print one after the other. The steps
     of numbers are those of the timeline.
     """
-    result: list[list[Record]] = [[]]
-    for record in records:
-        if isinstance(record, Fact) and _opens_run(record, result[-1]):
-            result.append([])
-        result[-1].append(record)
-    return [with_ranks(on_timeline(run)) for run in _with_resumed(result)]
+    table = MeasurementTable.of(records)
+    begins, facts = [0], list[Fact]()
+    for row, fact in table.facts:
+        if _opens_run(fact, facts):
+            begins.append(row)
+            facts.clear()
+        facts.append(fact)
+    parts = [table.between(*part) for part in pairwise([*begins, table.row_count])]
+    return [with_ranks(on_timeline(run)) for run in _with_resumed(parts)]
 
 
-def _with_resumed(parts: Sequence[list[Record]]) -> list[list[Record]]:
+def _with_resumed(parts: Sequence[MeasurementTable]) -> list[MeasurementTable]:
     """The runs, where an attempt that resumes is part of the run before."""
     result = [*parts[:1]]
     for part in parts[1:]:
-        if is_attempt(part[0]) and continues(part, result[-1]):
+        if is_attempt(part.facts[0][1]) and continues(part, result[-1]):
             result[-1] = continued(part, result[-1])
         else:
             result.append(part)
     return result
 
 
-def _opens_run(fact: Fact, run: list[Record]) -> bool:
+def _opens_run(fact: Fact, run: Sequence[Fact]) -> bool:
     if is_attempt(fact):
         return True
     return fact.key in ("tensorflow", "model") and _has_ended(run, fact.rank)
 
 
-def _has_ended(run: list[Record], rank: int | None) -> bool:
-    facts = [record for record in run if isinstance(record, Fact)]
+def _has_ended(facts: Sequence[Fact], rank: int | None) -> bool:
     totals = [fact.rank for fact in facts if fact.key == TOTAL]
     if rank is not None:
         return rank in totals
@@ -161,9 +159,9 @@ def _has_ended(run: list[Record], rank: int | None) -> bool:
     return bool(totals) and len(totals) >= promised
 
 
-def total_of(run: Sequence[Record]) -> Fact | None:
+def total_of(run: MeasurementTable) -> Fact | None:
     """The last total that a run has printed."""
-    return next((each for each in reversed(run) if isinstance(each, Fact) and each.key == TOTAL), None)
+    return next((fact for _, fact in reversed(run.facts) if fact.key == TOTAL), None)
 
 
 def count_ranks(record: Fact) -> int:

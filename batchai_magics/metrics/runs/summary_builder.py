@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypedDict
 
 from batchai_magics.metrics.measurement import Record
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
@@ -118,7 +121,7 @@ class _Total(TypedDict):
     total_rank: int | None
 
 
-def _total(run: Sequence[Record], run_speeds: Speeds, header: RunHeader) -> _Total:
+def _total(run: MeasurementTable, run_speeds: Speeds, header: RunHeader) -> _Total:
     """The last printed total: all ranks print the same one, except for the last digit.
 
     Ranks that do not train together each print their own: it is closer to the speed of one than of all.
@@ -189,13 +192,13 @@ class _Losses(TypedDict):
 
 def _losses(metrics: RunMetrics) -> _Losses:
     found = metrics.get("loss")
-    segments = found.segments() if found else []
-    losses = [loss for segment in segments for loss in segment.values()]
+    curves = found.curves() if found else []
+    losses = array("d", chain.from_iterable(values for _, values in curves))
     return {
         "first_loss": losses[0] if losses else None,
         "last_loss": losses[-1] if losses else None,
         "loss_trend": loss_trend(losses),
-        "has_nan": any(not math.isfinite(loss) for loss in losses),
+        "has_nan": not all(map(math.isfinite, losses)),
     }
 
 
@@ -205,7 +208,7 @@ def loss_trend(losses: Iterable[float]) -> LossTrend | None:
     This is the Mann-Kendall test at 5 %. It compares pairs, so a loss may level off and outliers do not
     matter.
     """
-    values = _thinned([loss for loss in losses if math.isfinite(loss)])
+    values = _thinned(array("d", filter(math.isfinite, losses)))
     count = len(values)
     if count < _LEAST_POINTS:
         return None
@@ -220,7 +223,7 @@ def loss_trend(losses: Iterable[float]) -> LossTrend | None:
     return LossTrend.FALLING if score < 0 else LossTrend.RISING
 
 
-def _thinned(values: list[float]) -> list[float]:
+def _thinned(values: Sequence[float]) -> list[float]:
     """Average neighbours until at most 200 values remain."""
     width = math.ceil(len(values) / _MOST_POINTS) or 1
     groups = [values[start : start + width] for start in range(0, len(values), width)]

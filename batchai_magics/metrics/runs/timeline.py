@@ -10,20 +10,25 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
+from typing import cast
 
+from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import Measurement, Record
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
+from batchai_magics.metrics.reading.line_plan import MetricName
 
 
-def in_time_order(parts: Sequence[Sequence[Record]]) -> list[Record]:
+def in_time_order(parts: Sequence[Collection[Record]]) -> Collection[Record]:
     """The records of several files in the order of their times; without times, file by file."""
-    if sum(map(bool, parts)) < 2:
-        return [record for part in parts for record in part]
-    timed = [pair for part in parts for pair in zip(_times(part), part, strict=True)]
+    found = [part for part in parts if part]
+    if len(found) < 2:
+        return found[0] if found else ()
+    timed = [pair for part in found for pair in zip(_times(part), part, strict=True)]
     return [record for _, record in sorted(timed, key=itemgetter(0))]
 
 
@@ -50,7 +55,7 @@ class Timeline:
         """Whether a number has a step."""
         return any(rank.has_steps for rank in self._ranks.values())
 
-    def add(self, numbers: Sequence[Measurement]) -> bool:
+    def add(self, numbers: Iterable[Measurement]) -> bool:
         """Learn from more numbers of the run; whether some that were placed before stand elsewhere now."""
         ranks = {}
         for number in numbers:
@@ -68,19 +73,33 @@ class Timeline:
         return number if step == number.step else number._replace(step=step)
 
 
-def on_timeline(records: Iterable[Record]) -> list[Record]:
+def on_timeline(records: Iterable[Record]) -> MeasurementTable:
     """The records of a run, which are in the order of writing, with the steps of the timeline.
 
     Steps of training without epochs are kept: if there are no others, nothing is placed.
     """
-    timeline, every = Timeline(), list(records)
-    numbers = [record for record in every if isinstance(record, Measurement)]
-    if all(
-        step is not None and epoch is None and phase == TRAIN for _, _, _, step, epoch, *_, phase in numbers
-    ):
-        return every
-    timeline.add(numbers)
-    return [timeline.placed(record) if isinstance(record, Measurement) else record for record in every]
+    run = MeasurementTable.of(records)
+    if all(map(_counts_steps, run.lines)):
+        return run
+    timeline = Timeline()
+    timeline.add(record for record in run if isinstance(record, Measurement))
+    steps = {lines.metrics: [Column() for _ in lines.metrics] for lines in run.lines}
+    for window in run.windows():
+        placed = defaultdict[tuple[MetricName, ...], list[list[int | None]]](list)
+        for _, lines, records in window:
+            if lines:
+                numbers = cast("Sequence[Measurement]", records)
+                placed[lines.metrics].append([timeline.step(number) for number in numbers])
+        for metrics, rows in placed.items():
+            for column, own in zip(steps[metrics], zip(*rows, strict=True), strict=True):
+                column.extend(own)
+    return run.with_lines(replace(lines, steps=steps[lines.metrics]) for lines in run.lines)
+
+
+def _counts_steps(lines: LineColumns) -> bool:
+    """Whether the lines are of training, with steps over the whole run."""
+    is_training = all(metric.phase == TRAIN for metric in lines.metrics)
+    return is_training and lines.epochs.is_missing and None not in lines.steps[0]
 
 
 @dataclass(slots=True)

@@ -283,7 +283,7 @@ class ComparisonModel(FigureModel):
         self.runs = (*self.runs[:index], run, *self.runs[index + 1 :])
 
     def _summarize_run(self, index: int) -> None:
-        run, records = self.runs[index], tuple(self._models[index].records)
+        run, records = self.runs[index], self._models[index].records.table
         is_running = self.states[index] not in FINAL_STATES
         summary = summarize(records, preferences=self.preferences)
         grown = replace(run, records=records, summary=summary, is_running=is_running)

@@ -74,7 +74,9 @@ def _record_past(job: Job, path: Path, header: PageData) -> None:
     moments = moments_of(job, MaskedSource(follower_of(job), mask))
     clock = _Clock()
     preferences = metric_preferences(patterns=job.patterns)
-    model = JobModel(processes=job.process_count(), preferences=preferences, clock=clock)
+    model = JobModel(
+        processes=job.process_count(), patterns=job.patterns, preferences=preferences, clock=clock
+    )
     first = next(moments)
     clock.now = first.time
     file = RecordingFile(path, header, mask=mask, clock=clock)

@@ -230,8 +230,12 @@ class FollowedJob(JobModel):
 
 def followed_job(job: Job, source: EventSource | None = None) -> FollowedJob:
     """The model of a job with its current state; it follows `source`, by default all of the job's events."""
-    preferences = metric_preferences(patterns=job.patterns)
-    model = FollowedJob(source or follower_of(job), processes=job.process_count(), preferences=preferences)
+    model = FollowedJob(
+        source or follower_of(job),
+        processes=job.process_count(),
+        patterns=job.patterns,
+        preferences=metric_preferences(patterns=job.patterns),
+    )
     model.take(StateChanged(job.show()))
     return model
 

@@ -115,6 +115,14 @@ def test_numbers_that_were_not_read_beside_others_are_told(form, size):
     assert read.notices == ()
 
 
+@pytest.mark.parametrize("size", [0, MAX_SCAN_BYTES], ids=["small", "large"])
+def test_lines_that_the_users_pattern_reads_are_not_told_as_unread(size):
+    form = "Epoch {i}: loss: {v:.3f}\nwithout noise a psnr of {v:.2f} was seen\n"
+    log = "".join(form.format(i=i, v=1 / i) for i in range(1, 6)).encode() + b"." * size + b"\n"
+    own = {"quality": r"psnr of ([\d.]+)"}
+    assert [len(read_log(log, patterns).notices) for patterns in ({}, own)] == [1, 0]
+
+
 def test_the_files_of_a_log_are_searched_apart():
     start = LogStart()
     for line in lines("a psnr of {v:.3f} was seen").splitlines(keepends=True):

@@ -66,7 +66,7 @@ class Snapshot(NamedTuple):
 
 def figures(name, direction, value):
     """A metric that has had this value at its last step."""
-    return MetricSummary.of(traits_of(name), "", direction, [(1, value / 2), (60, value)])
+    return MetricSummary.of(traits_of(name), "", direction, [((1, 60), (value / 2, value))])
 
 
 class ScriptedSweep:
