@@ -16,6 +16,6 @@ def test_decoys_give_no_number():
     assert read(DECOYS.read_bytes()) == []
 
 
-@pytest.mark.parametrize("line", DECOYS.read_text(encoding="utf-8").splitlines())
-def test_a_decoy_alone_gives_no_number(line):
-    assert read(f"{line}\n".encode()) == []
+def test_a_decoy_alone_gives_no_number():
+    lines = DECOYS.read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if read(f"{line}\n".encode())] == []

@@ -131,13 +131,12 @@ def split_up(written):
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("kind", WRITTEN)
-def test_no_place_shows_a_secret(kind, place):
-    text, secret = split_up(WRITTEN[kind])
-    shown = PLACES[place](text)
-    for piece in secret.split("\n"):
-        assert piece not in shown
-    assert "***" in shown
+def test_no_place_shows_a_secret(place):
+    for kind, written in WRITTEN.items():
+        text, secret = split_up(written)
+        shown = PLACES[place](text)
+        assert not [piece for piece in secret.split("\n") if piece in shown], kind
+        assert "***" in shown, kind
 
 
 @pytest.mark.parametrize("kind", WRITTEN)

@@ -1,5 +1,7 @@
 """`storage …`: what it makes, takes and gives, and that nothing leaves its bucket."""
 
+import itertools
+
 import pytest
 
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
@@ -143,26 +145,26 @@ def test_blobs_are_single_files_too(do, tree, tmp_path):
     assert do("storage blob exists -c blobs -n x/one --account-name acc").data == {"exists": False}
 
 
-@pytest.mark.parametrize("path", ["../out", "/etc/passwd", "a/../../out", "..\\out", "C:\\out"])
-@pytest.mark.parametrize(
-    "line",
-    [
-        "storage file upload -s data --source {here} -p '{path}'",
-        "storage file download -s data -p '{path}'",
-        "storage file list -s data -p '{path}'",
-        "storage file delete -s data -p '{path}'",
-        "storage file download-batch -s data -d . --source-path '{path}'",
-        "storage file upload-batch -d data -s {folder} --destination-path '{path}'",
-        "storage directory create -s data -n '{path}'",
-        "storage directory delete -s data -n '{path}'",
-        "storage blob upload -c blobs -f {here} -n '{path}'",
-        "storage blob download -c blobs -n '{path}'",
-        "storage blob upload-batch -d blobs -s {folder} --destination-path '{path}'",
-    ],
+OUTSIDE = ("../out", "/etc/passwd", "a/../../out", "..\\out", "C:\\out")
+LINES_WITH_A_PATH = (
+    "storage file upload -s data --source {here} -p '{path}'",
+    "storage file download -s data -p '{path}'",
+    "storage file list -s data -p '{path}'",
+    "storage file delete -s data -p '{path}'",
+    "storage file download-batch -s data -d . --source-path '{path}'",
+    "storage file upload-batch -d data -s {folder} --destination-path '{path}'",
+    "storage directory create -s data -n '{path}'",
+    "storage directory delete -s data -n '{path}'",
+    "storage blob upload -c blobs -f {here} -n '{path}'",
+    "storage blob download -c blobs -n '{path}'",
+    "storage blob upload-batch -d blobs -s {folder} --destination-path '{path}'",
 )
-def test_no_path_leads_out(do, tree, line, path):
-    with pytest.raises(UsageError, match="is outside the"):
-        do(line.format(here=tree / "a.txt", folder=tree, path=path) + " --account-name acc")
+
+
+def test_no_path_leads_out(do, tree):
+    for line, path in itertools.product(LINES_WITH_A_PATH, OUTSIDE):
+        with pytest.raises(UsageError, match="is outside the"):
+            do(line.format(here=tree / "a.txt", folder=tree, path=path) + " --account-name acc")
 
 
 def test_what_is_no_file_is_told(do, tree):

@@ -76,7 +76,8 @@ def test_the_settings_choose_the_headline_and_directions(context, tmp_path):
 
 def test_the_settings_choose_the_headline_of_a_large_log(context, log):
     file = Path(log("a.log"))
-    file.write_text(file.read_text() + "".join(STEP.format(step, 100, 2) for step in range(30, 30_000)))
+    prose = ("nothing but words " * 60 + "\n") * 1000  # more than a megabyte of it
+    file.write_text(file.read_text() + prose + "".join(STEP.format(step, 100, 2) for step in range(30, 300)))
     assert first_metric(context, file)["label"] == "loss"
     assert first_metric(context, file, headline_metric="images/sec")["label"] == "images/sec"
 

@@ -11,9 +11,8 @@ def read(text):
     return [record for record in records if not isinstance(record, Fact)]
 
 
-@pytest.mark.parametrize("line", [*NEAR_MISSES, *PRINTED])
-def test_a_line_that_is_no_metric_gives_none(line):
-    assert read(f"{line}\n") == []
+def test_a_line_that_is_no_metric_gives_none():
+    assert [line for line in (*NEAR_MISSES, *PRINTED) if read(f"{line}\n")] == []
 
 
 @pytest.mark.parametrize("prefix", ["[1,3]<stdout>:", "2019-03-02T10:25:35Z ", "INFO:root:"])

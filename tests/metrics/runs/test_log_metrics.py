@@ -82,15 +82,15 @@ def test_pandas_and_matplotlib_are_imported_only_when_needed():
 
 
 def big_log(ranks=(0, 1, None)):
-    """Steps of these ranks, with odd numbers among them; more than a megabyte."""
+    """Steps of these ranks, with odd numbers among them, and prose: more than a megabyte."""
     tags = ["" if rank is None else f"[1,{rank}]<stdout>:" for rank in ranks]
     kinds = [("7.087", "", 50.0), ("nan", "\t0.125\t0.500", 51.0), ("inf", "\tnan\tnan", 1e12)]
-    steps = [step(10 * n, rate, loss, more) for n in range(3000) for loss, more, rate in [kinds[n % 3]]]
+    steps = [step(10 * n, rate, loss, more) for n in range(300) for loss, more, rate in [kinds[n % 3]]]
     lines = "".join(f"{tag}{line}\n" for line in steps for tag in tags)
-    return (HEADER + lines + total(5.25) + "\n" + "noise\n" * 180_000).encode()
+    return (HEADER + lines + total(5.25) + "\n" + ("noise " * 200 + "\n") * 900).encode()
 
 
-@pytest.mark.parametrize("ranks", [(None,), (0, 1, 2), (None, 5)])
+@pytest.mark.parametrize("ranks", [(None,), (None, 0, 5)])
 def test_the_summary_of_columns_is_that_of_their_records(ranks):
     metrics = read_metrics(big_log(ranks))
     assert "records" not in vars(metrics)
@@ -100,9 +100,8 @@ def test_the_summary_of_columns_is_that_of_their_records(ranks):
 SMALL_LOGS = {"a header": HEADER, "another program's": '{"step": 1, "loss": 0.5}\n', "nothing": ""}
 
 
-@pytest.mark.parametrize("ranks", [(0, 1, None), (None,)])
-def test_the_json_of_columns_in_pieces_is_json_at_once(ranks):
-    metrics = read_metrics(big_log(ranks))
+def test_the_json_of_columns_in_pieces_is_json_at_once():
+    metrics = read_metrics(big_log())
     assert "".join(metrics.json_pieces()) == json.dumps(metrics.to_dict(), indent=2)
 
 

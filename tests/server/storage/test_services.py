@@ -42,13 +42,11 @@ SAID = [
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize(("query", "headers", "service"), SAID)
-def test_a_request_says_its_service_in_its_query_and_headers_and_never_by_its_user_agent(
-    query: str, headers: dict[str, str], service: str, agent: str
-) -> None:
-    asked = dict(pair.split("=") for pair in query.split("&") if pair)
-    call = ApiCall("PUT", "/local/data/a.txt", asked, {**headers, "user-agent": agent})
-    assert parse_resource(call, "127.0.0.1:10000").service == service
+def test_a_request_says_its_service_in_its_query_and_headers_and_never_by_its_user_agent(agent: str) -> None:
+    for query, headers, service in SAID:
+        asked = dict(pair.split("=") for pair in query.split("&") if pair)
+        call = ApiCall("PUT", "/local/data/a.txt", asked, {**headers, "user-agent": agent})
+        assert parse_resource(call, "127.0.0.1:10000").service == service, (query, headers)
 
 
 @pytest.fixture(scope="module")

@@ -81,9 +81,8 @@ class TestUnfinishedLines:
     def test_a_whole_last_line_counts_at_the_end(self):
         assert steps(step(1) + "\n" + step(10)) == [(1, 7.087), (10, 7.087)]
 
-    @pytest.mark.parametrize("length", range(len(step(10))))
-    def test_a_cut_line_gives_nothing(self, length):
-        assert read(step(10)[:length]) == []
+    def test_a_cut_line_gives_nothing(self):
+        assert [length for length in range(len(step(10))) if read(step(10)[:length])] == []
 
     @pytest.mark.parametrize("tail", ["\t", "\t0", "\t0.", "\t0.12", "\t0.125", "\t0.125\t", "\t0.125\t0.50"])
     def test_cut_accuracies_give_nothing(self, tail):
