@@ -30,11 +30,8 @@ def test_workspaces_are_listed_by_group(place: Place) -> None:
     assert not place.backend.list(nowhere, Kind.WORKSPACE)
 
 
-def test_a_workspace_makes_its_group(place: Place) -> None:
+def test_groups_are_made_by_their_workspaces_and_keep_their_spelling_and_tags(place: Place) -> None:
     assert place.workspace.group in [group.name for group in place.backend.groups.list()]
-
-
-def test_groups_keep_their_spelling_and_tags(place: Place) -> None:
     place.backend.groups.create("Demo", "eastus", {"a": "b"})
     group = place.backend.groups.show("DEMO")
     assert (group.name, group.location, group.tags) == ("Demo", "eastus", {"a": "b"})
@@ -56,17 +53,7 @@ def test_deleting_a_group_deletes_workspaces_jobs_and_accounts(place: Place) -> 
     assert place.backend.show(place.workspace)
 
 
-def test_an_account_has_two_keys_of_azures_form(place: Place) -> None:
-    place.backend.accounts.create("acc1", "g", "eastus")
-    first, second = place.backend.accounts.keys("acc1")
-    assert first != second
-    assert len(base64.b64decode(first)) == 64
-    place.backend.accounts.renew_key("acc1", 1)
-    assert place.backend.accounts.keys("acc1")[1] == second
-    assert place.backend.accounts.keys("acc1")[0] != first
-
-
-def test_account_names_are_checked_and_unique(place: Place) -> None:
+def test_accounts_have_unique_names_and_two_keys_and_are_deleted_with_their_shares(place: Place) -> None:
     with pytest.raises(SpecError, match="3 to 24"):
         place.backend.accounts.create("No", "g", "eastus")
     made = place.backend.accounts.create("acc1", "g", "eastus")
@@ -75,10 +62,12 @@ def test_account_names_are_checked_and_unique(place: Place) -> None:
         place.backend.accounts.create("acc1", "other", "eastus")
     assert [account.name for account in place.backend.accounts.list("g")] == ["acc1"]
     assert not place.backend.accounts.list("other")
-
-
-def test_deleting_an_account_deletes_its_shares(place: Place) -> None:
-    place.backend.accounts.create("acc1", "g", "eastus")
+    first, second = place.backend.accounts.keys("acc1")
+    assert first != second
+    assert len(base64.b64decode(first)) == 64
+    place.backend.accounts.renew_key("acc1", 1)
+    assert place.backend.accounts.keys("acc1")[1] == second
+    assert place.backend.accounts.keys("acc1")[0] != first
     for storage in (place.backend.storage, place.backend.containers):
         storage.make("acc1/data")
     place.backend.accounts.delete("acc1")
@@ -96,6 +85,10 @@ def test_deleting_an_account_deletes_its_shares(place: Place) -> None:
 
 @pytest.mark.needs("file_servers")
 def test_a_file_server_keeps_what_jobs_write_to_it(place: Place) -> None:
+    missing = {"fileServer": {"id": str(place.workspace.child(Kind.FILE_SERVER, "nope"))}}
+    volumes = {"mountVolumes": {"fileServers": [{**missing, "relativeMountPath": "nfs"}]}}
+    with pytest.raises(NotFoundError, match="file server nope"):
+        place.make_cluster(nodeSetup=volumes)
     server = place.make_server()
     wire = json.dumps(server.to_wire())
     assert server.to_wire()["properties"]["mountSettings"]["mountPoint"] == "/data"
@@ -109,14 +102,6 @@ def test_a_file_server_keeps_what_jobs_write_to_it(place: Place) -> None:
     assert [item.id for item in place.backend.list(place.workspace, Kind.FILE_SERVER)] == [server.id]
     place.backend.delete(server.id)
     assert not place.backend.list(place.workspace, Kind.FILE_SERVER)
-
-
-@pytest.mark.needs("file_servers")
-def test_a_missing_file_server_is_named(place: Place) -> None:
-    missing = place.workspace.child(Kind.FILE_SERVER, "nope")
-    mount = {"fileServers": [{"fileServer": {"id": str(missing)}, "relativeMountPath": "nfs"}]}
-    with pytest.raises(NotFoundError, match="file server nope"):
-        place.make_cluster(nodeSetup={"mountVolumes": mount})
 
 
 def test_an_account_whose_shares_a_job_uses_is_not_deleted_under_it(place: Place) -> None:
@@ -142,19 +127,15 @@ def test_an_account_whose_shares_a_job_uses_is_not_deleted_under_it(place: Place
 
 
 @pytest.mark.needs("ownership")
-def test_an_owner_is_recorded_with_the_resource_and_the_same_again_does_not_change_it(place: Place) -> None:
+def test_an_owner_is_recorded_with_the_resource_and_forgotten_with_it(place: Place) -> None:
     job, spec = place.experiment.child(Kind.JOB, "owned"), place.spec("true")
     place.backend.create(job, spec, owner="alice")
-    place.backend.create(job, spec, owner="bob")
+    place.backend.create(job, spec, owner="bob")  # the same again changes nothing
     for holder in (job, place.experiment, place.workspace):
         assert place.backend.ownership.within(holder.key)[job.key] == "alice"
     group = job.key.partition("/providers/")[0]
     assert place.backend.ownership.within(group)[job.key] == "alice"
     assert job.key not in place.backend.ownership.within(job.key[:-1])
-
-
-@pytest.mark.needs("ownership")
-def test_an_owner_is_forgotten_with_the_resource(place: Place) -> None:
     id = ResourceId(place.workspace.subscription, "owned", "w", Kind.WORKSPACE, "w")
     place.backend.create(id, WorkspaceSpec(location="eastus"), owner="alice")
     assert place.backend.ownership.within(id.key) == {id.key: "alice"}

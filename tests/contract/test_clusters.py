@@ -39,11 +39,6 @@ def test_a_new_cluster_is_resizing_and_then_steady(place: Place) -> None:
     assert place.backend.show(made.id).allocation_state.value == "steady"
 
 
-@pytest.mark.needs("empty_clusters")
-def test_a_new_cluster_without_nodes_is_steady(place: Place) -> None:
-    assert place.make_cluster(scale=manual(0)).allocation_state.value == "steady"
-
-
 @pytest.mark.sample
 @pytest.mark.needs("node_images")
 def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place) -> None:
@@ -53,8 +48,9 @@ def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place
         ("plain", {}, ("Canonical", "UbuntuServer", "16.04-LTS", "latest")),
         ("imaged", image, ("microsoft-ads", "linux", "x", "latest")),
     ):
-        id = place.make_cluster(name, scale=manual(0), **fields).id
-        wire = place.backend.show(id).spec.to_wire()["properties"]
+        made = place.make_cluster(name, scale=manual(0), **fields)
+        assert made.allocation_state.value == "steady"  # there is no node to wait for
+        wire = place.backend.show(made.id).spec.to_wire()["properties"]
         assert tuple(wire["virtualMachineConfiguration"]["imageReference"].values()) == shown
         assert place.make_cluster(name, scale=manual(0), **fields)  # the same again is the same
 
@@ -99,6 +95,8 @@ def test_an_auto_scale_cluster_grows_for_its_queue_and_shrinks_again(place: Plac
 @pytest.mark.needs("auto_scale")
 def test_it_never_grows_over_its_maximum_nor_shrinks_under_its_minimum(place: Place) -> None:
     cluster = place.make_cluster(scale=auto(1, 2))
+    with pytest.raises(SpecError, match=r"properties\.nodeCount"):
+        place.start(nodeCount=3, **place.on(cluster))
     jobs = [place.start(HOLD, f"j{number}", **place.on(cluster)) for number in range(4)]
     place.has(cluster.id, running=2)
     assert [place.backend.show(job).state for job in jobs[2:]] == [ExecutionState.QUEUED] * 2
@@ -115,13 +113,6 @@ def test_a_node_that_was_not_idle_for_long_stays(place: Place) -> None:
     (node,) = place.backend.nodes(cluster.id)
     assert place.run(name="next", **place.on(cluster)).state is ExecutionState.SUCCEEDED
     assert [other.id for other in place.backend.nodes(cluster.id)] == [node.id]
-
-
-@pytest.mark.needs("auto_scale")
-def test_a_job_larger_than_the_maximum_is_refused(place: Place) -> None:
-    cluster = place.make_cluster(scale=auto(0, 2))
-    with pytest.raises(SpecError, match=r"properties\.nodeCount"):
-        place.start(nodeCount=3, **place.on(cluster))
 
 
 @pytest.mark.sample
@@ -199,14 +190,8 @@ def test_a_preempted_node_is_replaced_and_its_job_starts_again(place: Place) -> 
     for id in (node.id, elsewhere.id):
         with pytest.raises(NotFoundError, match="Cannot find a node"):
             place.backend.preemption.preempt(cluster.id, id)
-
-
-@pytest.mark.sample
-@pytest.mark.needs("preemption")
-def test_a_dedicated_node_is_never_taken_away(place: Place) -> None:
-    node, _ = place.backend.nodes(place.cluster)
-    with pytest.raises(ConflictError, match="lowpriority"):
-        place.backend.preemption.preempt(place.cluster, node.id)
+    with pytest.raises(ConflictError, match="lowpriority"):  # a dedicated node is never taken away
+        place.backend.preemption.preempt(place.cluster, elsewhere.id)
 
 
 # commands on nodes
@@ -224,6 +209,10 @@ def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> N
     assert end == CommandEnd(3)
     assert CommandBytes(b"oh\n", is_error=True) in parts
     assert node.id in b"".join(part.data for part in parts).decode()
+    killed = place.backend.node_commands.execute(place.cluster, node.id, "kill -9 $$")
+    assert list(killed) == [CommandEnd(137)]
+    with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
+        place.backend.node_commands.execute(place.cluster, "nope", "true")
 
 
 @pytest.mark.sample
@@ -240,14 +229,6 @@ def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
     until(lambda: list(commands.execute(place.cluster, node.id, is_there)) == [CommandEnd(1)])
 
 
-@pytest.mark.needs("node_commands")
-def test_a_command_ended_by_a_signal_has_the_exit_code_of_a_shell(place: Place) -> None:
-    node, _ = place.backend.nodes(place.cluster)
-    assert list(place.backend.node_commands.execute(place.cluster, node.id, "kill -9 $$")) == [
-        CommandEnd(137)
-    ]
-
-
 @pytest.mark.sample
 @pytest.mark.needs("node_commands")
 def test_a_command_runs_beside_a_job(place: Place) -> None:
@@ -257,13 +238,6 @@ def test_a_command_runs_beside_a_job(place: Place) -> None:
     assert node.job == job
     output = place.backend.node_commands.execute(job, node.id, "echo hi")
     assert list(output) == [CommandBytes(b"hi\n"), CommandEnd(0)]
-
-
-@pytest.mark.sample
-@pytest.mark.needs("node_commands")
-def test_no_command_runs_on_a_node_that_is_not_there(place: Place) -> None:
-    with pytest.raises(NotFoundError, match="Cannot find a node with id=nope"):
-        place.backend.node_commands.execute(place.cluster, "nope", "true")
 
 
 # quotas
@@ -276,16 +250,8 @@ def test_the_core_quota_is_kept(place: Place) -> None:
     with pytest.raises(ConflictError, match="exceeding quota") as caught:
         place.make_cluster(vmSize="STANDARD_NC24")  # 24 cores, beside the default cluster's 4
     assert caught.value.code == "OperationNotAllowed"
-    cluster = place.make_cluster(vmSize="STANDARD_D3")
-    with pytest.raises(ConflictError, match="quota"):
-        place.scale(cluster.id, manual(5))
-
-
-@pytest.mark.needs("own_quota")
-@hasty
-def test_a_quota_may_be_used_up_to_its_last_core(place: Place) -> None:
     cluster = place.make_cluster(vmSize="STANDARD_D3")  # 4 cores, beside the default cluster's 4
-    place.scale(cluster.id, manual(4))
+    place.scale(cluster.id, manual(4))  # up to the last core
     with pytest.raises(ConflictError, match="quota"):
         place.scale(cluster.id, manual(5))
 

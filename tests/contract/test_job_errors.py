@@ -72,7 +72,3 @@ def test_the_error_has_no_secret(place: Place) -> None:
     assert error is not None
     assert error.lines == (f"RuntimeError: {'*' * 14}",)
     assert "hunter2" not in str(error.to_data())
-
-
-def test_a_job_that_was_cancelled_or_succeeded_has_none(place: Place) -> None:
-    assert Job(place.backend, place.run().id).error is None

@@ -33,6 +33,7 @@ def test_the_jobs_own_module_path_comes_first(place: Place) -> None:
     variables = [{"name": "PYTHONPATH", "value": "/mine:/yours"}]
     job = place.run("echo $PYTHONPATH", environmentVariables=variables)
     assert place.log(job.id).decode().startswith("/mine:/yours:")
+    assert Job(place.backend, job.id).error is None
 
 
 LOGS_TO_FILES = """

@@ -22,11 +22,13 @@ NO_FILES = {"me": "a link", "pipe": "a named pipe", "socket": "a socket"}
 ESCAPES = ["../stdout.txt", "/../../x", "a/../../../x"]
 
 
-def test_reading_is_by_offset_and_repeatable(place: Place) -> None:
+def test_reading_is_by_offset_and_repeatable_and_ends_empty(place: Place) -> None:
     file = FileRef(place.run("printf 0123456789").id, "stdout.txt")
     chunk = place.backend.read(file, 3, 4)
     assert (chunk.data, chunk.offset, chunk.end, chunk.size) == (b"3456", 3, 7, 10)
     assert place.backend.read(file, 3, 4) == chunk
+    end = place.backend.read(file, 10)
+    assert (end.data, end.is_complete) == (b"", True)
 
 
 def test_the_end_of_the_process_ends_the_job_whatever_writes_on_behind_it(place: Place) -> None:
@@ -36,18 +38,19 @@ def test_the_end_of_the_process_ends_the_job_whatever_writes_on_behind_it(place:
     assert own.decode().splitlines() == [f"n{number}" for number in range(1, 20_001)]
 
 
-def test_a_file_of_an_ended_job_is_complete_and_ends_empty(place: Place) -> None:
-    chunk = place.backend.read(FileRef(place.run().id, "stdout.txt"), 6)
-    assert (chunk.data, chunk.is_complete) == (b"", True)
-
-
 @pytest.mark.needs("sealed_logs")
-def test_a_finished_log_is_provably_what_was_written(place: Place) -> None:
-    job = place.run("echo out; echo err >&2; printf 'no end'")
+def test_a_log_is_provably_what_was_written_although_its_process_was_killed(place: Place) -> None:
+    job = place.run("echo out; echo err >&2; printf 'no end'", "ended")
     for name, data in (("stdout.txt", b"out\nno end"), ("stderr.txt", b"err\n")):
         seal = place.backend.read(FileRef(job.id, name)).seal
         assert seal == Seal(len(data), hashlib.sha256(data).hexdigest())
         assert place.log(job.id, name) == data
+    job = place.run("seq 20000; echo last >&2; kill -9 $$", "killed")
+    for name, end in (("stdout.txt", b"20000\n"), ("stderr.txt", b"last\n")):
+        data, seal = place.log(job.id, name), place.backend.read(FileRef(job.id, name)).seal
+        assert seal
+        assert seal.fault(len(data), hashlib.sha256(data).hexdigest()) == ""
+        assert data.endswith(end)
 
 
 @pytest.mark.needs("sealed_logs")
@@ -62,30 +65,8 @@ def test_the_log_of_a_cancelled_job_is_provably_complete(place: Place) -> None:
     assert chunk.seal.fault(chunk.size, hashlib.sha256(chunk.data).hexdigest()) == ""
 
 
-@pytest.mark.needs("sealed_logs")
-def test_the_log_of_a_killed_process_is_provably_complete(place: Place) -> None:
-    job = place.run("seq 20000; echo last >&2; kill -9 $$")
-    for name in ("stdout.txt", "stderr.txt"):
-        data, seal = place.log(job.id, name), place.backend.read(FileRef(job.id, name)).seal
-        assert seal
-        assert seal.fault(len(data), hashlib.sha256(data).hexdigest()) == ""
-        assert data.endswith(b"20000\n" if name == "stdout.txt" else b"last\n")
-
-
-def test_a_file_that_is_not_there_is_empty(place: Place) -> None:
-    chunk = place.backend.read(FileRef(place.start(HOLD), "later.txt"))
-    assert (chunk.data, chunk.size, chunk.is_complete) == (b"", 0, False)
-
-
 @pytest.mark.needs("file_system")
-def test_a_folder_is_not_read(place: Place) -> None:
-    job = place.run("mkdir $AZ_BATCHAI_OUTPUT_MODEL/inner", outputDirectories=[MODEL])
-    with pytest.raises(NotFoundError, match="is a folder"):
-        place.backend.read(FileRef(job.id, "inner", "MODEL"))
-
-
-@pytest.mark.needs("file_system")
-def test_files_are_listed_by_name_one_level_at_a_time(place: Place) -> None:
+def test_files_are_listed_by_name_one_level_at_a_time_and_no_folder_is_read(place: Place) -> None:
     command = "cd $AZ_BATCHAI_OUTPUT_MODEL; mkdir b; echo 1 > b/inner; echo 22 > a"
     job = place.run(command, outputDirectories=[MODEL])
     files = place.backend.files(job.id, "MODEL")
@@ -95,6 +76,8 @@ def test_files_are_listed_by_name_one_level_at_a_time(place: Place) -> None:
     (inner,) = place.backend.files(job.id, "MODEL", "b", expiry_min=5)
     assert (inner.path, inner.name) == ("b/inner", "inner")
     assert place.backend.read(FileRef(job.id, inner.path, "MODEL")).data == b"1\n"
+    with pytest.raises(NotFoundError, match="is a folder"):
+        place.backend.read(FileRef(job.id, "b", "MODEL"))
     assert [file.path for file in place.backend.files(job.id)] == [
         "execution.log",
         "stderr.txt",
@@ -180,16 +163,16 @@ def test_a_lone_process_of_tensorflow_is_worker_0(place: Place) -> None:
     assert sizes["stdout-wk-0.txt"] == 6
 
 
-def test_an_unknown_output_directory_is_named(place: Place) -> None:
-    job = place.start()
-    with pytest.raises(NotFoundError, match="outputDirectoryId NOPE"):
-        place.backend.files(job, "NOPE")
-    with pytest.raises(NotFoundError, match="outputDirectoryId NOPE"):
-        place.backend.read(FileRef(job, "x", "NOPE"))
-
-
-def test_no_path_leads_out_of_a_job(place: Place) -> None:
-    job = place.start()
+def test_no_path_leads_out_of_a_job_and_an_unknown_directory_is_named(place: Place) -> None:
+    escape = {"id": "UP", "pathPrefix": f"{MOUNTED}/../other"}
+    job = place.start(HOLD, outputDirectories=[escape])
+    chunk = place.backend.read(FileRef(job, "later.txt"))  # it may still be written
+    assert (chunk.data, chunk.size, chunk.is_complete) == (b"", 0, False)
+    for directory in ("NOPE", "UP"):
+        with pytest.raises(NotFoundError, match=f"outputDirectoryId {directory}"):
+            place.backend.files(job, directory)
+        with pytest.raises(NotFoundError, match=f"outputDirectoryId {directory}"):
+            place.backend.read(FileRef(job, "x", directory))
     for path in ESCAPES:
         with pytest.raises(StorageError):
             place.backend.read(FileRef(job, path))
@@ -201,11 +184,13 @@ def test_no_path_leads_out_of_a_job(place: Place) -> None:
 
 
 @pytest.mark.needs("file_system")
-def test_no_link_that_a_job_makes_leads_out_of_it(place: Place) -> None:
-    job = place.run("cd $AZ_BATCHAI_STDOUTERR_DIR; ln -s /etc etc; ln -s /etc/passwd passwd; ln -s no where")
+def test_no_link_that_a_job_makes_leads_out_of_it_and_its_tail_is_that_of_files_alone(place: Place) -> None:
+    links = "ln -s /etc etc; ln -s /etc/passwd passwd; ln -s no where"
+    job = place.run(f"cd $AZ_BATCHAI_STDOUTERR_DIR; {SPECIAL}; {links}; echo hello")
+    assert {"a", "execution.log", "stdout.txt"} == set(place.backend.tail(job.id, {}))
     files = place.backend.files(job.id)
-    links = [(file.name, file.size_bytes, file.download_url) for file in files if file.kind is FileKind.LINK]
-    assert links == [("etc", 0, None), ("passwd", 0, None), ("where", 0, None)]
+    links_there = [(f.name, f.size_bytes, f.download_url) for f in files if f.kind is FileKind.LINK]
+    assert links_there == [(name, 0, None) for name in ("etc", "me", "passwd", "where")]
     for path in ("passwd", "etc/passwd"):
         with pytest.raises(StorageError):
             place.backend.read(FileRef(job.id, path))
@@ -229,19 +214,6 @@ def test_what_is_no_file_is_listed_as_what_it_is_and_never_waited_for(place: Pla
         with pytest.raises(NotFoundError, match=f"{name} is {words}.*, not a file"):
             place.backend.read(FileRef(job.id, name, "MODEL"))
     assert place.backend.read(FileRef(job.id, "b", "MODEL")).data == b"aa\n"
-
-
-@pytest.mark.needs("execution_log")
-def test_the_tail_of_a_job_is_that_of_its_files_alone(place: Place) -> None:
-    job = place.run(f"cd $AZ_BATCHAI_STDOUTERR_DIR; {SPECIAL}; echo hello")
-    assert {"a", "execution.log", "stdout.txt"} == set(place.backend.tail(job.id, {}))
-
-
-def test_no_prefix_of_an_output_directory_leads_out_of_a_mount(place: Place) -> None:
-    escape = {"id": "UP", "pathPrefix": f"{MOUNTED}/../other"}
-    job = place.start(outputDirectories=[escape])
-    with pytest.raises(NotFoundError, match="outputDirectoryId UP"):
-        place.backend.files(job, "UP")
 
 
 def test_no_mount_leads_out_of_the_mount_root(place: Place) -> None:
@@ -298,17 +270,13 @@ def test_a_setup_task_gets_its_secrets_and_no_file_does(place: Place, tmp_path: 
 
 
 @pytest.mark.needs("setup_tasks")
-def test_no_path_leads_out_of_what_a_setup_task_wrote(place: Place) -> None:
+def test_no_path_leads_out_of_what_a_setup_task_wrote_nor_its_prefix_out_of_a_mount(place: Place) -> None:
     cluster = place.make_cluster(nodeSetup=setup("true"))
     for path in ESCAPES:
         with pytest.raises(StorageError):
             place.backend.setup_logs.files(cluster.id, path)
-
-
-@pytest.mark.needs("setup_tasks")
-def test_no_prefix_of_a_setup_task_leads_out_of_a_mount(place: Place) -> None:
     with pytest.raises(SpecError, match="stdOutErrPathPrefix"):
-        place.make_cluster(nodeSetup=setup("true", stdOutErrPathPrefix=f"{MOUNTED}/../other"))
+        place.make_cluster("other", nodeSetup=setup("true", stdOutErrPathPrefix=f"{MOUNTED}/../other"))
 
 
 @pytest.mark.needs("setup_logs")

@@ -161,9 +161,9 @@ def test_preparation_runs_once_on_every_node_before_the_processes(place: Place) 
     assert [job.log(file=name) for name in logs] == ["prepared\n"] * 2
 
 
-@pytest.mark.needs("separate_stderr")
-def test_one_node_has_the_recorded_file_names(place: Place) -> None:
-    job = place.run_cell("j --prep true", "print(1)")
+@pytest.mark.needs("storage")
+def test_output_lies_where_the_service_put_it_under_the_recorded_names(place: Place) -> None:
+    job = place.run_cell("j --prep true")
     assert [file.name for file in job.files("stdouterr")] == [
         "execution.log",
         "stderr-job_prep.txt",
@@ -171,11 +171,6 @@ def test_one_node_has_the_recorded_file_names(place: Place) -> None:
         "stdout-job_prep.txt",
         "stdout.txt",
     ]
-
-
-@pytest.mark.needs("storage")
-def test_output_lies_where_the_service_put_it(place: Place) -> None:
-    job = place.run_cell("j")
     segment = job.show().output_path_segment
     expected = f"{place.workspace.subscription}/batchai/workspaces/default/experiments/default/jobs/j/"
     assert segment.startswith(expected)

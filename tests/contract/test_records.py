@@ -49,21 +49,16 @@ def test_a_cell_records_what_ran_and_the_machines_that_it_ran_on(place: Place) -
 
 
 @pytest.mark.needs("logged_parameters")
-def test_what_a_script_logs_as_its_parameters_is_among_its_labels(place: Place) -> None:
-    script = "from batchai_magics import log\nlog(params={'lr': 0.25})\nlog(params={'model': 'a'}, loss=1)\n"
-    job = place.run_cell("logs --args '--lr 0.5 --seed 1'", script)
-    assert job.labels().parameters == {"lr": 0.25, "seed": 1, "model": "a"}
-
-
-@pytest.mark.needs("logged_parameters")
-def test_a_secret_among_the_parameters_that_a_script_logs_is_masked(place: Place, monkeypatch) -> None:
+def test_what_a_script_logs_as_its_parameters_is_among_its_labels_without_secrets(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOKEN", "hunter2-hunter2")
     script = (
         "import os\nfrom batchai_magics import log\n"
-        "log(params={'lr': 0.25, 'login': 'me:' + os.environ['TOKEN']})\n"
+        "log(params={'lr': 0.25, 'login': 'me:' + os.environ['TOKEN']})\nlog(params={'model': 'a'}, loss=1)\n"
     )
-    job = place.run_cell("logs --secret TOKEN", script)
-    assert job.labels().parameters == {"lr": 0.25, "login": "me:***"}
+    job = place.run_cell("logs --secret TOKEN --args '--lr 0.5 --seed 1'", script)
+    assert job.labels().parameters == {"lr": 0.25, "login": "me:***", "seed": 1, "model": "a"}
 
 
 @pytest.mark.needs("atomic_labels")

@@ -29,15 +29,10 @@ def run_order(place: Place, names: list[str], **fields: object) -> list[str]:
 
 
 @pytest.mark.needs("own_nodes")  # else the others start at once
-def test_jobs_of_one_priority_start_in_the_order_of_submission(place: Place) -> None:
-    assert run_order(place, ["a", "b", "c"]) == ["a", "b", "c"]
-
-
-@pytest.mark.needs("own_nodes")  # else the others start at once
-def test_a_higher_priority_goes_first(place: Place) -> None:
-    names = ["low", "normal", "high"]
-    fields = {name: {"schedulingPriority": name} for name in names}
-    assert run_order(place, names, **fields) == ["high", "normal", "low"]
+def test_a_higher_priority_goes_first_and_of_one_priority_who_came_first(place: Place) -> None:
+    names = ["low", "b", "a", "high"]
+    fields = {name: {"schedulingPriority": name} for name in ("low", "high")}
+    assert run_order(place, names, **fields) == ["high", "b", "a", "low"]
 
 
 def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:

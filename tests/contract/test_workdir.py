@@ -45,10 +45,13 @@ def test_what_a_script_writes_to_its_working_directory_is_listed_and_read(place:
     assert (chunk.data, chunk.size, chunk.is_complete) == (b"ode", 5, True)
 
 
-def test_the_variables_of_the_working_directory_name_the_folder_that_is_kept(place: Place) -> None:
+def test_the_variables_and_the_preparation_of_a_job_are_of_the_folder_that_is_kept(place: Place) -> None:
     variables = ("AZ_BATCHAI_JOB_TEMP", "AZ_BATCHAI_JOB_TEMP_DIR", "AZ_BATCH_TASK_WORKING_DIR")
-    job = place.run("; ".join(f"touch ${name}/{name}" for name in variables))
-    assert names(place, job.id, job.ranks[0].node) == sorted(variables)
+    command = "; ".join(["cat prepared", *(f"touch ${name}/{name}" for name in variables)])
+    job = place.run(command, jobPreparation={"commandLine": "echo ready > prepared"})
+    assert place.log(job.id) == b"ready\n"
+    assert names(place, job.id, job.ranks[0].node) == [*sorted(variables), "prepared"]
+    assert workdir_file(place, job.id, "prepared") == b"ready\n"
 
 
 def test_the_ranks_of_a_node_share_one_working_directory(place: Place) -> None:
@@ -61,20 +64,11 @@ def test_the_ranks_of_a_node_share_one_working_directory(place: Place) -> None:
     }
 
 
-def test_job_preparation_and_script_have_the_same_working_directory(place: Place) -> None:
-    job = place.run("cat prepared", jobPreparation={"commandLine": "echo ready > prepared"})
-    assert place.log(job.id) == b"ready\n"
-    assert workdir_file(place, job.id, "prepared") == b"ready\n"
-
-
-def test_the_files_of_a_failed_job_are_kept(place: Place) -> None:
-    job = place.run(f"{SAVE}; kill -9 $$")
+def test_the_files_of_a_job_that_failed_or_was_cancelled_are_kept(place: Place) -> None:
+    job = place.run(f"{SAVE}; kill -9 $$", "failed")
     assert job.state is ExecutionState.FAILED
     assert workdir_file(place, job.id) == b"model"
-
-
-def test_the_files_of_a_cancelled_job_are_kept(place: Place) -> None:
-    place.is_up(id := place.start(f"{SAVE}; {HOLD}"))
+    place.is_up(id := place.start(f"{SAVE}; {HOLD}", "cancelled"))
     place.backend.terminate(id)
     place.wait(id)
     assert workdir_file(place, id) == b"model"
@@ -112,7 +106,10 @@ def test_an_attempt_that_is_queued_again_loses_no_file_of_the_one_before(place: 
     assert listed in (["begun-0", "begun-0"], ["begun-0", "begun-1"])
 
 
-def test_the_working_directory_goes_with_its_job(place: Place) -> None:
+def test_the_working_directory_goes_with_its_job_and_an_output_may_have_its_name(place: Place) -> None:
+    own = [{**MODEL, "id": WORKDIR}]
+    job = place.run(f"{SAVE}; touch $AZ_BATCHAI_OUTPUT_workdir/own", "own", outputDirectories=own)
+    assert names(place, job.id) == ["own"]
     job = place.run(SAVE)
     place.backend.delete(job.id)
     with pytest.raises(NotFoundError):
@@ -137,13 +134,6 @@ def test_links_and_pipes_in_a_working_directory_are_listed_as_such_and_lead_nowh
     for path in (f"{node}/passwd", f"{node}/etc/passwd", "../plan.json", f"{node}/../../plan.json"):
         with pytest.raises(StorageError):
             place.backend.read(FileRef(job.id, path, WORKDIR))
-
-
-def test_an_output_directory_that_a_job_calls_workdir_is_its_own(place: Place) -> None:
-    job = place.run(
-        f"{SAVE}; touch $AZ_BATCHAI_OUTPUT_workdir/own", outputDirectories=[{**MODEL, "id": WORKDIR}]
-    )
-    assert names(place, job.id) == ["own"]
 
 
 @pytest.mark.sample
