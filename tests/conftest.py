@@ -36,6 +36,8 @@ def pytest_configure(config):
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     gc.set_threshold(50_000, 20, 20)
+    # nbformat loads jsonschema, which takes two seconds to build a grammar of IRIs from this.
+    sys.modules.setdefault("rfc3987_syntax", None)
     if is_wanted(config):
         config.pluginmanager.register(SecondTries(config))
 

@@ -20,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+# jsonschema, which nbformat imports, would build a grammar of IRIs from this for seconds; it works without.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # None: it cannot be imported
 try:
     import ipykernel  # noqa: F401 the kernel needs it
     import nbformat.v4

@@ -1,6 +1,10 @@
 """Notebooks as jobs, executed by a real kernel."""
 
 import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -37,6 +41,17 @@ def write(*sources, tagged=None, name="analysis.ipynb"):
 def executed(job, name="analysis.ipynb"):
     """The executed notebook that a job has saved."""
     return nbformat.read(job.download(name, "saved", directory_id="artifacts"), 4)
+
+
+PACKAGE = Path(batchai_magics.__file__).parent
+
+
+def test_the_program_of_a_rank_loads_no_grammar_of_addresses():
+    path = os.pathsep.join(str(PACKAGE / folder) for folder in ("cell", "models"))
+    code = "import run_notebook, sys; print('lark' in sys.modules)"
+    env = {**os.environ, "PYTHONPATH": path}
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
 
 
 def test_cells_run_in_one_kernel_with_parameters_behind_the_tagged_cell(home):
