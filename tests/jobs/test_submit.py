@@ -275,16 +275,6 @@ def test_the_idle_time_is_that_of_the_settings(tmp_path):
     backend.close()
 
 
-@pytest.mark.slow
-def test_a_further_run_gets_the_next_number(world):
-    world.run("resnet")
-    world.run("resnet --new")
-    assert next_run(world.backend, world.experiment, "resnet") == "resnet-3"
-    assert next_run(world.backend, world.experiment, "resnet-2") == "resnet-3"
-    world.backend.delete(world.experiment.child(Kind.JOB, "resnet"))
-    assert next_run(world.backend, world.experiment, "resnet-2") == "resnet-3"
-
-
 class Paid(Taken):
     """A backend that says what a job is going to cost."""
 

@@ -7,6 +7,7 @@ import functools
 import importlib
 import re
 import sys
+from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,6 +53,14 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in a module, inner ones too: `ast.walk` visits all expressions besides."""
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from statements(child)
+
+
 @functools.cache
 def imported(folder: str) -> dict[str, str]:
     """The outside packages that the files of a folder import, each with one file that does."""
@@ -59,7 +68,7 @@ def imported(folder: str) -> dict[str, str]:
     for path in sorted((ROOT / folder).rglob("*.py")):
         if path.parent in PROGRAMS:  # what is there says itself what it needs
             continue
-        for node in ast.walk(tree(path)):
+        for node in statements(tree(path)):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
             elif isinstance(node, ast.ImportFrom) and node.level == 0:
@@ -97,7 +106,7 @@ def test_what_benchmarks_import_of_the_package_exists():
     found = {
         (node.module, alias.name, str(path.relative_to(ROOT)))
         for path in (ROOT / "benchmarks").rglob("*.py")
-        for node in ast.walk(tree(path))
+        for node in statements(tree(path))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("batchai_magics")
         for alias in node.names
     }

@@ -144,9 +144,10 @@ def test_the_error_names_server_limit_and_what_was_asked_for(server, backend) ->
     assert message == f"{server.url} sends more than 4 MiB for {ID}"
 
 
-@pytest.mark.parametrize("status", [200, 404, 500])
-@pytest.mark.parametrize("has_chunks", [True, False])
-@pytest.mark.parametrize("encoding", ["", "gzip"])
+@pytest.mark.parametrize(
+    ("status", "has_chunks", "encoding"),
+    [(404, False, "gzip"), (500, True, "gzip"), (500, False, ""), (404, True, "")],
+)
 def test_every_form_of_an_endless_response_ends(server, backend, status, has_chunks, encoding) -> None:
     server.status, server.has_chunks, server.encoding = status, has_chunks, encoding
     assert refused(lambda: backend.show(ID)).code == "ResponseTooLarge"

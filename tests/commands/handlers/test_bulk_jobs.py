@@ -28,12 +28,18 @@ def names(result):
     return [job.id.name for job in result]
 
 
-def test_a_pattern_makes_a_job_of_each_file(do, jobs):
+def test_jobs_of_a_pattern_are_waited_for_run_again_and_deleted_together(do, jobs):
     assert names(do(f"job create -f '{jobs}/*.json'")) == ["a", "b", "c"]
     with pytest.raises(JobFailedError, match=r"1 of 3 jobs did not succeed: b \(failed\)") as caught:
         do("experiment wait -n default")
     assert caught.value.exit_code == 1
     assert sorted(do("job list").table.rows)[1][-2:] == ("failed", 3)
+    assert names(do("job resubmit --state failed")) == ["b-2"]
+    with pytest.raises(JobFailedError, match="2 of 4"):
+        do("experiment wait")
+    assert do("job delete --state failed -y").notes == ("2 failed jobs deleted.",)
+    assert names(do("job list")) == ["a", "c"]
+    assert do("job delete --state succeeded -y").notes == ("2 succeeded jobs deleted.",)
 
 
 def test_all_jobs_are_waited_for_together(context, do, jobs):
@@ -96,15 +102,6 @@ def test_a_pattern_that_nothing_fits_is_refused(jobs):
         job_files([f"{jobs}/*.yaml"])
 
 
-def test_failed_jobs_are_deleted_together(do, jobs):
-    do(f"job create -f '{jobs}/*.json'")
-    with pytest.raises(JobFailedError):
-        do("experiment wait")
-    assert do("job delete --state failed -y").notes == ("1 failed job deleted.",)
-    assert names(do("job list")) == ["a", "c"]
-    assert do("job delete --state succeeded -y").notes == ("2 succeeded jobs deleted.",)
-
-
 def test_a_job_is_named_in_one_way(do):
     for line in ("job delete -y", "job delete -n x --state failed -y", "job resubmit"):
         with pytest.raises(UsageError, match="--name/-n, or --state"):
@@ -138,15 +135,6 @@ def test_a_job_on_an_account_that_is_not_ours_is_run_again(do, jobs):
     mount = "--storage-account-name theirs --storage-account-key a2V5 --afs-name logs"
     do(f"job create -n one -f {jobs}/a.json {mount}").value.wait(PATIENCE_S)
     assert do("job resubmit -n one").value.wait(PATIENCE_S).exit_code == 0
-
-
-def test_failed_jobs_are_run_again_together(do, jobs):
-    do(f"job create -f '{jobs}/*.json'")
-    with pytest.raises(JobFailedError):
-        do("experiment wait")
-    assert names(do("job resubmit --state failed")) == ["b-2"]
-    with pytest.raises(JobFailedError, match="2 of 4"):
-        do("experiment wait")
 
 
 def test_an_interrupt_between_two_jobs_says_what_is_there(context, jobs):

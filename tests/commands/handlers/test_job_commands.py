@@ -32,40 +32,33 @@ def messages_in(parts):
     return [part.text for part in parts if isinstance(part, Message)]
 
 
-def test_a_job_file_becomes_a_job(do, job_file):
-    job = finished(do, f"job create -n hello -f {job_file('echo hi')}")
+def test_a_job_file_becomes_a_job_that_is_shown_as_by_az(do, job_file):
+    file = job_file("echo hi")
+    job = finished(do, f"job create -n hello -f {file}")
     assert job.state is ExecutionState.SUCCEEDED
     shown = do("job show -n hello")
     titles = "Name|Cluster|Cluster RG|Cluster Workspace|Tool|Nodes|State|Exit code"
     assert "|".join(shown.table.titles) == titles
     assert shown.table.rows == (("hello", "default", "batchai", "default", "custom", 1, "succeeded", 0),)
     assert do("job list").table.rows == shown.table.rows
-
-
-@pytest.mark.parametrize("form", ["json", "none", "table"])
-def test_the_output_format_of_job_create_is_no_output_folder(do, job_file, form):
-    created = do(f"job create -n hello -o {form} -f {job_file('true')}").value
-    assert not created.show().spec.output_directories
-
-
-def test_the_json_of_a_job_is_that_of_az(do, job_file):
-    finished(do, f"job create -n hello -f {job_file('true')}")
-    data = do("job show -n hello").data
-    assert data["executionInfo"]["exitCode"] == 0
-    assert data["executionState"] == "succeeded"
-    assert data["horovodSettings"] is None
-    assert data["cluster"]["resourceGroup"] == "batchai"
-    assert data["constraints"]["maxWallClockTime"] == "7 days, 0:00:00"
-    assert data["jobOutputDirectoryPathSegment"].startswith("00000000-")
-
-
-def test_a_name_that_is_taken_is_refused_in_the_words_of_az(do, job_file):
-    file = job_file("true")
-    finished(do, f"job create -n hello -f {file}")
+    assert shown.data["executionInfo"]["exitCode"] == 0
+    assert shown.data["executionState"] == "succeeded"
+    assert shown.data["horovodSettings"] is None
+    assert shown.data["cluster"]["resourceGroup"] == "batchai"
+    assert shown.data["constraints"]["maxWallClockTime"] == "7 days, 0:00:00"
+    assert shown.data["jobOutputDirectoryPathSegment"].startswith("00000000-")
     with pytest.raises(
         UsageError, match="A job with given name, experiment, workspace and resource group already"
     ):
         do(f"job create -n hello -f {file}")
+    do("job delete -n hello -y")
+    assert len(do("job list")) == 0
+
+
+def test_the_output_format_of_job_create_is_no_output_folder(do, job_file):
+    for form in ("json", "none", "table"):
+        created = do(f"job create -n {form} -o {form} -f {job_file('true')}").value
+        assert not created.show().spec.output_directories
 
 
 def test_a_missing_cluster_is_told_before_anything_is_made(do, job_file):
@@ -139,7 +132,9 @@ def test_a_stream_of_a_log_that_lacks_something_says_so(do, job_file, context):
 
 def test_a_file_that_never_comes_is_told(do, job_file):
     do(f"job create -n hello -f {job_file('true')}")
-    lines = messages_in(parts(do, "az batchai job file stream -j hello -f model.bin"))
+    told = parts(do, "az batchai job file stream -j hello -f model.bin")
+    lines = messages_in(told)
+    assert told[-1] == CommandExit(0)
     assert lines[0].startswith("Waiting for hello to write model.bin.")
     assert lines[-2:] == [
         "hello has ended without writing model.bin.",
@@ -147,17 +142,9 @@ def test_a_file_that_never_comes_is_told(do, job_file):
     ]
 
 
-def test_a_missing_file_of_an_ended_job_is_refused_with_those_that_are_there(do, job_file):
-    finished(do, f"job create -n hello -f {job_file('true')}")
-    with pytest.raises(NotFoundError, match=r"job hello has no file model\.bin") as caught:
-        do("job file stream -j hello -f model.bin")
-    assert caught.value.hint == "Available: execution.log, stderr.txt, stdout.txt."
-
-
-@pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 7", 7)])
-def test_a_file_that_never_came_ends_as_the_job_did(do, job_file, command, code):
-    do(f"job create -n hello -f {job_file(command)}")
-    assert parts(do, "az batchai job file stream -j hello -f model.bin")[-1].exit_code == code
+def test_a_file_that_never_came_ends_as_the_job_did(do, job_file):
+    do(f"job create -n hello -f {job_file('exit 7')}")
+    assert parts(do, "az batchai job file stream -j hello -f model.bin")[-1].exit_code == 7
 
 
 def test_the_files_of_a_job_are_listed(do, job_file):
@@ -168,6 +155,11 @@ def test_the_files_of_a_job_are_listed(do, job_file):
     assert {"name", "fileType", "contentLength", "lastModified", "downloadUrl"} == set(listed.data[0])
     (url,) = do("job file list -j hello --expiry 5 --query \"[?name=='stdout.txt'].downloadUrl\"").data
     assert urllib.request.urlopen(url).read() == b"hi\n"
+    with pytest.raises(NotFoundError, match=r"job hello has no file model\.bin") as caught:
+        do("job file stream -j hello -f model.bin")
+    assert caught.value.hint == "Available: execution.log, stderr.txt, stdout.txt."
+    with pytest.raises(UsageError, match="is outside"):
+        do("job file list -j hello -p ../..")
 
 
 def test_files_of_the_working_directory_are_listed_streamed_and_downloaded(do, job_file, tmp_path):
@@ -196,22 +188,10 @@ def test_files_of_the_working_directory_are_listed_streamed_and_downloaded(do, j
         do(f"{line} -p nope")
 
 
-@pytest.mark.parametrize("minutes", ["0", "-5", "soon"])
-def test_links_stay_valid_for_a_number_of_minutes(do, minutes):
-    with pytest.raises(UsageError, match="--expiry: expected "):
-        do(f"job file list -j hello --expiry={minutes}")
-
-
-def test_a_path_cannot_leave_the_directory(do, job_file):
-    finished(do, f"job create -n hello -f {job_file('true')}")
-    with pytest.raises(UsageError, match="is outside"):
-        do("job file list -j hello -p ../..")
-
-
-def test_a_deleted_job_is_gone(do, job_file):
-    finished(do, f"job create -n hello -f {job_file('true')}")
-    do("job delete -n hello -y")
-    assert len(do("job list")) == 0
+def test_links_stay_valid_for_a_number_of_minutes(do):
+    for minutes in ("0", "-5", "soon"):
+        with pytest.raises(UsageError, match="--expiry: expected "):
+            do(f"job file list -j hello --expiry={minutes}")
 
 
 def test_a_cluster_is_named_as_in_2017_or_by_id(do, job_file):
@@ -251,10 +231,10 @@ def test_a_wait_ends_when_its_time_is_up(do, cluster, job_file):
     job.cancel()
 
 
-@pytest.mark.parametrize("option", ["--until loss", "--until 'ended or'", "--timeout soon"])
-def test_a_wait_for_nonsense_is_refused(do, option):
-    with pytest.raises(UsageError, match=option.split()[0]):
-        do(f"job wait -n j {option}")
+def test_a_wait_for_nonsense_is_refused(do):
+    for option in ("--until loss", "--until 'ended or'", "--timeout soon"):
+        with pytest.raises(UsageError, match=option.split()[0]):
+            do(f"job wait -n j {option}")
 
 
 def test_the_command_to_resume_leaves_out_the_defaults(monkeypatch):
@@ -271,10 +251,10 @@ def test_the_command_to_resume_has_what_a_shell_does_not_know_of_a_notebook():
     assert resume_command(job, "logs -f") == "batchai logs -f long -w own"
 
 
-@pytest.mark.parametrize("line", ["job list", "ps", "cluster list"])
-def test_lists_tell_of_idle_nodes_that_cost_money(context, do, line):
+def test_lists_tell_of_idle_nodes_that_cost_money(context, do):
     idle = "Cluster default has an idle node, which costs 2.00 USD an hour; "
-    assert "idle" not in "".join(do(line).notes)
+    assert "idle" not in "".join(do("ps").notes)
     priced = Context(replace(context.settings, prices="Standard_D2=2"))
     with contextlib.closing(priced.backend):
-        assert until(lambda: idle in "".join(run(parse(line.split()), priced).notes))
+        for line in ("job list", "ps", "cluster list"):
+            assert until(lambda line=line: idle in "".join(run(parse(line.split()), priced).notes))

@@ -43,7 +43,7 @@ def output(do, line):
     return b"".join(part.data for part in do(line).parts if isinstance(part, LogOutput)).decode()
 
 
-def test_logs_are_printed_as_far_as_they_go(do, ended):
+def test_logs_are_printed_as_far_as_they_go(do, ended, monkeypatch):
     lines = {
         "logs hello": "one\nbad\ntwo\n",
         "logs hello -f": "one\nbad\ntwo\n",
@@ -59,10 +59,23 @@ def test_logs_are_printed_as_far_as_they_go(do, ended):
     with pytest.raises(NotFoundError, match=r"job hello has no file loss\.csv") as caught:
         do("logs hello --file loss.csv")
     assert "stderr.txt, stdout.txt" in caught.value.hint
+    read = LocalBackend.read  # streams without write times are printed below their names
+    monkeypatch.setattr(LocalBackend, "read", lambda *words: replace(read(*words), times=()))
+    assert output(do, "logs hello") == "==> stdout.txt <==\none\ntwo\n==> stderr.txt <==\nbad\n"
+    assert sorted(output(do, "logs hello -f").splitlines()) == ["bad", "one", "two"]
 
 
-def test_a_log_of_a_running_job_is_printed_without_waiting(do, running):
-    assert output(do, "logs endless") == "up\n"
+def test_a_running_job_is_listed_and_its_log_printed_without_waiting(do, running):
+    assert output(do, "logs endless") == output(do, "logs endless --since 5m") == "up\n"
+    for table in (do("ps").table, do("watch").table):
+        assert re.fullmatch(r"0:\d\d", table.texts[0][table.titles.index("Elapsed")])
+    told = do("stacks endless")
+    assert [(rank["rank"], rank["frames"], rank["text"]) for rank in told.data["ranks"]] == [(0, [], "")]
+    assert told.to_frame()["Place"].tolist() == [""]
+    assert "no Python process that can be asked" in told.value.terminal_text
+    until(lambda: output(do, "logs endless --since 1s") == "")
+    with pytest.raises(UsageError, match=r"--since: .soon. is not a valid duration"):
+        do("logs endless --since soon")
 
 
 def test_a_followed_log_ends_with_its_job(do, running):
@@ -70,13 +83,6 @@ def test_a_followed_log_ends_with_its_job(do, running):
     assert next(part for part in parts if isinstance(part, LogOutput)).data == b"up\n"
     running.cancel()
     assert [part.exit_code for part in parts if isinstance(part, CommandExit)] == [0]
-
-
-def test_streams_without_write_times_are_printed_below_their_names(do, ended, monkeypatch):
-    read = LocalBackend.read
-    monkeypatch.setattr(LocalBackend, "read", lambda *words: replace(read(*words), times=()))
-    assert output(do, "logs hello") == "==> stdout.txt <==\none\ntwo\n==> stderr.txt <==\nbad\n"
-    assert sorted(output(do, "logs hello -f").splitlines()) == ["bad", "one", "two"]
 
 
 def test_logs_of_a_failed_preparation_are_printed(do, tmp_path):
@@ -131,28 +137,18 @@ def test_a_queued_job_is_listed_and_waited_for_with_the_reason(do, running, job_
     assert any(text == f"Job is waiting: {reason}" for text in said)
 
 
-def test_an_old_line_is_not_of_the_last_minutes(do, running):
-    assert output(do, "logs endless --since 5m") == "up\n"
-    until(lambda: output(do, "logs endless --since 1s") == "")
-    with pytest.raises(UsageError, match=r"--since: .soon. is not a valid duration"):
-        do("logs endless --since soon")
-
-
 def test_options_that_exclude_each_other_are_refused(do):
     for line in ("logs hello --err --file x", "logs hello --out --err", "logs hello -f --tail 1"):
         with pytest.raises(UsageError, match="are both given"):
             do(line)
 
 
-def test_a_cancelled_job_ends(do, running):
+def test_a_cancelled_job_ends_and_one_that_has_not_started_has_nothing_to_save(do, job_file, running):
+    do(f"job create -n waits -f {job_file('true')}")
+    assert do("cancel waits").notes == ("Cancelling waits.",)
     assert do("cancel endless").notes == ("Cancelling endless; again, to kill it before it has saved.",)
     assert running.wait(PATIENCE_S).state is ExecutionState.FAILED
     assert do("cancel endless").notes == ("endless has already ended (cancelled).",)
-
-
-def test_a_job_that_has_not_started_has_nothing_to_save(do, job_file, running):
-    do(f"job create -n waits -f {job_file('true')}")
-    assert do("cancel waits").notes == ("Cancelling waits.",)
 
 
 def test_a_job_that_saves_says_so_until_it_is_cancelled_again(do, job_file):
@@ -178,15 +174,3 @@ def test_what_a_chunk_has_is_selected_by_rank_and_time():
     assert LogSelection(since=6.0).of(chunk) == b"b1\na2\n"
     assert LogSelection(rank=0, since=6.0).of(chunk) == b"a2\n"
     assert LogSelection(since=8.0).of(chunk) == b""
-
-
-def test_the_stacks_of_a_job_without_python_say_so(do, running):
-    told = do("stacks endless")
-    assert [(rank["rank"], rank["frames"], rank["text"]) for rank in told.data["ranks"]] == [(0, [], "")]
-    assert told.to_frame()["Place"].tolist() == [""]
-    assert "no Python process that can be asked" in told.value.terminal_text
-
-
-def test_how_long_a_job_has_run_is_a_column(do, running):
-    for table in (do("ps").table, do("watch").table):
-        assert re.fullmatch(r"0:\d\d", table.texts[0][table.titles.index("Elapsed")])

@@ -92,17 +92,16 @@ def tokens(server: Running) -> Iterator[tuple[str, str]]:
     assert server.ask("DELETE", OWN, token=first).ok
 
 
-@pytest.mark.parametrize(("method", "path", "body"), REFUSED, ids=lambda value: str(value)[-50:])
-def test_a_change_of_anothers_is_refused(
-    server: Running, tokens: tuple[str, str], method: str, path: str, body: object
-) -> None:
+def test_a_change_of_anothers_is_refused(server: Running, tokens: tuple[str, str]) -> None:
     shown = [JOB, CLUSTER, OWN, SERVER, OWN_GROUP, ACCOUNT]
     before = [server.json("GET", each, token=tokens[1]) for each in shown]
-    answer = server.ask(method, path, token=tokens[1], json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "AuthorizationFailed")
+    for method, path, body in REFUSED:
+        answer = server.ask(method, path, token=tokens[1], json=body)
+        told = (answer.status_code, answer.json()["error"]["code"])
+        assert told == (403, "AuthorizationFailed"), (method, path)
     after = [server.json("GET", each, token=tokens[1]) for each in shown]
     assert [each["name"] for each in before] == [each["name"] for each in after]
-    assert "tags" not in after[2] or after[2]["tags"] == before[2].get("tags")
+    assert after[2].get("tags") == before[2].get("tags")
 
 
 def test_every_operation_that_changes_something_was_asked_for() -> None:
