@@ -12,10 +12,10 @@ from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell import Notebook
 from batchai_magics.cell.sweep_request import parse_sweep
-from batchai_magics.errors import ConflictError
+from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.server.access.access_control import Users
 from batchai_magics.server.server_home import ServerHome
 from tests.contract.place import HOLD
@@ -32,13 +32,14 @@ def server(tmp_path: Path) -> Iterator[Running]:
         yield running
 
 
-def start(server: Running, user: ArmBackend, name: str) -> ResourceId:
+def start(server: Running, user: ArmBackend, name: str, **fields: object) -> ResourceId:
     """Creates a job that runs until it is stopped."""
     properties = {
         "cluster": {"id": str(server.world.cluster)},
         "nodeCount": 1,
         "stdOutErrPathPrefix": "logs",
         "customToolkitSettings": {"commandLine": HOLD},
+        **fields,
     }
     id = server.world.job_id(name)
     user.create(id, JobSpec.from_wire({"properties": properties}))
@@ -56,6 +57,17 @@ def test_trials_that_the_server_starts_belong_to_the_user_of_the_sweep(tmp_path:
         ids = [run.id.key for run in sweep.stored_trials()[0].runs]
         owners = server.world.backend.ownership.within(sweep.experiment.key)
         assert [owners.get(id) for id in ids] == ["anna", "anna"]
+
+
+def test_a_job_does_not_start_after_one_of_another_user(tmp_path: Path) -> None:
+    with serving(tmp_path / "home") as server:
+        users = Users(ServerHome.of(server.world.settings).users)
+        anna, ben = (connected(server.url, users.add(name)) for name in ("anna", "ben"))
+        first = start(server, anna, "first")
+        assert anna.show(start(server, anna, "second", batchaiAfter=[str(first)])).waiting
+        with pytest.raises(NotFoundError, match="another user's"):
+            start(server, ben, "third", batchaiAfter=[str(first)])
+        assert server.world.backend.names(first.parent, Kind.JOB) == ["first", "second"]
 
 
 def test_limits_are_per_user_and_their_clients_are_told(server: Running) -> None:

@@ -73,6 +73,22 @@ def test_next_job_starts_after_a_supervisor_is_killed_and_clients_only_read(tmp_
 
 
 @pytest.mark.slow
+def test_what_waits_for_a_job_whose_supervisor_is_killed_ends_while_clients_only_read(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with started(home) as server:
+        make_job(server, "sleep 1000")
+        until(lambda: state(server) == "running")
+        first = [f"{WORKSPACE}/experiments/e/jobs/j"]
+        make_job(server, "true", name="second", batchaiAfter=first)
+        make_job(server, "true", name="either-way", batchaiAfterAny=first)
+        supervisors = [one for one in processes_of(home) if "watch.supervisor" in str(one.cmdline())]
+        min(supervisors, key=lambda process: process.create_time()).kill()
+        until(lambda: state(server, "second") == "failed")
+        until(lambda: state(server, "either-way") == "succeeded")
+    until(lambda: not processes_of(home))
+
+
+@pytest.mark.slow
 def test_a_server_that_is_told_to_end_as_soon_as_it_has_said_where_it_is_ends(tmp_path: Path) -> None:
     with started(tmp_path / "home") as server:
         server.process.send_signal(signal.SIGTERM)
@@ -129,12 +145,12 @@ def test_nobody_says_in_a_header_that_a_request_comes_from_elsewhere_or_is_encry
             assert [requests.get(url, headers=headers).status_code for headers in ({}, forged)] == [403, 403]
 
 
-def make_job(server: Process, line: str, name: str = "j") -> None:
+def make_job(server: Process, line: str, name: str = "j", **fields: object) -> None:
     cluster = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
     cluster["scaleSettings"] = {"manual": {"targetNodeCount": 1}}
     job = {"cluster": {"id": f"{WORKSPACE}/clusters/c"}, "nodeCount": 1}
     job |= {"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs"}
-    job |= {"customToolkitSettings": {"commandLine": line}}
+    job |= {"customToolkitSettings": {"commandLine": line}, **fields}
     asked = {
         WORKSPACE: {"location": "eastus"},
         f"{WORKSPACE}/clusters/c": {"properties": cluster},
