@@ -75,18 +75,13 @@ def _view(model: ComparisonModel, publisher: Publisher) -> ComparisonView:
 def show_static(value: Comparison | Scaling, *, ui: str) -> None:
     """Shows the table and below it the figure; as text, the table only."""
     if ui == "text":
-        display.show({"text/plain": _static_text(value)}, "")
+        running = ", ".join(run.name for run in value.runs if run.is_running)
+        rest = f"\nStill running: {running}. Run the same line again later for more." if running else ""
+        display.show({"text/plain": f"{value!r}{rest}"}, "")  # a text output is not updated
         return
     display.show({"text/html": value._repr_html_(), "text/plain": repr(value)}, "")
     names = ", ".join(run.name for run in value.runs)
     display.show(display.figure(value.plot(), f"Chart of {names}"), "")
-
-
-def _static_text(value: Comparison | Scaling) -> str:
-    """The table and the jobs still running, since a text output is not updated."""
-    running = ", ".join(run.name for run in value.runs if run.is_running)
-    rest = f"\nStill running: {running}. Run the same line again later for more." if running else ""
-    return f"{value!r}{rest}"
 
 
 class ComparisonOutput(DashboardOutput):

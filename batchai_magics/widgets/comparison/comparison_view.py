@@ -90,14 +90,20 @@ class ComparisonModel(FigureModel):
         super().__init__()
         self.runs = tuple(runs)
         self.preferences = preferences
-        self.jobs = {index: job for index, run in enumerate(runs) if (job := _running_job(run))}
-        self.states = [_state_of(run) for run in runs]
+        sources = {index: run.source for index, run in enumerate(runs) if isinstance(run.source, Job)}
+        self.states = [sources[i].show().word if i in sources else LOG_STATE for i in range(len(runs))]
+        self.jobs = {index: job for index, job in sources.items() if runs[index].is_running}
         self.lines: list[Overlay] = [overlay(run) for run in runs]
         self.line_versions = [1] * len(runs)
         self._clock, self._cpu_time = clock, cpu_time
         self._poll_due_at = self._summary_due_at = clock()
         self._labels_due_at = clock() + LABELS_INTERVAL_S
-        self._followers = {index: _follower(job) for index, job in self.jobs.items()}
+        self._followers = {
+            index: Follower(
+                job.backend, job.id, [FileRef(job.id, file) for file in METRICS_FILES], job.patterns
+            )
+            for index, job in self.jobs.items()
+        }
         self._models = {index: JobModel() for index in self.jobs}
         self._changed: set[int] = set()  # runs with new records
         self._has_news = False  # of progress or labels
@@ -194,6 +200,7 @@ class ComparisonModel(FigureModel):
         """What the view's header and charts show (`ComparisonFacts` in frontend/core/messages.d.ts)."""
         value = Comparison(self.runs, self.preferences)
         traits = value.traits
+        axes = {metric.axis for run in self.runs for metric in run.metrics}
         metrics = [self._metric(value, metric) for metric in traits if metric.kind is not Kind.TIMER]
         return {
             "kind": self.kind,
@@ -205,7 +212,7 @@ class ComparisonModel(FigureModel):
             "charts": [
                 chart_fields(chart, self.preferences) for chart in charts_of(traits, self.preferences)
             ],
-            "axis": _axis_of(self.runs),
+            "axis": AXES[1] if axes == {AXES[1]} else AXES[0],  # epochs if no log tells a step
             "baseline": next((i for i, run in enumerate(self.runs) if run.is_baseline), None),
             "sentences": value.seed_groups(lambda index: self.states[index] in SUCCEEDED).sentences(),
         }
@@ -368,26 +375,6 @@ def json_number(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return float(f"{value:.6g}") if math.isfinite(value) else None
-
-
-def _axis_of(runs: Sequence[Run]) -> str:
-    """The x axis that suits the runs: steps, or epochs if no log tells a step."""
-    axes = {metric.axis for run in runs for metric in run.metrics}
-    return AXES[1] if axes == {AXES[1]} else AXES[0]
-
-
-def _follower(job: Job) -> Follower:
-    files = [FileRef(job.id, file) for file in METRICS_FILES]
-    return Follower(job.backend, job.id, files, job.patterns)
-
-
-def _running_job(run: Run) -> Job | None:
-    """The job to be followed, if the run is still running."""
-    return run.source if run.is_running and isinstance(run.source, Job) else None
-
-
-def _state_of(run: Run) -> str:
-    return run.source.show().word if isinstance(run.source, Job) else LOG_STATE
 
 
 MAX_POINTS = 400  # per line: as many as a chart can resolve

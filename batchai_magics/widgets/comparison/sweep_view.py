@@ -14,7 +14,6 @@ from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_costs import JobCosts, job_costs
-from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.metrics.runs.seed_groups import SEED, SeededRun, SeedGroups, seed_groups
@@ -179,7 +178,8 @@ class SweepModel(FigureModel):
             return SeedGroups()
         runs = (
             SeededRun(
-                _parameters_of(names, row), row.best if row.state == ExecutionState.SUCCEEDED.value else None
+                {name: value for name, value in zip(names, row.parameters, strict=True) if value is not None},
+                row.best if row.state == ExecutionState.SUCCEEDED.value else None,
             )
             for row in self.trials.values()
         )
@@ -282,24 +282,15 @@ class SweepModel(FigureModel):
         values = ("" if value is None else str(value) for value in row.parameters)
         star = "★ " if self.best and row.number == self.best.number else ""
         value = f"{star}{_number(row.best)}"
-        metrics = map(_number, self._metrics_of(row))
+        columns = len(self.update.metrics) if self.update else 0  # of all trials together
+        metrics = map(_number, (*row.metrics, *[None] * (columns - len(row.metrics))))
         return row.name, row.state, *values, *([value] if has_metric else []), *metrics
-
-    def _metrics_of(self, row: TrialRow) -> tuple[float | None, ...]:
-        """The other metrics of a trial, as many as all trials have together."""
-        columns = len(self.update.metrics) if self.update else 0
-        return (*row.metrics, *[None] * (columns - len(row.metrics)))
 
     def _plot(self) -> Axes:
         from batchai_magics.metrics.charts.comparison_chart import plot_sweep
 
         points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
         return plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
-
-
-def _parameters_of(names: Sequence[str], row: TrialRow) -> dict[str, Parameter]:
-    """The parameters that a trial has."""
-    return {name: value for name, value in zip(names, row.parameters, strict=True) if value is not None}
 
 
 def _number(value: float | None) -> str:
@@ -473,15 +464,13 @@ class SweepView(DashboardView):
     def answer_open(self, content: PageData) -> PageData:
         """Creates the live view of the jobs `content["names"]`."""
         try:
-            jobs = self._jobs([str(name) for name in content.get("names", ())])
+            names = [str(name) for name in content.get("names", ())]
+            trials = self._trials.sweep.snapshot().trials
+            by_name = {trial.name: trial.job for trial in trials if trial.name in names}
+            jobs = [job for name in names if (job := by_name.get(name))]
             return {**answer_to(content, ""), "model": self._open_jobs(*jobs)}
         except BatchAIError as error:
             return answer_to(content, error.message, is_done=False)
-
-    def _jobs(self, names: Sequence[str]) -> list[Job]:
-        trials = self._trials.sweep.snapshot().trials
-        by_name = {trial.name: trial.job for trial in trials if trial.name in names}
-        return [job for name in names if (job := by_name.get(name))]
 
 
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:

@@ -3,12 +3,11 @@
 import { countAxis } from "../core/chart_axes.js";
 import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
-import { Dashboard } from "../dashboards/dashboard.js";
+import { Dashboard, sentenceList } from "../dashboards/dashboard.js";
 import { DASH, LinesChart, runColour } from "./lines_chart.js";
 import { RunCharts } from "./run_charts.js";
 import { groupRows } from "./run_parameters.js";
 import { RunTable } from "./run_table.js";
-import { sentenceList } from "./sentences.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */

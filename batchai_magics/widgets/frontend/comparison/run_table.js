@@ -3,6 +3,7 @@
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
 import { compare, error, quantity } from "../core/format.js";
+import { markSorted, sortHead } from "../core/sort_heads.js";
 import { runColour } from "./lines_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */
@@ -133,15 +134,11 @@ export class RunTable {
   /** @param {Column[]} columns */
   #make(columns) {
     this.columns = columns;
-    this.head.replaceChildren(...columns.map((column) => this.#head(column)));
+    this.head.replaceChildren(
+      ...columns.map(({ title, key, metric }) => sortHead({ title, key, kind: metric ? "metric" : null }, () => this.#sortBy(key))),
+    );
     this.lines = this.rows.map((_, place) => this.#line(place));
     this.body.replaceChildren(...this.lines.map((line) => line.row));
-  }
-
-  /** @param {Column} column */
-  #head({ title, key, metric }) {
-    const button = el("button", { type: "button", class: "ba-sort", title, click: () => this.#sortBy(key) }, title);
-    return el("th", { scope: "col", role: "columnheader", "data-column": key, "data-kind": metric ? "metric" : null }, button);
   }
 
   /** A first click sorts the best first, a second one the other way round, a third one as the runs were given. @param {string} key */
@@ -157,11 +154,7 @@ export class RunTable {
 
   /** Puts the rows in order. */
   #order() {
-    for (const head of this.head.children) {
-      const isSorted = /** @type {HTMLElement} */ (head).dataset.column === this.sorted;
-      if (isSorted) head.setAttribute("aria-sort", this.isDescending ? "descending" : "ascending");
-      else head.removeAttribute("aria-sort");
-    }
+    markSorted(this.head, this.sorted, this.isDescending);
     const column = this.columns.find(({ key }) => key === this.sorted);
     const places = this.rows.map((_, place) => place);
     const direction = this.isDescending ? -1 : 1;

@@ -8,7 +8,7 @@ import { CURSOR_POINTS, looks, onThemeChange } from "./chart_style.js";
 import { chartTools } from "./chart_tools.js";
 import { el, oncePerFrame, setText } from "./dom.js";
 
-/** @typedef {import("./chart_export.js").ValueTable} ValueTable */
+/** @typedef {import("./chart_tools.js").ValueTable} ValueTable */
 /** @typedef {import("./chart_legend.js").Entry} Entry */
 /** @typedef {(number | null)[]} Column */
 

@@ -1,9 +1,10 @@
 // The live list of an experiment's jobs: filters, the table, and below it one job and a comparison of jobs. Python holds the data; this draws it.
 
-import { el, setText } from "../core/dom.js";
-import { counted } from "../core/format.js";
+import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
+import { el, oncePerFrame, setText } from "../core/dom.js";
+import { compare, counted, duration, quantity } from "../core/format.js";
+import { markSorted, sortHead } from "../core/sort_heads.js";
 import { Dashboard } from "./dashboard.js";
-import { JobTable } from "./job_table.js";
 import { OpenedView } from "./opened_view.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
@@ -108,4 +109,280 @@ function stateFilter(apply) {
     }
   };
   return { element, update };
+}
+
+/** @typedef {import("../core/messages.d.ts").Progress} Progress */
+
+/** @typedef {{title: string, key: string, of: (row: JobRow, table: JobTable) => string | number | null}} Column */
+/** @typedef {{element: HTMLTableRowElement, update: (row: JobRow) => void, tick: () => void}} Line */
+
+const SECOND_MS = 1000;
+
+/** @type {Column[]} */
+const COLUMNS = [
+  { title: "Job", key: "name", of: (row) => row.name },
+  { title: "State", key: "state", of: (row) => row.state },
+  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? null },
+  { title: "Metric", key: "rate", of: (row, table) => table.rate(row.name) },
+  { title: "Parameters", key: "parameters", of: (row) => parametersOf(row) || null },
+  { title: "Tags", key: "tags", of: (row) => row.tags.join(", ") || null },
+  { title: "Nodes", key: "nodes", of: (row) => row.nodes },
+  { title: "Cluster", key: "cluster", of: (row) => row.cluster },
+  { title: "Toolkit", key: "toolkit", of: (row) => row.toolkit },
+  { title: "Created", key: "created", of: (row) => row.created },
+  { title: "Ran for", key: "elapsed", of: (row) => elapsed(row) },
+  { title: "Exit", key: "exit", of: (row) => row.exit_code },
+];
+
+const MAY_BE_EMPTY = new Set(["progress", "rate", "parameters", "tags", "exit"]);
+/** What a narrow table goes without, the first one first: columns, parts of them, and at last whole words in names. */
+const DISPENSABLE = ["toolkit", "cluster", "created", "nodes", "tags", "spark", "parameters", "exit", "progress-words", "rate", "whole-words"];
+
+/** @type {Record<"tags" | "parameters", (row: JobRow) => string>} */
+const COLUMN_OF = { tags: (row) => row.tags.join(", "), parameters: (row) => parametersOf(row) };
+
+export class JobTable {
+  /**
+   * @param {(name: string) => void} onOpen
+   * @param {(names: string[]) => void} onTick called with the names of all ticked jobs
+   */
+  constructor(onOpen, onTick) {
+    this.onOpen = onOpen;
+    this.onTick = onTick;
+    /** @type {Set<string>} */
+    this.ticked = new Set();
+    /** @type {JobRow[]} */
+    this.rows = [];
+    /** @type {Map<string, Line>} */
+    this.lines = new Map();
+    /** @type {Map<string, number[]>} */
+    this.rates = new Map();
+    /** @type {Map<string, string>} */
+    this.labels = new Map();
+    /** @type {Map<string, Progress>} */
+    this.progress = new Map();
+    this.opened = "";
+    this.isStopped = false; // the kernel is gone: no more updates
+    this.sorted = "created";
+    this.isDescending = true;
+    /** @type {(row: JobRow) => boolean} */
+    this.isShown = () => true;
+    this.head = el("tr", {}, ...COLUMNS.map((column) => sortHead(column, (key) => this.#sortBy(key))));
+    this.body = el("tbody");
+    this.none = el("p", { class: "ba-empty-dashboard" });
+    const table = el("table", { class: "ba-table", "aria-label": "Jobs" }, el("thead", {}, this.head), this.body);
+    this.scroller = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Jobs" }, table);
+    this.element = el("div", {}, this.scroller, this.none);
+    this.frame = oncePerFrame(() => this.#draw());
+    this.empty = ""; // the columns that no job has anything in
+    this.fitting = oncePerFrame(() => this.#fit());
+    this.resizing = new ResizeObserver(() => this.fitting.ask());
+    for (const one of [this.scroller, table]) this.resizing.observe(one);
+    this.timer = setInterval(() => this.lines.forEach((line) => line.tick()), SECOND_MS);
+  }
+
+  /** @param {JobRow[]} rows */
+  update(rows) {
+    this.rows = rows;
+    const names = new Set(rows.map((row) => row.name));
+    for (const [name, line] of this.lines) {
+      if (names.has(name)) continue;
+      line.element.remove();
+      this.lines.delete(name);
+      this.rates.delete(name);
+      this.progress.delete(name);
+      if (this.ticked.has(name)) this.#tick(name, false);
+    }
+    for (const row of rows) {
+      let line = this.lines.get(row.name);
+      if (!line) this.lines.set(row.name, (line = this.#line(row)));
+      line.update(row);
+    }
+    this.#toggleColumns();
+    this.frame.ask();
+  }
+
+  /**
+   * @param {Record<string, number[]>} rates by the job's name
+   * @param {Record<string, Progress>} progress by the job's name
+   * @param {Record<string, string>} labels of the metric, by the job's name
+   */
+  setRates(rates, progress, labels) {
+    for (const [name, label] of Object.entries(labels)) this.labels.set(name, label);
+    for (const [name, values] of Object.entries(rates)) this.rates.set(name, values);
+    for (const [name, one] of Object.entries(progress)) this.progress.set(name, one);
+    for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
+    if (this.sorted === "rate" || this.sorted === "progress") this.frame.ask();
+    this.#toggleColumns();
+  }
+
+  /**
+   * The progress of a job that runs or did not succeed.
+   * @param {JobRow} row
+   */
+  progressOf(row) {
+    return isProgressShown(row.state) ? (this.progress.get(row.name) ?? null) : null;
+  }
+
+  /**
+   * The latest value of a job's headline metric.
+   * @param {string} name
+   */
+  rate(name) {
+    return this.rates.get(name)?.at(-1) ?? null;
+  }
+
+  /** @param {(row: JobRow) => boolean} isShown */
+  show(isShown) {
+    this.isShown = isShown;
+    this.frame.ask();
+  }
+
+  /** @param {string} name the open job; "" for none */
+  mark(name) {
+    this.opened = name;
+    for (const row of this.rows) this.lines.get(row.name)?.update(row);
+  }
+
+  /** Unticks all jobs. */
+  untick() {
+    this.ticked.clear();
+    for (const row of this.rows) this.lines.get(row.name)?.update(row);
+  }
+
+  /** @type {(name: string, isTicked: boolean) => void} */
+  #tick(name, isTicked) {
+    if (isTicked) this.ticked.add(name);
+    else this.ticked.delete(name);
+    this.onTick([...this.ticked]);
+  }
+
+  /** Stops the table's timers. */
+  stop() {
+    this.isStopped = true;
+    clearInterval(this.timer);
+    this.frame.stop();
+    this.fitting.stop();
+    this.resizing.disconnect();
+    this.lines.forEach((line) => line.tick());
+  }
+
+  /** Shows columns that may be empty while some job has something there. */
+  #toggleColumns() {
+    const empty = COLUMNS.filter(({ key, of }) => MAY_BE_EMPTY.has(key) && this.rows.every((row) => of(row, this) === null));
+    const keys = empty.map(({ key }) => key).join(" ");
+    if (keys === this.empty) return;
+    this.empty = keys;
+    this.#fit();
+  }
+
+  /** Leaves out empty columns, and what matters least until the table is no wider than its place. */
+  #fit() {
+    const { scroller, element } = this;
+    element.dataset.without = this.empty;
+    for (const key of DISPENSABLE) {
+      if (scroller.scrollWidth <= scroller.clientWidth) return;
+      element.dataset.without += ` ${key}`;
+    }
+  }
+
+  /** @param {string} key */
+  #sortBy(key) {
+    this.isDescending = this.sorted === key ? !this.isDescending : key !== "name" && key !== "state";
+    this.sorted = key;
+    this.frame.ask();
+  }
+
+  #draw() {
+    markSorted(this.head, this.sorted, this.isDescending);
+    const column = /** @type {Column} */ (COLUMNS.find((one) => one.key === this.sorted));
+    const shown = this.rows.filter(this.isShown);
+    const direction = this.isDescending ? -1 : 1;
+    shown.sort((a, b) => compare(column.of(a, this), column.of(b, this), direction) || b.created - a.created);
+    const elements = shown.map((row) => /** @type {Line} */ (this.lines.get(row.name)).element);
+    const isSame = elements.length === this.body.children.length && elements.every((element, i) => this.body.children[i] === element);
+    if (!isSame) this.#replaceRows(elements);
+    this.scroller.hidden = !shown.length;
+    this.none.hidden = shown.length > 0;
+    setText(this.none, this.rows.length ? "No jobs match." : "No jobs yet. Jobs of %%batchai_job cells appear here.");
+  }
+
+  /** @param {HTMLElement[]} elements */
+  #replaceRows(elements) {
+    const focused = this.body.contains(document.activeElement) ? document.activeElement : null;
+    this.body.replaceChildren(...elements);
+    if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
+  }
+
+  /**
+   * @param {JobRow} first
+   * @returns {Line}
+   */
+  #line(first) {
+    const open = el("button", { type: "button", class: "ba-open", click: () => this.onOpen(first.name) }, first.name);
+    const tick = el("input", { type: "checkbox", class: "ba-tick", "aria-label": `Compare ${first.name}`, title: "Compare the ticked jobs below", change: () => this.#tick(first.name, tick.checked) });
+    const badge = el("span", { class: "ba-badge" });
+    const spark = sparkline();
+    const rate = el("span", { class: "ba-rate" });
+    const label = el("span", { class: "ba-metric" });
+    const bar = progressBar();
+    const cells = new Map(COLUMNS.map(({ key }) => [key, el("td", { "data-column": key })]));
+    const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
+    cell("name").append(el("span", { class: "ba-job-name" }, tick, open));
+    cell("state").append(badge);
+    cell("progress").append(bar.element);
+    cell("rate").append(el("span", { class: "ba-rates" }, spark.element, label, rate));
+    const element = el("tr", {}, ...cells.values());
+    let row = first;
+    const count = () => {
+      setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
+      bar.update(this.progressOf(row), row.state, !this.isStopped);
+    };
+
+    /** @param {JobRow} now */
+    const update = (now) => {
+      row = now;
+      const isOpen = this.opened === row.name;
+      open.setAttribute("aria-expanded", String(isOpen));
+      open.title = isOpen ? "Close the job's view" : "Open the job's view below";
+      element.dataset.open = String(isOpen);
+      setText(badge, row.state);
+      badge.dataset.state = row.state;
+      const values = this.rates.get(row.name) ?? [];
+      spark.update(values);
+      label.title = values.length ? (this.labels.get(row.name) ?? "") : "";
+      setText(label, label.title);
+      setText(rate, values.length ? quantity(values.at(-1)) : "");
+      for (const key of /** @type {const} */ (["nodes", "cluster", "toolkit"])) setText(cell(key), String(row[key]));
+      setText(cell("created"), formatTime(row.created));
+      setText(cell("exit"), row.exit_code === null ? "" : String(row.exit_code));
+      cell("exit").dataset.failed = String(Boolean(row.exit_code));
+      for (const key of /** @type {const} */ (["tags", "parameters"])) setText(cell(key), (cell(key).title = COLUMN_OF[key](row)));
+      tick.checked = this.ticked.has(row.name);
+      count();
+    };
+    return { element, update, tick: count };
+  }
+}
+
+/** @param {JobRow} row */
+function parametersOf(row) {
+  return Object.entries(row.parameters).map((pair) => pair.join(" ")).join(", ");
+}
+
+/** @param {JobRow} row */
+function elapsed(row) {
+  return row.started === null ? null : (row.ended ?? Date.now()) - row.started;
+}
+
+/**
+ * Formats a timestamp: the time if it is today, else the date.
+ * @param {number} milliseconds
+ */
+function formatTime(milliseconds) {
+  const moment = new Date(milliseconds);
+  const isToday = moment.toDateString() === new Date().toDateString();
+  return isToday
+    ? moment.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })
+    : moment.toLocaleDateString([], { month: "short", day: "numeric" });
 }

@@ -4,15 +4,13 @@ import { copyText, el, setText } from "../core/dom.js";
 import { counted, size } from "../core/format.js";
 import { FailurePanel } from "./failure_report.js";
 import { FileList } from "./file_list.js";
-import { MAIN_LOG } from "./job_session.js";
+import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
 import { isGap } from "./log_document.js";
-import { LogReader } from "./log_reader.js";
 import { MERGED } from "./log_rows.js";
 import { LogSearch } from "./log_search.js";
 import { FAILURE, FILES, LogTabs, RECORD } from "./log_tabs.js";
 import { plain } from "./log_text.js";
 import { LogWindow } from "./log_window.js";
-import { RecordPanel } from "./record_panel.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("./view_memory.js").ViewMemory} ViewMemory */
@@ -305,4 +303,93 @@ export class LogPanel {
  */
 function isMain(tab) {
   return tab === MAIN_LOG || tab === MERGED;
+}
+
+/** @typedef {import("../core/messages.d.ts").RunRecord} RunRecord */
+
+export class RecordPanel {
+  /** @param {JobSession} session */
+  constructor(session) {
+    this.session = session;
+    this.element = el("div", { class: "ba-record", hidden: true, tabindex: 0, role: "region", "aria-label": "record" });
+  }
+
+  /** @param {boolean} isShown */
+  show(isShown) {
+    this.element.hidden = !isShown;
+    if (isShown) void this.#load();
+  }
+
+  /** Reads the record again: machines appear in it while the job runs. */
+  async #load() {
+    const { content } = await this.session.request({ kind: "record" });
+    if (content.text) this.element.replaceChildren(el("div", { class: "ba-muted" }, content.text));
+    else this.element.replaceChildren(...parts(/** @type {RunRecord} */ (/** @type {unknown} */ (content))));
+  }
+}
+
+/** @param {RunRecord} record */
+function parts(record) {
+  if (!record.facts.length) return [el("div", { class: "ba-muted" }, "Nothing was recorded for this job.")];
+  const facts = record.facts.flatMap(([title, text]) => [el("dt", {}, title), el("dd", {}, text)]);
+  const more = record.sections.map(([title, text]) => el("details", {}, el("summary", {}, title), el("pre", {}, text)));
+  return [el("dl", { class: "ba-record-facts" }, ...facts), ...more];
+}
+
+/** @typedef {import("./log_document.js").Gap} Gap */
+
+export class LogReader {
+  /**
+   * @param {JobSession} session
+   * @param {string} file
+   * @param {LogDocument} log
+   */
+  constructor(session, file, log) {
+    this.session = session;
+    this.file = file;
+    this.log = log;
+  }
+
+  /**
+   * Requests one end of a gap.
+   * @param {Gap} gap
+   * @param {boolean} isFromEnd
+   */
+  readGap(gap, isFromEnd) {
+    if (this.log.rank !== null) this.#readLines(isFromEnd ? gap.end : gap.start, isFromEnd);
+    else this.#read(isFromEnd ? Math.max(gap.start, gap.end - PAGE_BYTES) : gap.start);
+  }
+
+  /**
+   * Requests the surroundings of a byte in a gap.
+   * @param {Gap} gap
+   * @param {number} offset
+   */
+  readAround(gap, offset) {
+    if (this.log.rank !== null) this.#readLines(Math.max(gap.start, offset), false);
+    else this.#read(Math.max(gap.start, offset - (PAGE_BYTES >> 1)));
+  }
+
+  /** Requests the end of the file, of which nothing is loaded yet. */
+  readEnd() {
+    if (this.log.rank !== null) this.#readLines(-1, true);
+    else this.#read(-PAGE_BYTES);
+  }
+
+  /** Requests what was appended to the file. */
+  readOn() {
+    if (!this.log.size) this.readEnd();
+    else if (this.log.rank !== null) this.#readLines(this.log.end, false);
+    else this.#read(this.log.end);
+  }
+
+  /** @param {number} offset */
+  #read(offset) {
+    this.session.read(this.file, offset);
+  }
+
+  /** @type {(offset: number, isBackward: boolean) => void} */
+  #readLines(offset, isBackward) {
+    this.session.readLines(this.file, Number(this.log.rank), offset, isBackward);
+  }
 }

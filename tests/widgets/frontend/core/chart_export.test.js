@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { csvOf, fileName } from "../../../../batchai_magics/widgets/frontend/core/chart_export.js";
+import { csvOf, fileName } from "../../../../batchai_magics/widgets/frontend/core/chart_tools.js";
 
 test("values that 32 bits hold are written as they were", () => {
   const [loss] = new Float32Array([0.9]);

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { withAllDigits } from "../../../../batchai_magics/widgets/frontend/core/chart_legend.js";
 import { quantity } from "../../../../batchai_magics/widgets/frontend/core/format.js";
 import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
-import { entriesAt, nearestIndex } from "../../../../batchai_magics/widgets/frontend/job/chart_entries.js";
+import { entriesAt, nearestIndex } from "../../../../batchai_magics/widgets/frontend/job/step_chart.js";
 
 const words = (subject) => entriesAt(0, { over: "total", isEach: false, format: quantity, ...subject }).map((entry) => entry.text);
 

@@ -1,7 +1,7 @@
 import assert from "node:assert";
 import { test } from "node:test";
 
-import { imageType, previewSize, rows } from "../../../../batchai_magics/widgets/frontend/job/file_preview.js";
+import { imageType, previewSize, rows } from "../../../../batchai_magics/widgets/frontend/job/file_list.js";
 
 test("a table has the cells that were written", () => {
   const text = 'step,name\r\n1,"a, ""b""\nc"\n\n2,\n3,last';
