@@ -5,4 +5,4 @@ from .cell_request import (
     parse as parse,
     parse_script as parse_script,
 )
-from .script_folder import ScriptFolder as ScriptFolder
+from .cell_request import ScriptFolder as ScriptFolder

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 
 from batchai_magics.errors import UsageError
 from batchai_magics.models.file_names import text_of
-from batchai_magics.models.secret_files import is_secret_file
+from batchai_magics.models.secret_masking import is_secret_file
 
 # Caches and metadata, not uploaded unless named explicitly.
 EXCLUDED = (

@@ -19,6 +19,6 @@ from .job_events import (
     Standstill as Standstill,
     StateChanged as StateChanged,
 )
-from .follower import Follower as Follower
+from .event_loop import Follower as Follower
 from .metric_streams import METRICS_FILES as METRICS_FILES
 from .job_events import QueueChanged as QueueChanged, UsageSampled as UsageSampled

@@ -22,7 +22,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.jobs.git_process import GitProcess, git_folder, work_tree_of
 from batchai_magics.models.file_names import text_of
-from batchai_magics.models.secret_files import is_secret_file
+from batchai_magics.models.secret_masking import is_secret_file
 from batchai_magics.untrusted_files import NotRegularError, read_file, read_text
 
 IGNORE_FILE = ".batchaiignore"  # in git's syntax

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import webbrowser
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
@@ -19,7 +21,7 @@ from batchai_magics.jobs.job_costs import job_costs
 from batchai_magics.jobs.job_files import all_files, check_log_exists, one_level
 from batchai_magics.jobs.job_logs import retry_if_changed, tail_of
 from batchai_magics.jobs.job_model import log_metrics, progress_of
-from batchai_magics.jobs.job_pages import JobPages
+from batchai_magics.jobs.job_record import JobRecord
 from batchai_magics.jobs.job_result import read_result
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics import LogMetrics, Record, Summary, figure_png, plot, summarize
@@ -35,6 +37,7 @@ from batchai_magics.models.runs.labels import Labels
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.artifacts import Artifact
 from batchai_magics.records.job_error import JobError
+from batchai_magics.user_ports import PAGES, ServedPage
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +45,10 @@ if TYPE_CHECKING:
 
     from batchai_magics.records.rank_stacks import RankStacks
 
+HTML_SUFFIXES = (".html", ".htm")
 
-class Job(JobPages):
+
+class Job(JobRecord):
     """A job on any backend: a backend and an id, so that a handle never goes stale.
 
     Every method asks the backend. It raises NotFoundError if the job was deleted and UnreachableError if the
@@ -397,6 +402,42 @@ class Job(JobPages):
 
         return stacks_of(self.backend, self.show())
 
+    def open(self, *, browser: bool = True) -> ServedPage:
+        """Opens the live view as a page of its own, served by this process on 127.0.0.1.
+
+        Args:
+            browser: Whether to open it in the default browser.
+
+        Returns:
+            The page: `url` is its address, `close()` ends it.
+
+        Raises:
+            NotFoundError: The job was deleted.
+        """
+        argument_checks.check_flag("job.open", "browser", browser)
+        page = PAGES.get().open_job(self)
+        if browser:
+            webbrowser.open(page.url)
+        return page
+
+    def record(self, to: str | Path = "") -> Path:
+        """Records what the view shows, until the job has ended or an interrupt: states, log, metrics, usage.
+
+        What looks like a secret is replaced by asterisks. A recording replays without the job, in
+        `batchai open FILE` or, if `to` ends in `.html`, in any browser.
+
+        Args:
+            to: The file, by default `NAME.batchai`.
+
+        Returns:
+            The file, which is complete or does not exist.
+
+        Raises:
+            StorageError: The file cannot be written.
+        """
+        argument_checks.check_path("job.record", "to", to)
+        return record_job(self, Path(to or f"{self.id.name}.batchai"))
+
     def cancel(self) -> None:
         """Requests the end of the job, without waiting for it; no effect on a job that has ended.
 
@@ -416,3 +457,13 @@ class Job(JobPages):
             return f"<Job {error.sentence if error else f'{self.name}: {job.word}'}>"
         except NotFoundError:
             return f"<Job {self.name}: deleted>"
+
+
+def record_job(job: Job, target: Path, *, is_report: bool = False) -> Path:
+    """Records a job to a file; a report has versions and settings in its header."""
+    views = PAGES.get()
+    extra = views.settings_report() if is_report else {}
+    if target.suffix not in HTML_SUFFIXES:
+        return views.record(job, target, extra=extra)
+    with TemporaryDirectory() as folder:
+        return views.export_html(views.record(job, Path(folder) / "recording", extra=extra), target)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -27,10 +28,9 @@ from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.follow.wait_reason import QueueState
-from batchai_magics.jobs.job_activity import describe_activity
-from batchai_magics.jobs.job_logs import chunks, has_progress, read_redacted
+from batchai_magics.jobs.job_logs import chunks, has_progress, read_redacted, saving_text
 from batchai_magics.jobs.log_numbers import LogNumbers, RecordHistory
-from batchai_magics.jobs.log_tail import LogTail, MergedLogTail
+from batchai_magics.jobs.log_tail import LogTail, MergedLogTail, clean_lines
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.jobs.usage_curves import UsageCurves
 from batchai_magics.launch.plan import TRAINER_LOG
@@ -52,7 +52,7 @@ from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import NodeState
+from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.records.job_error import JobError, raised_in, traceback_sign
 
 MAIN_LOG = OUT
@@ -64,6 +64,11 @@ RENUMBER_GROWTH = 1.05  # of the number of records, after which those that have 
 WARM_UP_GROWTH = 1.3  # of the number of points, after which warm-up is detected again
 MAX_LIVE_WARM_UP_POINTS = 5_000  # above this, the end of warm-up is fixed until the job has ended
 MAX_POINTS = 50_000  # above this, it is not detected at the end either
+TAIL_BYTES = 1 << 15  # of each log
+ACTIVITY_LINES = 20  # of each log, of which the last one is shown
+_PREPARING = "job preparation started"
+_STARTING = "starting "
+_MOMENT = re.compile(r"^\S+Z ")
 
 
 class JobModel:
@@ -302,9 +307,6 @@ class JobModel:
             self.version += 1
 
 
-TAIL_BYTES = 1 << 15  # of each log
-
-
 def read_model(
     backend: Backend,
     job: JobResource,
@@ -400,3 +402,43 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
         parts.append(own)
     table = MeasurementTable.of(in_time_order([*parts, streams.finish()]))
     return LogMetrics(table, notices=notices_of(streams.mismatches, table, start, patterns))
+
+
+def describe_wait(job: JobResource, reason: str) -> str:
+    """Describes what a queued job waits for."""
+    name = job.spec.cluster.id.rstrip("/").rpartition("/")[2]
+    wanted = f"{job.spec.node_count} node{'s' * (job.spec.node_count != 1)} of {name}"
+    return f"Waiting for {wanted}: {reason}." if reason else f"Waiting for {wanted} …"
+
+
+def describe_start(tails: Mapping[str, LogTail]) -> str:
+    """Describes the start of a job before its first output, from the logs of execution and preparation."""
+    sentences = [_MOMENT.sub("", line) for line in _lines(tails, "execution")]
+    sentence = sentences[-1] if sentences else ""
+    if sentence == _PREPARING:
+        said = _last_line(tails, "stdout-job_prep") or _last_line(tails, "stderr-job_prep")
+        return f"Preparing the nodes: {said}" if said else "Preparing the nodes …"
+    if any(each.startswith(_STARTING) for each in sentences):
+        return "Started; no output yet …"
+    return f"Starting: {sentence}" if sentence else "Starting …"
+
+
+def describe_activity(job: JobResource, wait_reason: str, tails: Mapping[str, LogTail]) -> str:
+    """Describes what the job is doing; empty if it has ended."""
+    if job.state is ExecutionState.QUEUED:
+        return describe_wait(job, wait_reason)
+    if job.state is ExecutionState.TERMINATING:
+        return f"{saving_text(job).capitalize()} …"
+    return "" if job.state.is_final else describe_start(tails)
+
+
+def _last_line(tails: Mapping[str, LogTail], name: str) -> str:
+    """The last line of the logs whose names start with `name`, as a terminal shows it."""
+    return next(reversed(_lines(tails, name)), "")
+
+
+def _lines(tails: Mapping[str, LogTail], name: str) -> list[str]:
+    """The last lines of those logs that are not blank."""
+    files = [tail for file, tail in sorted(tails.items()) if file.startswith(name)]
+    lines = clean_lines(tuple(line for tail in files for line in tail.lines(ACTIVITY_LINES)))
+    return [line.strip() for line in lines if line.strip()]

@@ -27,8 +27,13 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs import parameters
 from batchai_magics.models.runs.labels import Labels
-from batchai_magics.models.secret_files import is_secret_file
-from batchai_magics.models.secret_masking import MASK, SecretMask, is_secret_name, without_secrets
+from batchai_magics.models.secret_masking import (
+    MASK,
+    SecretMask,
+    is_secret_file,
+    is_secret_name,
+    without_secrets,
+)
 from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import (
     MAX_DIFF,

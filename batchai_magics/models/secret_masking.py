@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Any
 
@@ -107,6 +108,17 @@ _NO_VALUE = re.compile(
 )
 _LONG = 300  # of a value without quotes, which is matched no further
 _NUMBER = re.compile(r"[\d.]+")
+_PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_HEX = ("%%%02X", "%%%02x")
+_WRAPS = (76, 64)  # columns of MIME and of PEM
+Cover = Callable[[str], str]
+_SECRET_FILES = (  # of a file, or of a folder that it is in
+    *(".env*", ".netrc", ".pypirc", ".npmrc", ".git-credentials", "kaggle.json", "credentials*"),
+    *("id_*", "*.pem", "*.key", "*.p12"),
+    *(".aws", ".ssh", ".kube"),
+)
+_HARMLESS_FILES = (".env.example",)
+_SECRET_FOLDER = ".config/gcloud/"
 
 
 def is_secret_name(name: str) -> bool:
@@ -144,11 +156,6 @@ def encodings(value: str) -> list[bytes]:
         *base64,
         *in_urls,
     ]
-
-
-_PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_HEX = ("%%%02X", "%%%02x")
-_WRAPS = (76, 64)  # columns of MIME and of PEM
 
 
 def _base64(data: bytes) -> bytes:
@@ -218,9 +225,6 @@ def without_secrets(values: Mapping[str, Any], mask: SecretMask | None = None) -
     """Values by name, such as parameters, without secrets."""
     mask = mask or SecretMask()
     return {name: mask.named(name, value) for name, value in values.items()}
-
-
-Cover = Callable[[str], str]
 
 
 def _constant(secret: str) -> str:
@@ -319,3 +323,13 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 @cache
 def _formats() -> re.Pattern[str]:
     return re.compile("|".join((*OTHER_FORMATS.values(), rf"\b(?:{'|'.join(WORD_FORMATS.values())})")))
+
+
+def is_secret_file(path: str) -> bool:
+    """Whether a path with `/` names a file that holds secrets, or lies in a folder of such files."""
+    lowered = path.lower()
+    return f"/{_SECRET_FOLDER}" in f"/{lowered}/" or any(map(_is_secret_part, lowered.split("/")))
+
+
+def _is_secret_part(name: str) -> bool:
+    return name not in _HARMLESS_FILES and any(fnmatchcase(name, pattern) for pattern in _SECRET_FILES)

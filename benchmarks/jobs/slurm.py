@@ -18,8 +18,8 @@ from statistics import median
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.machines.ssh_channel import SshChannel
-from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.client import SlurmClient
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from benchmarks.row import Row, table
 from tests.backends.machines import real_sshd

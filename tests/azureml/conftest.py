@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.azureml.credentials import shared_sign_in
+from batchai_magics.backends.azureml.connection import shared_sign_in
 from batchai_magics.user_ports import PROMPT
 from tests.azureml.stand_in import AzureStandIn
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from batchai_magics.cell.script_folder import RUN_MODULE
+from batchai_magics.cell.cell_request import RUN_MODULE
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.slow

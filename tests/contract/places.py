@@ -13,15 +13,14 @@ from typing import Any, cast
 import pytest
 
 from batchai_magics.backends.azure.arm_client import TIMING
-from batchai_magics.backends.azureml import compute_messages, run_telemetry
+from batchai_magics.backends.azureml import clusters, run_telemetry
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.runner import LocalFacts
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.slurm.backend import SlurmBackend
-from batchai_magics.backends.slurm.runner import SlurmFacts
+from batchai_magics.backends.slurm.runner import SlurmBackend, SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
@@ -256,7 +255,7 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
         azure.computes.add("pair", minimum=2, maximum=2)
         patch.setitem(cast("dict[str, float]", TIMING), "polling_interval", 0.05)
         if options.idle_s is not None:
-            patch.setattr(compute_messages, "_IDLE_BEFORE_SCALE_DOWN", f"PT{options.idle_s}S")
+            patch.setattr(clusters, "_IDLE_BEFORE_SCALE_DOWN", f"PT{options.idle_s}S")
         patch.setattr(run_telemetry, "_PERIOD_S", 0.0)
         subscription, group, workspace = azure.place
         settings = Settings(

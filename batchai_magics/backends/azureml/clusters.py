@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, cast
 
-from batchai_magics.backends.azureml import compute_messages, service_limits
+from batchai_magics.backends.azureml import service_limits
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import job_id
 from batchai_magics.backends.azureml.quota_messages import SizeFacts
@@ -26,13 +26,17 @@ from batchai_magics.models.cluster_spec import (
     AutoScale,
     ClusterPatch,
     ClusterSpec,
+    ManualScale,
     NodeStateCounts,
     ScaleSettings,
     UserAccountSettings,
+    VmPriority,
 )
+from batchai_magics.models.error_details import ErrorDetail
+from batchai_magics.models.mount_volumes import ResourceRef
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, Node
-from batchai_magics.models.response_object import Provisioning
+from batchai_magics.models.response_object import Provisioning, ProvisioningState, ResponseObject
 from batchai_magics.models.states import AllocationState, DeallocationOption, NodeState
 
 SERVERLESS = ("serverless", "default")  # clusters of these names are no AmlCompute
@@ -42,6 +46,10 @@ _UNSUPPORTED = {
     "node_setup": "there is no preparation of nodes: put mounts and preparation into the job",
 }
 _SIZES_S, _USAGES_S = 3600.0, 60.0  # how long what was read is used
+KIND = "AmlCompute"
+ADMIN = "azureuser"  # of a cluster on which nobody can log in
+_IDLE_BEFORE_SCALE_DOWN = "PT2M"
+_PRIORITIES = {VmPriority.DEDICATED: "Dedicated", VmPriority.LOW_PRIORITY: "LowPriority"}
 
 
 class Clusters:
@@ -64,10 +72,10 @@ class Clusters:
         except NotFoundError:
             service_limits.check_cluster_name(id.name)
             self.location.known_size(wanted.vm_size)
-            body = compute_messages.cluster_body(wanted, self._connection.workspace.location)
+            body = cluster_body(wanted, self._connection.workspace.location)
             data = self._connection.create(self._connection.request("PUT", _path(id), body))
-            return compute_messages.parse_cluster(data, id)
-        different = compute_messages.differences(wanted, found.spec)
+            return parse_cluster(data, id)
+        different = differences(wanted, found.spec)
         if different:
             raise _different(id, different)
         return found
@@ -80,17 +88,17 @@ class Clusters:
             data = self._connection.request_json(self._connection.request("GET", _path(id)))
         except NotFoundError as error:
             raise api_errors.not_found(id) from error
-        if not compute_messages.is_cluster(data):
+        if not is_cluster(data):
             raise api_errors.not_found(id)
-        return compute_messages.parse_cluster(data, id)
+        return parse_cluster(data, id)
 
     def list(self, workspace: ResourceId) -> Listing:
         """The clusters of a workspace, oldest first."""
         found = []
         for data in self._connection.items(self._connection.request("GET", "computes")):
-            if compute_messages.is_cluster(data):
+            if is_cluster(data):
                 id = workspace.child(Kind.CLUSTER, str(data.get("name")))
-                found.append(compute_messages.parse_cluster(data, id))
+                found.append(parse_cluster(data, id))
         return Listing(sorted(found, key=lambda cluster: cluster.provisioning.created))
 
     def update(self, id: ResourceId, patch: Patch) -> Cluster:
@@ -100,7 +108,7 @@ class Clusters:
         wanted = cast("ClusterPatch", patch).scale_settings
         _check_scale(wanted)
         self.show(id)  # raises NotFoundError with our message
-        scale = compute_messages.scale_body(wanted)
+        scale = scale_body(wanted)
         body = {"properties": {"properties": {"scaleSettings": scale}}}
         self._connection.send(self._connection.request("PATCH", _path(id), body))
         return self.show(id)
@@ -120,7 +128,7 @@ class Clusters:
             return ()
         try:
             return [
-                compute_messages.parse_node(item, self._job(str(item.get("runId") or ""), id.workspace_id))
+                parse_node(item, self._job(str(item.get("runId") or ""), id.workspace_id))
                 for item in self._node_items(id)
             ]
         except NotFoundError as error:
@@ -142,7 +150,7 @@ class Clusters:
         except NotFoundError:  # the cluster was deleted
             return ()
         own = (item for item in items if str(item.get("runId") or "") == run)
-        return [compute_messages.parse_node(item, job) for item in own]
+        return [parse_node(item, job) for item in own]
 
     def _node_items(self, id: ResourceId) -> Sequence[Mapping[str, Any]]:
         items: list[Mapping[str, Any]] = []
@@ -169,7 +177,7 @@ class Clusters:
         spec = ClusterSpec(
             vm_size=self._connection.settings.size,
             scale_settings=ScaleSettings(auto_scale=scale),
-            user_account_settings=UserAccountSettings(admin_user_name=compute_messages.ADMIN),
+            user_account_settings=UserAccountSettings(admin_user_name=ADMIN),
         )
         always = datetime.fromtimestamp(0, timezone.utc)
         made = Provisioning(always, always)
@@ -278,3 +286,148 @@ def _size_of_batch_ai(name: str, error: ServiceError) -> SizeFacts:
     except ServiceError:
         raise error from None
     return SizeFacts(size.name, "", size.vcpus, size.gpus)
+
+
+_PROVISIONING = {state.value: state for state in ProvisioningState}
+
+
+def cluster_body(spec: ClusterSpec, location: str) -> dict[str, Any]:
+    """The body that creates a cluster, with the credentials of its administrator."""
+    own: dict[str, Any] = {
+        "osType": "Linux",
+        "vmSize": spec.vm_size,
+        "vmPriority": _PRIORITIES[spec.vm_priority],
+        "scaleSettings": scale_body(spec.scale_settings),
+        "remoteLoginPortPublicAccess": "NotSpecified",
+    }
+    account = _account_body(spec.user_account_settings)
+    if account:
+        own["userAccountCredentials"] = account
+    if spec.subnet:
+        own["subnet"] = {"id": spec.subnet.id}
+    properties = {"computeType": KIND, "disableLocalAuth": not account, "properties": own}
+    return {"location": location, "properties": properties}
+
+
+def scale_body(scale: ScaleSettings | None) -> dict[str, Any]:
+    """The service's settings: a fixed number of nodes is a range of one number."""
+    if scale and scale.auto_scale:
+        fewest, most = scale.auto_scale.minimum_node_count, scale.auto_scale.maximum_node_count
+    else:
+        fewest = most = scale.manual.target_node_count if scale and scale.manual else 0
+    return {
+        "minNodeCount": fewest,
+        "maxNodeCount": most,
+        "nodeIdleTimeBeforeScaleDown": _IDLE_BEFORE_SCALE_DOWN,
+    }
+
+
+def _account_body(account: UserAccountSettings) -> dict[str, str]:
+    """The administrator; empty without a password or key, which the service requires."""
+    password, key = account.admin_user_password, account.admin_user_ssh_public_key
+    given = {
+        "adminUserPassword": password.get_secret_value() if password else None,
+        "adminUserSshPublicKey": key,
+    }
+    secrets = {name: text for name, text in given.items() if text}
+    return {"adminUserName": account.admin_user_name, **secrets} if secrets else {}
+
+
+def is_cluster(data: Mapping[str, Any]) -> bool:
+    """Whether a compute is a cluster, and no compute instance or attached machine."""
+    return (data.get("properties") or {}).get("computeType") == KIND
+
+
+def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
+    """The cluster of a response.
+
+    Raises:
+        ServiceError: A field is missing or invalid.
+    """
+    compute = ResponseObject.of(data, "the compute").object("properties")
+    own = compute.object("properties")
+    provisioning = _provisioning(ResponseObject.of(data, "the compute"), compute)
+    return Cluster(
+        id=id,
+        spec=_parse_spec(own),
+        provisioning=provisioning,
+        allocation_state=own.choice("allocationState", AllocationState, AllocationState.STEADY),
+        allocation_changed=own.time("allocationStateTransitionTime", provisioning.changed),
+        node_states=own.object("nodeStateCounts").model(NodeStateCounts),
+        errors=tuple(_errors(compute, own)),
+    )
+
+
+def _parse_spec(own: ResponseObject) -> ClusterSpec:
+    priority = own.text("vmPriority", "Dedicated").lower()
+    account = own.object("userAccountCredentials")
+    subnet = own.object("subnet")
+    return ClusterSpec(
+        vm_size=own.text("vmSize"),
+        vm_priority=VmPriority(priority),
+        scale_settings=_parse_scale(own.object("scaleSettings")),
+        user_account_settings=UserAccountSettings(admin_user_name=account.text("adminUserName", ADMIN)),
+        subnet=ResourceRef(id=subnet.text("id")) if subnet.has("id") else None,
+    )
+
+
+def _parse_scale(scale: ResponseObject) -> ScaleSettings:
+    fewest, most = scale.number("minNodeCount", 0), scale.number("maxNodeCount", 0)
+    if fewest == most:
+        return ScaleSettings(manual=ManualScale(target_node_count=most))
+    return ScaleSettings(auto_scale=AutoScale(minimum_node_count=fewest, maximum_node_count=most))
+
+
+def _provisioning(data: ResponseObject, compute: ResponseObject) -> Provisioning:
+    created_at = data.object("systemData").time("createdAt", datetime.fromtimestamp(0, timezone.utc))
+    created = compute.time("createdOn", created_at)
+    word = compute.text("provisioningState", "Succeeded").lower()
+    state = _PROVISIONING.get(word, ProvisioningState.FAILED)
+    return Provisioning(created, compute.time("modifiedOn", created), state)
+
+
+def _errors(compute: ResponseObject, own: ResponseObject) -> Iterator[ErrorDetail]:
+    """Why nodes are missing or unusable, each said once."""
+    seen = set()
+    for part in (*own.items("errors"), *compute.items("provisioningErrors")):
+        error = ResponseObject.of(part, "the error").object("error")
+        message = error.text("message", "")
+        if message and message not in seen:
+            seen.add(message)
+            yield ErrorDetail(code=error.text("code", "ComputeError"), message=message)
+
+
+def parse_node(data: Mapping[str, Any], job: ResourceId | None) -> Node:
+    """A node of a response, and the job that it runs.
+
+    Raises:
+        ServiceError: A field is missing or invalid.
+    """
+    node = ResponseObject.of(data, "the node")
+    return Node(
+        id=node.text("nodeId"),
+        state=node.choice("nodeState", NodeState, NodeState.PREPARING),
+        job=job,
+        ip_address=node.text("publicIpAddress", node.text("privateIpAddress", "")),
+        port=node.number("port", 22),
+    )
+
+
+def differences(wanted: ClusterSpec, found: ClusterSpec) -> list[str]:
+    """What distinguishes a cluster from a wanted one, as `vmSize: Standard_D2, not Standard_NC6`."""
+    pairs = {
+        "vmSize": (found.vm_size.lower(), wanted.vm_size.lower()),
+        "vmPriority": (found.vm_priority.value, wanted.vm_priority.value),
+        "scaleSettings": (_range_words(found.scale_settings), _range_words(wanted.scale_settings)),
+        "subnet": (
+            found.subnet.id.lower() if found.subnet else "none",
+            wanted.subnet.id.lower() if wanted.subnet else "none",
+        ),
+    }
+    return [f"{name}: {here}, not {asked}" for name, (here, asked) in pairs.items() if here != asked]
+
+
+def _range_words(scale: ScaleSettings | None) -> str:
+    body = scale_body(scale)
+    fewest, most = body["minNodeCount"], body["maxNodeCount"]
+    return f"{most} nodes" if fewest == most else f"{fewest} to {most} nodes"

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import TIMING, USER_AGENT, ArmClient
-from batchai_magics.backends.azure.arm_protocol import ArmRequest, Hints
+from batchai_magics.backends.azure.arm_protocol import ArmRequest, Hints, sign_in_failure
 from batchai_magics.backends.azure.bounded_transport import bounded_transport
-from batchai_magics.backends.azureml.credentials import shared_sign_in
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.azureml.workspace_address import WorkspaceAddress
 from batchai_magics.errors import ServiceError, StorageError
 from batchai_magics.models.wire_times import parse_time
+from batchai_magics.user_ports import PROMPT
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from azure.core import PipelineClient
+    from azure.core.credentials import AccessToken, TokenCredential
     from azure.core.pipeline.transport import RequestsTransport
     from azure.core.rest import HttpResponse
     from azure.mgmt.resource.resources import ResourceManagementClient
+
 
 _STORAGE_SCOPE = "https://storage.azure.com/.default"
 _STORAGE_VERSION = "2021-12-02"
@@ -39,6 +45,7 @@ HINTS = Hints(
     certificate="Set REQUESTS_CA_BUNDLE to the certificates of this network's proxy.",
     credentials=_SIGN_IN,
 )
+_EXPIRED_TOKENS = ("ExpiredAuthenticationToken", "InvalidAuthenticationToken", "AuthenticationFailed")
 
 
 @dataclass(frozen=True)
@@ -273,9 +280,6 @@ class Connection(ArmClient):
         )
 
 
-_EXPIRED_TOKENS = ("ExpiredAuthenticationToken", "InvalidAuthenticationToken", "AuthenticationFailed")
-
-
 def _blob_range(response: Any, data: bytes, size: int) -> BlobRange:
     """The bytes, with what the headers say; without a total in Content-Range, the size is `size`."""
     headers = response.headers
@@ -287,3 +291,48 @@ def _blob_range(response: Any, data: bytes, size: int) -> BlobRange:
         headers.get("ETag", ""),
         parsedate_to_datetime(modified) if modified else None,
     )
+
+
+class SignIn:
+    """A credential of Azure's libraries: the first of their own that works, else a device code.
+
+    The libraries renew tokens before they expire, without asking again. Thread-safe.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._chosen: TokenCredential | None = None
+
+    def get_token(self, *scopes: str, **options: Any) -> AccessToken:
+        """A token for these scopes; the library's error if it refuses, or without credentials or a person."""
+        with self._lock:
+            if self._chosen is None:
+                return self._first_token(*scopes, **options)
+        return self._chosen.get_token(*scopes, **options)
+
+    def _first_token(self, *scopes: str, **options: Any) -> AccessToken:
+        from azure.core.exceptions import ClientAuthenticationError
+        from azure.identity import DefaultAzureCredential, DeviceCodeCredential
+
+        logging.getLogger("azure.identity").setLevel(logging.ERROR)  # its warning has eleven lines
+        candidate: TokenCredential = DefaultAzureCredential(transport=bounded_transport())
+        try:
+            token = candidate.get_token(*scopes, **options)
+        except ClientAuthenticationError as error:
+            prompt = PROMPT.get()
+            if sign_in_failure(str(error)) or prompt is None:
+                raise
+
+            def ask(address: str, code: str, expires: datetime) -> None:
+                prompt(f"To sign in to Azure, open {address} and enter the code {code}.")
+
+            candidate = DeviceCodeCredential(prompt_callback=ask, transport=bounded_transport())
+            token = candidate.get_token(*scopes, **options)
+        self._chosen = candidate
+        return token
+
+
+@cache
+def shared_sign_in() -> SignIn:
+    """The sign-in of all backends of this process, so that nobody has to enter a second code."""
+    return SignIn()

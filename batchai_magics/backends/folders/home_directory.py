@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+import contextlib
+import stat
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.backends.folders import (
     entries,
     file_repository,
     logged_parameters,
     mounts,
-    run_output,
     telemetry_files,
 )
+from batchai_magics.backends.folders.entries import Entry, FileSlice, read_slice, resolve_inside
 from batchai_magics.backends.folders.file_repository import Snapshots
-from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_output import Logs
+from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.ranks.signed_records import seals_in
 from batchai_magics.backends.service import private_files, stored_descriptions
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.backends.service.stored_descriptions import output_segment
-from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.launch.process_logs import is_process_log
+from batchai_magics.models.file_names import name_of, text_of
+from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, FileKind, OutputFile
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.records.record_files import PARAMETERS
+from batchai_magics.records.record_files import MAX_BYTES, PARAMETERS, PART
+from batchai_magics.untrusted_files import NotRegularError, open_file, read_start
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Chunk
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.backends.service.runner import NodeSetup, PlannedRun, Site
     from batchai_magics.models.cluster_spec import ClusterSpec
-    from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.runs.parameters import Parameter
     from batchai_magics.models.telemetry_records import TelemetryRecord
+
+HEAD_BYTES = 256
+MAX_FILES, MAX_ALL_BYTES = 10_000, 64 << 20  # of the records that are read together
+_STREAMS = {OUT: "stdout", ERR: "stderr"}
+_MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class HomeDirectory:
@@ -91,7 +105,7 @@ class HomeDirectory:
 
     def setup_files(self, spec: ClusterSpec, path: str) -> Sequence[OutputFile]:
         """Lists the output of a cluster's setup task, one folder at a time."""
-        return run_output.output_listing(mounts.setup_logs(self._layout, spec), path)
+        return output_listing(mounts.setup_logs(self._layout, spec), path)
 
     # -- runs
 
@@ -136,7 +150,7 @@ class HomeDirectory:
 
     def files(self, job: Record, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
         """Lists a folder of one of a job's output directories, sorted by name."""
-        return run_output.output_listing(self._output(job, directory_id), path, limit=limit)
+        return output_listing(self._output(job, directory_id), path, limit=limit)
 
     def read(
         self, job: Record, directory_id: str, path: str, offset: int, limit: int, *, is_open: bool
@@ -144,9 +158,7 @@ class HomeDirectory:
         """Reads at most `limit` bytes of a job's file; `is_open` must have been determined before."""
         folder = self._output(job, directory_id)
         if directory_id.lower() != STDOUTERR:
-            return run_output.read_output(
-                entries.resolve_inside(folder, path), offset, limit, is_complete=not is_open
-            )
+            return read_output(entries.resolve_inside(folder, path), offset, limit, is_complete=not is_open)
         layout = self._layout.job(job.guid)
         with self._machine.prefetched([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).read(path, offset, limit)
@@ -167,9 +179,7 @@ class HomeDirectory:
 
     def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""
-        from batchai_magics.backends.folders import run_output  # few readers need it
-
-        return run_output.read_records(self._layout.job(guid).records, names)
+        return read_records(self._layout.job(guid).records, names)
 
     def _output(self, job: Record, directory_id: str) -> Path:
         """The folder of one of a job's output directories."""
@@ -186,3 +196,170 @@ class HomeDirectory:
 def _logs_folder(id: str, guid: str, output_root: str) -> str:
     """The folder of a run's logs, relative to the home or absolute; cached for polling."""
     return f"{output_root}/{output_segment(ResourceId.parse(id), guid)}/{STDOUTERR}"
+
+
+def output_listing(folder: Path, path: str, *, limit: int | None = None) -> list[OutputFile]:
+    """Lists the folder `path` below `folder`, sorted by name, up to `limit` entries."""
+    relative = path.strip("/").removeprefix(".").lstrip("/")
+    target = resolve_inside(folder, path)
+    try:
+        if not target.is_dir():
+            return []
+        return [_output_file(entry, relative, target) for entry in entries.scan(folder, target, limit)]
+    except OSError as error:  # another owner's, created by a container, or too deep
+        raise _unreadable(f"the folder {relative[-200:] or folder.name}", error) from error
+
+
+def output_sizes(folder: Path) -> Iterator[tuple[str, int]]:
+    """The regular files of a folder with their sizes in bytes."""
+    for entry in entries.scan(folder, folder):
+        if entry.kind is FileKind.FILE:
+            yield entry.name, entry.size_bytes
+
+
+def _output_file(entry: Entry, path: str, target: Path) -> OutputFile:
+    name = f"{path}/{entry.name}".lstrip("/")
+    url = (target / name_of(entry.name)).absolute().as_uri() if entry.kind is FileKind.FILE else None
+    return OutputFile(name, entry.kind, entry.size_bytes, entry.modified, url, entry.is_link)
+
+
+def read_output(file: Path, offset: int, limit: int, *, is_complete: bool) -> Chunk:
+    """Reads at most `limit` bytes from `offset`. `is_complete` must be determined before this call."""
+    try:
+        start = max(0, offset - BEFORE_BYTES)
+        block = read_slice(file, start, limit + offset - start, head=HEAD_BYTES)
+        before, data = block.data[: offset - start], block.data[offset - start :]
+        return Chunk(
+            data,
+            offset,
+            block.size,
+            is_complete,
+            generation=_generation(block),
+            before=before,
+            modified_ns=block.modified_ns,
+        )
+    except (FileNotFoundError, NotADirectoryError):
+        return Chunk(b"", offset, 0, is_complete)
+    except OSError as error:
+        raise _unreadable(file.name, error) from error
+
+
+def _unreadable(what: str, error: OSError) -> StorageError:
+    return StorageError(f"{what} cannot be read: {error.strerror}", code="FileUnreadable")
+
+
+def output_seal(record: Path, name: str) -> Seal | None:
+    """The seal of a log whose job has ended; an empty one if its end was not observed."""
+    seals = seals_in(record)
+    if seals == {} and name in (OUT, ERR):
+        return Seal()
+    return Seal(*seals[name]) if seals and name in seals else None
+
+
+def _generation(block: FileSlice) -> str:
+    """Identifies a file's generation: its identity, and its first bytes once there are enough."""
+    return (
+        block.identity if len(block.head) < HEAD_BYTES else f"{block.identity}-{zlib.crc32(block.head):08x}"
+    )
+
+
+@dataclass(frozen=True)
+class Logs:
+    """The logs of a run. Whether it is open must be determined before they are read."""
+
+    folder: Path
+    job: JobLayout
+    is_open: bool
+
+    def read(self, path: str, offset: int, limit: int) -> Chunk:
+        """A block of a log by its path, with the ranks that wrote it, and when."""
+        file = entries.resolve_inside(self.folder, path)
+        name = text_of(str(file.relative_to(entries.resolve_inside(self.folder, ""))))
+        return self._log(name, offset, limit)
+
+    def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
+        """The new bytes of all logs."""
+        chunks: dict[str, Chunk] = {}
+        for name, size in output_sizes(self.folder):
+            position = positions.get(name, 0)
+            if size != position and not is_process_log(name):
+                start = position if size > position else 0
+                with contextlib.suppress(NotFoundError, StorageError):  # it was replaced meanwhile
+                    chunks[name] = self._log(name, start, limit)
+        return chunks
+
+    def _log(self, name: str, offset: int, limit: int) -> Chunk:
+        path = entries.resolve_inside(self.folder, name)
+        chunk = self._read(path, offset, limit)
+        stream = _STREAMS.get(name)
+        if stream and self.is_open:
+            chunk = self._recorded(chunk, stream)
+        if chunk.data and self.job.secret_spans.is_dir():
+            hidden = self._hidden(path, offset, chunk.end)
+            chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
+        return self._annotated(chunk, stream) if chunk.data and stream else chunk
+
+    def _hidden(self, path: Path, start: int, end: int) -> list[output_records.SecretSpan]:
+        """The secrets in a part of a log, also behind a link to it; StorageError if they are not known."""
+        try:
+            return output_records.secrets(self.job.secret_spans / path.name, start, end)
+        except OSError as error:
+            raise _unreadable(path.name, error) from error
+
+    def _read(self, path: Path, offset: int, limit: int) -> Chunk:
+        chunk = read_output(path, offset, limit, is_complete=not self.is_open)
+        return replace(chunk, seal=output_seal(self.job.seals, path.name)) if chunk.is_complete else chunk
+
+    def _annotated(self, chunk: Chunk, stream: str) -> Chunk:
+        """A block of a shared log with its writers and write times."""
+        spans = output_records.writers(self.job.spans(stream), chunk.offset, chunk.end)
+        times = output_records.times(self.job.times(stream), chunk.offset, chunk.end)
+        return replace(
+            chunk,
+            spans=tuple(Span(*record) for record in spans),
+            times=tuple(WriteTime(*record) for record in times),
+        )
+
+    def _recorded(self, chunk: Chunk, stream: str) -> Chunk:
+        """The log up to where its writers are recorded; the rest follows with the next read."""
+        size = output_records.recorded_end(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
+        return replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)
+
+
+def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:
+    """The files with these names, and those in these folders (`machines/`); missing ones are left out.
+
+    At most `MAX_BYTES` of each file are read, and `MAX_ALL_BYTES` of all; of what is not a regular file,
+    nothing. Of files that are still being written, only the names are, after the others: the record of a file
+    is read before it is looked for.
+    """
+    found, left = dict[str, bytes](), MAX_ALL_BYTES
+    for name in (each for asked in names for each in _expanded(folder, asked)):
+        with contextlib.suppress(*_MISSING):
+            found[name] = _record(folder / name, min(left, MAX_BYTES))
+            left -= len(found[name])
+    for name in (each for asked in names for each in _expanded(folder, asked, parts=True)):
+        found[name] = b""
+    return found
+
+
+def _record(file: Path, max_bytes: int) -> bytes:
+    """The start of a record; empty, which no record is, if it is not a regular file."""
+    try:
+        with open_file(file) as stream:
+            return read_start(stream, max_bytes)
+    except NotRegularError as error:
+        if stat.S_ISDIR(error.mode):
+            raise IsADirectoryError(str(file)) from None
+        return b""
+
+
+def _expanded(folder: Path, name: str, *, parts: bool = False) -> Iterator[str]:
+    """A name, or the names of the files in a folder: the complete ones, or the others."""
+    path = resolve_inside(folder, name)
+    if not name.endswith("/"):
+        yield from () if parts else (name,)
+        return
+    with contextlib.suppress(*_MISSING):
+        found = (entry.name for entry in path.iterdir() if entry.name.endswith(PART) == parts)
+        yield from sorted(f"{name}{each}" for each in islice(found, MAX_FILES))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import threading
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.folders.headline_file import HeadlineFile
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.folders.live_export import LiveExport
+from batchai_magics.backends.folders.logged_parameters import LoggedParameters
 from batchai_magics.backends.folders.outbox import (
     Outbox,
     Sender,
@@ -28,18 +30,29 @@ from batchai_magics.backends.folders.telemetry_files import read_telemetry
 from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
 from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan, ProcessExit
 from batchai_magics.metrics.measurement import Measurement, Record
+from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.metrics.runs.resource_usage import is_idle
+from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.runs.notifications import Notification, NotificationKind
-from batchai_magics.models.runs.scalar_export import ExportedRun
+from batchai_magics.models.runs.scalar_export import (
+    ExportedRun,
+    ExportKind,
+    ExportTarget,
+    ScalarPoint,
+    ScalarWriter,
+)
 from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records import record_files
 from batchai_magics.records.job_error import TRACEBACK
+from batchai_magics.records.mlflow_runs import MlflowRun
 from batchai_magics.records.rank_stacks import RankStacks, duration_text, standstill_finding
 from batchai_magics.untrusted_files import open_file
 
@@ -51,6 +64,11 @@ TERMINATED_CODE = 143  # of a process that was ended because of another one
 MAX_ATTEMPT_S = 35.0  # longer than any attempt to deliver a notification
 
 StackCollector = Callable[[str], Iterable[str]]  # takes the run's guid; gives the lines of `stack_dumps`
+HEADLINE_INTERVAL_S = 5.0  # between two writes of the headline
+MAX_RECENT = 1024  # records that are kept of each metric
+MAX_POINTS = 200_000  # that wait for a target of an export which does not respond
+FLUSH_S = {ExportKind.TENSORBOARD: 1.0, ExportKind.MLFLOW: 3.0}
+EXPORT_RETRY_S = 20.0
 
 
 def is_needed(job: JobLayout) -> bool:
@@ -381,3 +399,104 @@ def _read(file: Path, offset: int) -> tuple[bytes, int]:
             return os.pread(stream.fileno(), BLOCK_BYTES, offset), size
     except FileNotFoundError:
         return b"", 0
+
+
+class HeadlineFile:
+    """Keeps the last records of each metric, and writes the headline as lists have it, over all ranks.
+
+    Args:
+        file: The file.
+        chosen: The metric that the user has chosen; empty without one.
+    """
+
+    def __init__(self, file: Path, chosen: str) -> None:
+        self._file, self._due_s = file, 0.0
+        self._preferences = MetricPreferences(chosen)
+        self._recent: dict[str, deque[tuple[int, Record]]] = defaultdict(lambda: deque(maxlen=MAX_RECENT))
+        self._numbers = count()  # of records, in the order in which they came
+        self._steps: dict[str, int] = {}
+
+    def add(self, records: Iterable[Record], points: Sequence[ScalarPoint]) -> None:
+        """Adds records, and the points that were made of them."""
+        for record in records:
+            name = getattr(record, "name", "") or type(record).__name__
+            self._recent[name].append((next(self._numbers), record))
+        self._steps.update((point.name, point.step) for point in points)
+        if points and time.monotonic() >= self._due_s:
+            self._due_s = time.monotonic() + HEADLINE_INTERVAL_S
+            self.write()
+
+    def write(self) -> None:
+        """Writes the file, if any metric is known; a full disk is no error."""
+        recent = sorted(chain.from_iterable(self._recent.values()), key=lambda each: each[0])
+        metric = run_metrics((record for _, record in recent), self._preferences).headline
+        summary = metric.summary if metric else None
+        if summary is None:
+            return
+        value = summary.headline_value
+        told = {
+            "name": summary.name,
+            "value": value if math.isfinite(value) else str(value),
+            "step": self._steps.get(summary.name, int(summary.last_step)),
+        }
+        try:
+            private_files.write(self._file, json.dumps(told))
+        except OSError:
+            self._due_s = math.inf  # it is not worth another attempt
+
+
+class LiveExport:
+    """One target of a run; a target that fails is tried again, and never fails the run."""
+
+    def __init__(
+        self,
+        target: ExportTarget,
+        run: ExportedRun,
+        folder: Path,
+        *,
+        logged: Path,
+        env: Mapping[str, str],
+    ) -> None:
+        """`folder` is that of the logs, `logged` the file of the parameters that the run logs."""
+        self._target, self._writer = target, _writer(target, run, folder, env)
+        self._parameters = LoggedParameters(logged)
+        self._points: list[ScalarPoint] = []
+        self._dropped, self._problem, self._due_s = 0, "", 0.0
+
+    def add(self, points: Iterable[ScalarPoint]) -> None:
+        """Adds points; the oldest ones are dropped if too many wait."""
+        self._points += points
+        surplus = len(self._points) - MAX_POINTS
+        if surplus > 0:
+            del self._points[:surplus]
+            self._dropped += surplus
+
+    def flush(self, *, is_last: bool = False) -> None:
+        """Writes what waits, if it is due."""
+        now_s = time.monotonic()
+        if not self._points or (now_s < self._due_s and not is_last):
+            return
+        found = self._parameters.changed()
+        self._writer.add_parameters({name: str(value) for name, value in found.items()})
+        try:
+            self._writer.write(self._points)
+        except OSError as error:
+            self._problem, self._due_s = error.strerror or str(error), now_s + EXPORT_RETRY_S
+            return
+        self._points, self._problem = [], ""
+        self._due_s = time.monotonic() + FLUSH_S[self._target.kind]
+
+    def close(self) -> str:
+        """Writes the rest; returns why the export is incomplete, empty if it is not."""
+        self.flush(is_last=True)
+        if self._target.kind is ExportKind.TENSORBOARD:
+            self._writer.finish("", 0.0)
+        lost = self._dropped + len(self._points)
+        reason = self._problem or "the target did not respond for too long"
+        return f"export to {self._target}: {lost} numbers are missing: {reason}" if lost else ""
+
+
+def _writer(target: ExportTarget, run: ExportedRun, folder: Path, env: Mapping[str, str]) -> ScalarWriter:
+    if target.kind is ExportKind.MLFLOW:
+        return MlflowRun(target.location, run, env)
+    return EventFileWriter(folder / Path(target.location).expanduser(), run)

@@ -16,8 +16,8 @@ from batchai_magics.backends.local.state.table_rows import MAX_KEYS
 from batchai_magics.backends.local.watch import lost_runs
 from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.service.context import HomeContext, HomeParts, HomeStorage, cluster_of
-from batchai_magics.backends.service.lazy_facets import make_lazy
 from batchai_magics.backends.service.service import Service
+from batchai_magics.backends.service.service_facets import make_lazy
 from batchai_magics.backends.service.stored_descriptions import job_resource
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.resource_ids import Kind

@@ -8,21 +8,26 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import job_chains, job_table, node_table, resource_table
-from batchai_magics.backends.local.state.job_table import Awaited
+from batchai_magics.backends.local.state.job_table import Awaited, JobRow
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.state.table_rows import query_in_batches
 from batchai_magics.backends.local.watch import lost_runs, process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets, clean_environment
+from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.job_environment import without_logins
+from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
+from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.repository import OWNER
@@ -44,13 +49,14 @@ from batchai_magics.backends.service.runner import (
     Site,
 )
 from batchai_magics.errors import NotFoundError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.backends.local.settings import LocalSettings
-    from batchai_magics.backends.local.state.store import Database, Store
     from batchai_magics.models.cluster_spec import ClusterSpec
+
 
 FRESH_S = 0.1  # how old a pass may be that serves as another one
 SETUP_FAILED = "NodeSetupFailed"  # error code
@@ -271,10 +277,8 @@ class LocalRunner(Runner):
         """
         if not self._layout.database.exists():
             return  # nothing was created yet, and a command that reads makes no home
-        from batchai_magics.backends.local.watch import job_stopping
-
         stopped, self._stopped = self._stopped, set()
-        job_stopping.wake(self._store, stopped)
+        wake(self._store, stopped)
         is_due, self._is_due = self._is_due, False
         if new := self._recorded():
             self._start(new)
@@ -316,23 +320,19 @@ class LocalRunner(Runner):
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end, in one transaction; those without nodes end at once."""
-        from batchai_magics.backends.local.watch import job_stopping
-
         self._is_due = True
         guids = [run.guid for run in runs]
         if reason:
-            job_stopping.end_without_cluster(self._store, guids, reason)
+            end_without_cluster(self._store, guids, reason)
             return
         if grace_s == 0.0:
-            job_stopping.kill_stopped(self._store, guids)
-        job_stopping.wake(self._store, job_stopping.request_stop(self._store, guids))
+            kill_stopped(self._store, guids)
+        wake(self._store, request_stop(self._store, guids))
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
         """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
-        from batchai_magics.backends.local.watch import job_stopping
-
         self._is_due = True
-        job_stopping.end_waiting(self._store, [run.guid for run in runs], predecessor)
+        end_waiting(self._store, [run.guid for run in runs], predecessor)
 
     def preempt(self, cluster: ClusterRef, name: str) -> bool:
         """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""
@@ -356,3 +356,75 @@ class LocalRunner(Runner):
     def close(self) -> None:
         """Closes the database; jobs keep running."""
         self._store.close()
+
+
+def kill_stopped(store: Store, guids: Sequence[str]) -> None:
+    """Kills the processes of runs that have been asked to stop."""
+    with store.read() as db:
+        jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid)) and job.stop]
+    for job in jobs:
+        termination.kill(partial(process.marked, job.guid))
+
+
+def request_stop(store: Store, guids: Sequence[str]) -> list[str]:
+    """Requests, in one transaction, that runs stop; queued ones without nodes end at once.
+
+    Works on a full disk. Returns the guids to `wake`.
+    """
+    with store.read() as db:
+        if not job_table.is_any_open(db, guids):
+            return []
+    return store.insist(lambda db: [guid for guid in guids if _request_stop(db, guid)])
+
+
+def _request_stop(db: Database, guid: str) -> bool:
+    """Whether a supervisor has to be told."""
+    job = job_table.find_open(db, guid=guid)
+    if job is None:
+        return False
+    _stop(db, job, TERMINATE, stopped(TERMINATE))
+    return bool(job.supervisor)
+
+
+def _stop(db: Database, job: JobRow, reason: str, unless_assigned: Outcome) -> None:
+    """Has a job with nodes stop for a reason; ends one without."""
+    if job.is_assigned:
+        job_table.ask_to_stop(db, job.key, reason)
+        job_table.set_terminating(db, job.key)
+    else:
+        write_outcome(db, job.key, job.guid, unless_assigned)
+
+
+def end_without_cluster(store: Store, guids: Sequence[str], text: str) -> None:
+    """Ends runs whose cluster is deleted, for the reason in `text`."""
+
+    def end(db: Database) -> None:
+        for guid in guids:
+            if job := job_table.find_open(db, guid=guid):
+                _stop(db, job, text, failed_with("ClusterNotFound", text))
+
+    store.insist(end)
+
+
+def end_waiting(store: Store, guids: Sequence[str], predecessor: Run) -> None:
+    """Ends those of these runs that still wait for a predecessor, which is about to be deleted."""
+    end = dependency_failed(predecessor.name, "was deleted")
+
+    def end_all(db: Database) -> None:
+        for run in job_table.waiting_for(db, predecessor.guid):
+            if run.guid in guids:
+                write_outcome(db, run.key, run.guid, end)
+
+    store.insist(end_all)
+
+
+def wake(store: Store, guids: Iterable[str]) -> None:
+    """Has the supervisors of these runs read the store now.
+
+    One that has not started its job polls anyway, and SIGTERM would end it while it loads.
+    """
+    with store.read() as db:
+        watched = [(job_table.supervisor_of(db, guid), job_table.has_begun(db, guid)) for guid in guids]
+    for supervisor, has_begun in watched:
+        call = process.ask_to_end if has_begun else process.resume
+        call(supervisor)

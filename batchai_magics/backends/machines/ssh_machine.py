@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Generator, Mapping
+import errno
+import fnmatch
+import io
+import os
+import stat
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import IO, Any, BinaryIO, ClassVar, cast
+from urllib.parse import quote
 
 from batchai_magics.backends.base import CommandBytes
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand
 from batchai_magics.backends.machines.ssh_channel import SshChannel
-from batchai_magics.backends.machines.ssh_path import path_class
+from batchai_magics.backends.machines.ssh_connection import Response
 from batchai_magics.backends.machines.stat_cache import StatCache
 from batchai_magics.backends.service import private_files
+from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStatus, RemotePath
+from batchai_magics.untrusted_files import NotRegularError
 
 RESPONSE_SLACK_S = 15.0  # added to the timeout of a command while waiting for its result
+READ_AHEAD_BYTES = 1 << 20
+_MISSING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # errors of paths that do not exist
 
 
 class SshMachine:
@@ -112,3 +123,278 @@ class SshMachine:
         own = [name for name, text in line.env.items() if environ.get(name) == text]
         more = {name: text for name, text in line.env.items() if environ.get(name) != text}
         return {"words": list(line.arguments), "own": own, "more": more, "folder": line.folder}
+
+
+class RemoteFile(io.RawIOBase):
+    """A read-only file with read-ahead; `read` returns its status and a range (offset, limit) of it."""
+
+    def __init__(self, read: Callable[[int, int], tuple[FileStatus, bytes]]) -> None:
+        super().__init__()
+        self._read, self._position = read, 0
+        self._start = 0
+        status, self._buffer = read(0, READ_AHEAD_BYTES)
+        self._size = status.st_size
+
+    def readable(self) -> bool:
+        """Always true."""
+        return True
+
+    def seekable(self) -> bool:
+        """Always true."""
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Sets the position of the next read."""
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def tell(self) -> int:
+        """The position of the next read."""
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads the next bytes."""
+        view = memoryview(buffer).cast("B")
+        data = self._buffered(len(view))
+        view[: len(data)] = data
+        self._position += len(data)
+        return len(data)
+
+    def _buffered(self, count: int) -> bytes:
+        inside = self._position - self._start
+        if not 0 <= inside < len(self._buffer):
+            is_end = self._position >= self._size and self._position >= self._start + len(self._buffer)
+            if is_end and len(self._buffer) < READ_AHEAD_BYTES:
+                return b""
+            self._start, inside = self._position, 0
+            _, self._buffer = self._read(self._position, READ_AHEAD_BYTES)
+        return self._buffer[inside : inside + count]
+
+
+class SshPath(RemotePath):
+    """A path of the host of `channel`. Methods raise the OSError of the host, or UnreachableError."""
+
+    channel: ClassVar[SshChannel]
+    cache: ClassVar[StatCache]
+    user: ClassVar[int]
+
+    # -- metadata
+
+    def status(self, *, follow: bool) -> FileStatus:
+        """The metadata of the file, or with `follow` false of a symbolic link itself."""
+        cached = self.cache.lookup(str(self), follow=follow)
+        return cached.status if cached else FileStatus(*self._request("status", follow=follow).head["value"])
+
+    def stat(self, *, follow_symlinks: bool = True) -> FileStatus:
+        """The metadata of the file, or with `follow` false of a symbolic link itself."""
+        return self.status(follow=follow_symlinks)
+
+    def lstat(self) -> FileStatus:
+        """The metadata of the file, or of a symbolic link itself."""
+        return self.status(follow=False)
+
+    def exists(self) -> bool:
+        """Whether it exists."""
+        return bool(self._mode())
+
+    def is_dir(self) -> bool:
+        """Whether it is a folder, or a link to one."""
+        return stat.S_ISDIR(self._mode())
+
+    def is_file(self) -> bool:
+        """Whether it is a regular file, or a link to one."""
+        return stat.S_ISREG(self._mode())
+
+    def is_symlink(self) -> bool:
+        """Whether it is a symbolic link."""
+        return stat.S_ISLNK(self._mode(follow=False))
+
+    def iterdir(self) -> Iterator[Path]:
+        """The paths in this folder."""
+        return (self._path(name) for name in self._request("names").head["value"])
+
+    def glob(self, pattern: str) -> Iterator[Path]:
+        """The paths below that match a pattern."""
+        names = None if "/" in pattern or "**" in pattern else self.cache.names(str(self))
+        if names is not None:
+            return (self._path(name) for name in names if fnmatch.fnmatchcase(name, pattern))
+        return (self._path(found) for found in self._request("glob", pattern=pattern).head["value"])
+
+    def resolve(self) -> Path:
+        """The path with symbolic links resolved, as far as it exists."""
+        return self._path(self.cache.real(str(self)) or self._request("real").head["value"])
+
+    def absolute(self) -> SshPath:
+        """The path itself, which is always absolute."""
+        return self
+
+    def scan(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
+        """The entries of this folder sorted by name, at most `limit` of them."""
+        if (cached := self.cache.entries(str(self))) is not None:
+            return cached[:limit]
+        found = self.channel.request("entries", root=str(root), folder=str(self), limit=limit).head["value"]
+        return [DirectoryEntry(*entry) for entry in found]
+
+    def entry(self, root: RemotePath) -> DirectoryEntry:
+        """The entry of this path itself; raises FileNotFoundError if it does not exist."""
+        found = self.channel.request("entries", root=str(root), paths=[str(self)]).head["value"]
+        if not found:
+            raise FileNotFoundError(str(self))
+        return DirectoryEntry(*found[0])
+
+    def is_writable(self) -> bool:
+        """Whether the user may write here."""
+        return bool(self._request("access").head["value"])
+
+    def expected_owner(self) -> int:
+        """The uid of the user on the host."""
+        return self.user
+
+    def as_uri(self) -> str:
+        """An sftp URL, which file managers open."""
+        return f"sftp://{self.channel.host}{quote(os.fsencode(str(self)))}"
+
+    # -- reading
+
+    def open(self, mode: str = "r", buffering: int = -1) -> IO[bytes]:
+        """Opens the file; mode "rb" only."""
+        if mode != "rb":
+            raise ValueError(f"{self} is elsewhere: it can be opened to read its bytes alone")
+        cached = self.cache.lookup(str(self), follow=True)
+        if cached and cached.data is not None:
+            return io.BytesIO(cached.data)
+        file = RemoteFile(self.read_from)
+        return cast("IO[bytes]", file if buffering == 0 else io.BufferedReader(file))
+
+    def read_bytes(self) -> bytes:
+        """The content of the file."""
+        cached = self.cache.lookup(str(self), follow=True)
+        if cached and cached.data is not None:
+            return cached.data
+        with RemoteFile(self.read_from) as file:
+            return file.readall()
+
+    def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """The content of the file as text."""
+        return self.read_bytes().decode(encoding, errors)
+
+    def read_from(self, offset: int, limit: int) -> tuple[FileStatus, bytes]:
+        """The status of the file, and a range of it."""
+        found, _, data = self._read(offset, limit)
+        return found, data
+
+    def open_regular(self) -> BinaryIO:
+        """Opens a regular file to read its bytes."""
+        try:
+            return cast("BinaryIO", self.open("rb", buffering=0))
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise NotRegularError(str(self), self._mode(follow=False)) from None
+            raise
+
+    def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
+        """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""
+        return self._read(offset, limit, head=head)
+
+    def digest(self, *, sync: bool = False) -> str:
+        """The SHA-256 (hex) of the file."""
+        found: str = self._request("digest", sync=sync).head["value"][0]
+        return found
+
+    # -- writing
+
+    def write_atomic(self, data: bytes, mode: int, *, sync: bool = False, parents: bool = True) -> None:
+        """Writes the file atomically; with `parents` creates missing folders."""
+        self._send("put", data, mode=mode, sync=sync, parents=parents)
+
+    def write_exclusive(self, data: bytes, mode: int, *, needs: RemotePath | None = None) -> bool:
+        """Writes a new file atomically, with its folder; returns False if it exists."""
+        response = self._change("put_new", data, mode=mode, needs=str(needs) if needs else None)
+        return bool(response.head["value"])
+
+    def write_at(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
+        """Writes at an offset; truncates the file behind it with `cut`, creates it with a `mode`."""
+        self._change("splice", data, offset=offset, cut=cut, mode=mode)
+
+    def make_folder(self, mode: int) -> None:
+        """Creates the folder and its parents unless they exist."""
+        self._send("mkdir", mode=mode, parents=True, exist_ok=True)
+
+    def mkdir(self, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        """Creates the folder."""
+        self._change("mkdir", mode=mode, parents=parents, exist_ok=exist_ok)
+
+    def touch(self, mode: int = 0o666, exist_ok: bool = True) -> None:
+        """Creates an empty file unless it exists."""
+        (self._send if exist_ok else self._change)("touch", mode=mode, exist_ok=exist_ok)
+
+    def chmod(self, mode: int) -> None:
+        """Changes the permissions."""
+        self._change("chmod", mode=mode)
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Deletes the file or link."""
+        (self._send if missing_ok else self._change)("unlink", missing_ok=missing_ok)
+
+    def rmtree(self, *, ignore_errors: bool = False) -> None:
+        """Deletes the folder recursively."""
+        (self._send if ignore_errors else self._change)("rmtree", ignore_errors=ignore_errors)
+
+    def replace(self, target: SshPath) -> SshPath:
+        """Renames it, replacing the target."""
+        self.cache.invalidate(str(target))
+        self._change("move", target=str(target))
+        return target
+
+    rename = replace
+
+    def hardlink_to(self, target: SshPath) -> None:
+        """Creates it as a hard link to the target."""
+        self._change("link", target=str(target))
+
+    def symlink_to(self, target: object, target_is_directory: bool = False) -> None:
+        """Creates it as a symbolic link to the target."""
+        self._change("symlink", target=str(target))
+
+    def make_link(self, target: RemotePath) -> None:
+        """Creates a symbolic link here, and its folder, unless there is a link already."""
+        self._send("symlink", target=str(target), exist_ok=True)
+
+    def pipelined(self) -> AbstractContextManager[None]:
+        """A context in which changes without a result may be sent together."""
+        return self.channel.pipelined()
+
+    # -- requests
+
+    def _read(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
+        response = self._request("read", offset=offset, limit=limit, head=head)
+        found, head_bytes = response.head["value"]
+        return FileStatus(*found), response.data[:head_bytes], response.data[head_bytes:]
+
+    def _mode(self, *, follow: bool = True) -> int:
+        try:
+            return self.status(follow=follow).st_mode
+        except OSError as error:
+            if error.errno not in _MISSING:
+                raise
+            return 0
+
+    def _path(self, name: str) -> Path:
+        return cast("Path", self / name)
+
+    def _request(self, operation: str, **arguments: Any) -> Response:
+        return self.channel.request(operation, path=str(self), **arguments)
+
+    def _change(self, operation: str, data: bytes = b"", **arguments: Any) -> Response:
+        self.cache.invalidate(str(self))
+        return self.channel.request(operation, data, path=str(self), **arguments)
+
+    def _send(self, operation: str, data: bytes = b"", **arguments: Any) -> None:
+        self.cache.invalidate(str(self))
+        self.channel.send(operation, data, path=str(self), **arguments)
+
+
+def path_class(channel: SshChannel, cache: StatCache, user: int) -> type[SshPath]:
+    """A subclass of SshPath that is bound to one host: paths derived from its instances are too."""
+    return type("BoundSshPath", (SshPath,), {"channel": channel, "cache": cache, "user": user})

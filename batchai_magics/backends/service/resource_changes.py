@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +32,8 @@ from batchai_magics.backends.service.runner import (
     RunRequest,
     Site,
 )
-from batchai_magics.errors import NotFoundError, Problem, SpecError, did_you_mean
+from batchai_magics.cell.cell_script import FOLDER, PROGRAM
+from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
 
 _PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
 _PASSWORD_FIELD = "properties.containerSettings.imageSourceRegistry.credentials.password"
+END_TIMEOUT_S = GRACE_S + 40.0  # an engine ends a run within half of this, once its processes have ended
+_POLL_S = 0.05
+_MAKING = re.compile(rf'{re.escape(PROGRAM)}" "[^"]*/{FOLDER}/(?P<digest>[0-9a-f]+)"')
 
 
 def create(
@@ -193,7 +198,23 @@ def _planned(
         return existing
     context.repository.get(record.resource_id.parent)
     _check_file_servers(context, spec.mount_volumes)
-    return _admitted(context, record, spec, engine, records)
+    planned = _admitted(context, record, spec, engine, records)
+    _check_environment(context, spec, resource_views.cluster_spec(planned.cluster.spec))
+    return planned
+
+
+def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
+    """Raises CapabilityError if this machine, and so the nodes, lacks uv for the environment of `--with`."""
+    making = _MAKING.search(job.job_preparation.command_line) if job.job_preparation else None
+    has_own_uv = job.container_settings or (cluster.node_setup and cluster.node_setup.setup_task)
+    if making is None or has_own_uv:  # the image or the setup task may bring it
+        return
+    made = context.folders.shares.glob(f"*/*/{FOLDER}/{making['digest']}/bin/python")
+    if not any(made) and not context.facts.has_uv():
+        what = "--with and the packages of a script need uv to make the environment"
+        text = f"{what}, and the machine that submits has none"
+        hint = "`pip install uv`, or install the packages with --prep. Nothing was submitted."
+        raise CapabilityError(text, code="NotSupported", hint=hint)
 
 
 def _admitted(
@@ -409,10 +430,6 @@ def _within_quota(context: HomeContext, request: ClusterRequest, guid: str) -> l
     requested = home_subscription.Nodes(request.vm_size, request.scale.maximum)
     home_subscription.check_quotas(requested, context.quota_nodes(others), context.core_quota)
     return [record.more for record in others]
-
-
-END_TIMEOUT_S = GRACE_S + 40.0  # an engine ends a run within half of this, once its processes have ended
-_POLL_S = 0.05
 
 
 def delete(context: HomeContext, id: ResourceId) -> None:

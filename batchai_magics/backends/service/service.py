@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot, check_supported
 from batchai_magics.backends.service.context import BusyNodes, HomeContext, busy_nodes, cluster_of, run_of
-from batchai_magics.backends.service.lazy_facets import LazyFacets
+from batchai_magics.backends.service.service_facets import ServiceFacets
 from batchai_magics.backends.service.stored_descriptions import job_resource
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 BATCH = 1000  # jobs that are created in one transaction
 
 
-class Service(LazyFacets):
+class Service(ServiceFacets):
     """Workspaces, clusters, experiments and jobs of a home, run by an engine.
 
     Jobs are listed without the models and the facets, which are loaded when they are used; `home_storage`
@@ -75,25 +75,11 @@ class Service(LazyFacets):
             return any(run.spec.to_wire() == spec.to_wire() for run in runs(self, job))
         return False
 
-    def _check_job(self, id: ResourceId, job: JobSpec) -> None:
-        """Raises CapabilityError if nodes cannot make the environment of a new job."""
-        from batchai_magics.backends.service import environment_maker, resource_views
-
-        if not environment_maker.makes_environment(job) or self.context.repository.find(id):
-            return
-        cluster = self.context.repository.get(ResourceId.parse(job.cluster.id))
-        setup = resource_views.cluster_spec(cluster.spec).node_setup
-        if not (setup and setup.setup_task):  # which may install what makes it
-            environment_maker.check_maker(job, self.context.folders.shares, self.context.facts.has_uv)
-
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
         from batchai_magics.backends.service import resource_changes  # readers never need it
-        from batchai_magics.models.job_spec import JobSpec
         from batchai_magics.models.resources import Cluster
 
-        if isinstance(spec, JobSpec):
-            self._check_job(id, spec)
         notes = self._notes(id, spec)
         with self.context.folders.refusing_full_disk():
             record = resource_changes.create(self.context, id, spec, owner, records)
@@ -115,7 +101,6 @@ class Service(LazyFacets):
 
         for job in jobs:
             check_supported(self.capabilities, job.spec)
-            self._check_job(job.id, job.spec)
         records = []
         with self.context.folders.refusing_full_disk():
             for begin in range(0, len(jobs), BATCH):

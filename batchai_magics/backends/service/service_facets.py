@@ -1,22 +1,95 @@
-"""The facets of the service: commands on nodes, setup logs, telemetry, records, ownership, quotas."""
+"""The facets of the service, each made on first access: commands on nodes, telemetry, records, groups.
+
+Lists of jobs need none of them: what they import loads the models, so it is imported where it is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.service import api_errors, home_subscription, resource_views, run_labels
+from batchai_magics.backends.base import BackendBase
 from batchai_magics.backends.service.context import HomeContext, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeCommand, Scale
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import CommandOutput
+    from batchai_magics.backends.base import Accounts, CommandOutput, NodeCommands, Storage
+    from batchai_magics.backends.service.context import HomeStorage
+    from batchai_magics.backends.service.home_subscription import OwnGroups
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.runs.labels import LabelChange, Labels
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
+
+
+class ServiceFacets(BackendBase):
+    """Facets that are made on first access; `open_storage` opens the shares, containers and accounts."""
+
+    context: HomeContext
+    open_storage: Callable[[], HomeStorage]
+    storage: Storage | None
+    containers: Storage | None
+    accounts: Accounts | None
+    groups: OwnGroups
+    node_commands: NodeCommands | None
+    setup_logs: ServiceSetupLogs
+    telemetry: ServiceTelemetry
+    records: ServiceRecords
+    ownership: ServiceOwnership
+    usages: ServiceUsages
+
+    @cached_property
+    def home_storage(self) -> HomeStorage:
+        """The shares, containers and accounts together."""
+        return self.open_storage()
+
+
+def make_lazy(cls: type, factories: Mapping[str, Callable[..., object]]) -> None:
+    """Has a class make these attributes on first access.
+
+    Type checkers reject a property where a base class has an attribute to assign to.
+    """
+    for name, make in factories.items():
+        facet = cached_property(make)
+        facet.__set_name__(cls, name)
+        setattr(cls, name, facet)
+
+
+def _groups(service: ServiceFacets) -> OwnGroups:
+    from batchai_magics.backends.service import resource_changes
+    from batchai_magics.backends.service.home_subscription import OwnGroups
+
+    repository = service.context.repository
+    return OwnGroups(
+        service.context.groups,
+        service.accounts,
+        workspaces=lambda: [record.resource_id for record in repository.workspaces()],
+        delete=lambda workspace: resource_changes.delete(service.context, workspace),
+    )
+
+
+def _node_commands(service: ServiceFacets) -> NodeCommands | None:
+    return ServiceNodeCommands(service.context) if service.context.facts.has_node_commands else None
+
+
+make_lazy(
+    ServiceFacets,
+    {
+        "storage": lambda service: service.home_storage.shares,
+        "containers": lambda service: service.home_storage.containers,
+        "accounts": lambda service: service.home_storage.accounts,
+        "groups": _groups,
+        "node_commands": _node_commands,
+        "setup_logs": lambda service: ServiceSetupLogs(service.context),
+        "telemetry": lambda service: ServiceTelemetry(service.context),
+        "records": lambda service: ServiceRecords(service.context),
+        "ownership": lambda service: ServiceOwnership(service.context.repository),
+        "usages": lambda service: ServiceUsages(service.context),
+    },
+)
 
 
 class ServiceNodeCommands:
@@ -27,6 +100,8 @@ class ServiceNodeCommands:
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node, in its folder and environment; yields output as it arrives."""
+        from batchai_magics.backends.service import api_errors
+
         record = self._context.repository.get(id)
         if id.kind is Kind.JOB:
             cluster = ClusterRef(record.more[CLUSTER_GUID], "", "", Scale(0, 0), record.more)
@@ -47,6 +122,8 @@ class ServiceSetupLogs:
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """Lists a folder of a setup task's output, sorted by name."""
+        from batchai_magics.backends.service import api_errors, resource_views
+
         spec = resource_views.cluster_spec(self._context.repository.get(cluster).spec)
         if not (spec.node_setup and spec.node_setup.setup_task):
             raise api_errors.no_setup_logs()
@@ -77,14 +154,20 @@ class ServiceRecords:
 
     def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
         """The labels of those jobs that have any, by key."""
+        from batchai_magics.backends.service import run_labels
+
         return run_labels.read(self._context, jobs)
 
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
         """Changes the labels of a job; concurrent changes are all made."""
+        from batchai_magics.backends.service import run_labels
+
         return run_labels.change(self._context, job, change)
 
     def baseline(self, experiment: ResourceId) -> str:
         """The name of the run that others are compared with; empty without one."""
+        from batchai_magics.backends.service import run_labels
+
         return run_labels.baseline(self._context, experiment)
 
 
@@ -107,5 +190,7 @@ class ServiceUsages:
 
     def list(self, location: str) -> Sequence[Usage]:
         """The usage of each quota, the same in every location."""
+        from batchai_magics.backends.service import home_subscription
+
         nodes = self._context.quota_nodes(self._context.repository.clusters())
         return home_subscription.quota_usages(nodes, self._context.core_quota)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from batchai_magics.config import Settings
     from batchai_magics.models.job_spec import JobSpec
 
-IMPLEMENTED_IN = "batchai_magics.backends.slurm.backend"
+IMPLEMENTED_IN = "batchai_magics.backends.slurm.runner"
 OWN_SETTINGS = SlurmSettings
 
 
@@ -23,7 +23,7 @@ def open_backend(settings: Settings) -> Backend:
     if sys.platform != "linux" and not own.ssh:
         hint = "Use it on a login node of the cluster, or name one: --ssh HOST."
         raise CapabilityError("the slurm backend runs on Linux alone", code="NotSupported", hint=hint)
-    from batchai_magics.backends.slurm.backend import SlurmBackend
+    from batchai_magics.backends.slurm.runner import SlurmBackend
     from batchai_magics.launch.job_bounds import JobBounds
 
     own.check()

@@ -21,7 +21,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     outcome_of,
 )
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
-from batchai_magics.backends.slurm.node.scratch import Collection
+from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.backends.slurm.parse import WAITING_STATES, JobLine
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
@@ -175,7 +175,7 @@ def with_files_left(outcome: Outcome, files: RunFiles) -> Outcome:
         plan = Plan.from_json(read_text(files.layout.plan, MAX_PLAN_BYTES))
     except (OSError, ValueError):  # it never ran
         return outcome
-    return outcome.warned("FilesLeftBehind", *Collection(files, plan).left_behind())
+    return outcome.warned("FilesLeftBehind", *ScratchCollection(files, plan).left_behind())
 
 
 def _last_line(file: Path) -> str:

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import Capabilities, CommandOutput, Pace
-from batchai_magics.backends.folders.file_repository import FileClock
+from batchai_magics.backends.folders.file_repository import FileClock, FileRepository
+from batchai_magics.backends.folders.folder_service import FolderService
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
@@ -42,6 +43,7 @@ from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings, slurm_values
 from batchai_magics.errors import BatchAIError, Problem, SpecError
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import DeallocationOption
 
@@ -356,3 +358,18 @@ class SlurmRunner(Runner):
     def close(self) -> None:
         """Closes the connection to another machine."""
         self._machine.close()
+
+
+class SlurmBackend(FolderService):
+    """Jobs on a Slurm cluster. State, shares and logs are below its home, which hosts and nodes share."""
+
+    def __init__(
+        self, settings: SlurmSettings, bounds: JobBounds | None = None, *, pass_env: str = ""
+    ) -> None:
+        self.settings, machine = settings, settings.machine
+        self.layout = Layout(machine.resolve(settings.usual_home))
+        private_files.make_home(self.layout.home, setting="slurm.home")
+        repository = FileRepository(self.layout, machine)
+        self.runner = SlurmRunner(self.layout, machine, settings, repository.clock, pass_env=pass_env)
+        quota = settings.core_quota
+        super().__init__(repository, self.runner, setting="slurm.home", core_quota=quota, bounds=bounds)

@@ -14,8 +14,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_pages import record_job
+from batchai_magics.jobs.job_handle import Job, record_job
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.user_ports import PAGES, ServedPage
 

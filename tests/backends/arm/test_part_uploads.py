@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from batchai_magics.backends.arm import share_transfers
-from batchai_magics.backends.arm.share_transfers import PartUploads, is_part
+from batchai_magics.backends.arm import published_storage
+from batchai_magics.backends.arm.published_storage import PartUploads, is_part
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.errors import NotFoundError, StorageError
@@ -44,7 +44,7 @@ def shares(tmp_path: Path) -> Iterator[Shares]:
 
 @pytest.fixture
 def part_uploads(shares: Shares, monkeypatch: pytest.MonkeyPatch) -> PartUploads:
-    monkeypatch.setattr(share_transfers, "BLOCK_BYTES", 4)
+    monkeypatch.setattr(published_storage, "BLOCK_BYTES", 4)
     return PartUploads(shares)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.arm.share_transfers import fetch, run_parallel
+from batchai_magics.backends.arm.published_storage import fetch, run_parallel
 from batchai_magics.backends.azure import bounded_transport
 from batchai_magics.backends.base import Copy
 from batchai_magics.backends.service.extension_bodies import PackedFile

@@ -104,7 +104,7 @@ def test_reading_is_repeatable_while_several_logs_grow(logs: JobLogs, source: Lo
 def test_the_beginning_of_a_long_log_is_read_from_the_processes_again(
     logs: JobLogs, source: LogSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("batchai_magics.backends.azureml.log_journal.CACHE_BYTES", 10)
+    monkeypatch.setattr("batchai_magics.backends.azureml.job_logs.CACHE_BYTES", 10)
     for number in range(20):
         source.write(ranked(number % 2), b"rank %d line %d\n" % (number % 2, number))
         watch(logs, source, 2)

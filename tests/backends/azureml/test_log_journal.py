@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.backends.azureml.log_journal import CACHE_BYTES, LogJournal
+from batchai_magics.backends.azureml.job_logs import CACHE_BYTES, LogJournal
 from batchai_magics.backends.azureml.rank_logs import RankLog
 
 ALONE = RankLog("user_logs/std_log.txt", 0, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from batchai_magics.backends.azureml.compute_messages import parse_cluster
+from batchai_magics.backends.azureml.clusters import parse_cluster
 from batchai_magics.backends.azureml.quota_messages import CoreQuota, Estimate, SizeFacts, queue_reason
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster

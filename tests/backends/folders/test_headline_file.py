@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from batchai_magics.backends.folders.headline_file import MAX_RECENT, HeadlineFile
+from batchai_magics.backends.folders.run_watch import MAX_RECENT, HeadlineFile
 from batchai_magics.backends.service.log_records import MetricPoints
 from batchai_magics.metrics import read_metrics
 from tests.metrics.log_text import run

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import Span
+from batchai_magics.backends.folders.home_directory import Logs
 from batchai_magics.backends.folders.layout import JobLayout
-from batchai_magics.backends.folders.run_output import Logs
 from batchai_magics.backends.node.ranks.output_streams import SPAN
 
 

@@ -4,7 +4,6 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.local.runner import LocalFacts
-from batchai_magics.backends.service import environment_maker
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.resource_ids import Kind
 from tests.world import World
@@ -31,4 +30,4 @@ def test_an_environment_that_is_there_needs_none(world: World) -> None:
     made = world.home / "shares" / "account" / "share" / "environments" / digest / "bin" / "python"
     made.parent.mkdir(parents=True)
     made.touch()
-    environment_maker.check_maker(spec, world.home / "shares", world.backend.runner.facts.has_uv)
+    assert world.submit("r --with einops", "print(1)").id == world.job_id("r")

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
+from batchai_magics.backends.local import runner
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import job_stopping, process
+from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError
 from batchai_magics.models.resource_ids import Kind
@@ -139,9 +140,7 @@ def test_asking_a_job_to_stop(still: Still) -> None:
     still.fail(ended)
     before = tuple(still.state(ended))
     guids = [still.state(job)["guid"] for job in (begun, assigned, waiting, ended)]
-    assert job_stopping.request_stop(still.store, guids) == [
-        still.state(job)["guid"] for job in (begun, assigned)
-    ]
+    assert runner.request_stop(still.store, guids) == [still.state(job)["guid"] for job in (begun, assigned)]
     states = [(still.state(job)["state"], still.state(job)["stop"]) for job in (begun, assigned)]
     assert states == [("terminating", "terminate")] * 2
     assert still.state(waiting)["state"] == "failed"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from tests.contract.place import Place

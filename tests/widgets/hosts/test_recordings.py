@@ -9,8 +9,7 @@ import threading
 import pytest
 
 from batchai_magics.errors import StorageError, UsageError
-from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_pages import record_job
+from batchai_magics.jobs.job_handle import Job, record_job
 from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.widgets.hosts import recording_file
 from batchai_magics.widgets.hosts.opened_pages import export_html, open_recording

@@ -32,8 +32,7 @@ from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, 
 from batchai_magics.launch.plan import LaunchMode, LogFile, Plan, Process, ProcessExit
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.node.ranks.pmi import ProcessManager
-    from batchai_magics.backends.node.ranks.pmi_connections import Connections
+    from batchai_magics.backends.node.ranks.pmi import Connections, ProcessManager
 
 
 RETRY_S = 0.2  # interval for retrying to write to a full disk
@@ -78,7 +77,7 @@ class Ranks:
         """Starts all processes, and serves MPI's ranks as their process manager."""
         self._guard = Guard(self.plan.guid)
         if self.plan.launcher is LaunchMode.MPI:
-            from batchai_magics.backends.node.ranks.pmi_connections import Connections  # it loads sockets
+            from batchai_magics.backends.node.ranks.pmi import Connections  # it loads sockets
 
             self._connections = Connections(self.plan, self._selector)
         self._trainer_files = trainer_file_log(self.plan)

@@ -34,7 +34,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     has_next_attempt,
     unwritten_folder,
 )
-from batchai_magics.backends.slurm.node.scratch import Collection
+from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.launch.plan import LaunchMode, Plan
 from batchai_magics.untrusted_files import read_json
 
@@ -55,7 +55,7 @@ def main() -> None:
     if lacks_process_manager(plan):
         sys.stderr.write("Slurm starts no process manager for MPI here\n")
         sys.exit(NO_PROCESS_MANAGER)
-    collection = Collection(files, plan)
+    collection = ScratchCollection(files, plan)
     if collection.is_wanted and (problem := make_own_folder(plan, rank)):
         sys.stderr.write(problem)
         sys.exit(os.EX_CANTCREAT)

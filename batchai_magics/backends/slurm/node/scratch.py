@@ -219,7 +219,7 @@ RANK_TIMEOUT_S = 10.0  # time for a rank's program when Slurm ends the run and i
 _RANKS_TIMEOUT_S = 3.0  # how long to wait for the other ranks of a node
 
 
-class Collection:
+class ScratchCollection:
     """Collects what a plan's nodes have on their disks; does nothing for runs without scratch folders."""
 
     def __init__(self, files: RunFiles, plan: Plan) -> None:
@@ -321,7 +321,7 @@ def main() -> None:
     """Moves the files of the current node."""
     files, plan = RunFiles(Path(sys.argv[1])), Plan.read(sys.argv[2])
     index = [node.id for node in plan.nodes].index(os.environ["SLURMD_NODENAME"])
-    Collection(files, plan).collect_node(index, float(sys.argv[3]))
+    ScratchCollection(files, plan).collect_node(index, float(sys.argv[3]))
 
 
 def _detach() -> None:

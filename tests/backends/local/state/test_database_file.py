@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.state import database_errors, database_file, schema
+from batchai_magics.backends.local.state import database_errors, database_file
 from batchai_magics.backends.local.state.database_errors import LockHolder
 from batchai_magics.backends.local.state.database_file import DatabaseFile
 from batchai_magics.backends.service import private_files
@@ -125,7 +125,7 @@ def test_a_file_that_cannot_be_made_is_named_with_the_reason(
 
 
 def test_jobs_that_were_found_again_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(schema, "create", lambda connection, path: 3)
+    monkeypatch.setattr(database_file, "create_tables", lambda connection, path: 3)
     with pytest.warns(RuntimeWarning) as told:
         DatabaseFile(path, may_make=True).close()
     assert [str(each.message) for each in told if each.category is RuntimeWarning] == [

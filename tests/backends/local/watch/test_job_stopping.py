@@ -7,8 +7,9 @@ import subprocess
 
 import pytest
 
+from batchai_magics.backends.local import runner
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.watch import job_stopping, process
+from batchai_magics.backends.local.watch import process
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
 
@@ -28,7 +29,7 @@ def test_a_supervisor_is_signalled_only_when_its_job_has_begun(
     if has_begun:
         with still.store.write() as db:
             job_table.begin(db, job.key, guid)
-    job_stopping.wake(still.store, job_stopping.request_stop(still.store, [guid]))
+    runner.wake(still.store, runner.request_stop(still.store, [guid]))
     loading.communicate()
     assert loading.returncode == code
     assert still.state(job)["state"] == ExecutionState.TERMINATING.value

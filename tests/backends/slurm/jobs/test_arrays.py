@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import NewJob
-from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord

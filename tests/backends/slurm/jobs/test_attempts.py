@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.models.resource_ids import ResourceId

@@ -15,7 +15,7 @@ import pytest
 
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.slurm import client
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job as wait_for
 from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.commands.output.command_result import Result

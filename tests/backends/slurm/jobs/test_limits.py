@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.models.states import NodeState
 from tests.backends.slurm.job_files import first_error, number

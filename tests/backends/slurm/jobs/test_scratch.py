@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_execution import WORKDIR
 from batchai_magics.models.states import ExecutionState

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.cell import Notebook
 from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.jobs.sweeps.sweep_handle import FINISHED, Sweep

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.errors import SpecError
 from tests.backends.slurm.job_files import number
 from tests.backends.slurm.real_slurm import RealSlurm, running

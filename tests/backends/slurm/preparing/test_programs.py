@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.slurm import programs
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from tests.contract.place import Place
 
 MODULES = (

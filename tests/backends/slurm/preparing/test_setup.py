@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.resources import Cluster
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place, manual

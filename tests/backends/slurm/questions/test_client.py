@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, LocalMachine
-from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
 from tests.contract.place import Place

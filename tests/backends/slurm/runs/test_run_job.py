@@ -8,8 +8,8 @@ from typing import cast
 
 from batchai_magics.backends.node.launcher import PlanProcesses
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
-from batchai_magics.backends.slurm.node.attempt_report import SlurmReport
 from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.node.slurm_launcher import SlurmReport
 from batchai_magics.launch.plan import LogFile, Output, Plan, ProcessExit
 
 CHILD: set[int] = {signal.SIGCHLD}

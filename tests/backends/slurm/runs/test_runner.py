@@ -16,9 +16,8 @@ from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
 from batchai_magics.backends.slurm import bundle_writer, cli_args, programs
-from batchai_magics.backends.slurm.backend import SlurmBackend
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
-from batchai_magics.backends.slurm.runner import SlurmFacts
+from batchai_magics.backends.slurm.runner import SlurmBackend, SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED
 from batchai_magics.errors import (
     CapabilityError,

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState

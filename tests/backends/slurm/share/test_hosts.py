@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.base import FileRef
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.job_spec import JobSpec

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base.backend_registry import check_choice, load_settings
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.cli import main
 from batchai_magics.commands.command_context import Context

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.base import CommandEnd, FileRef
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.commands.handlers.backend_commands import BACKEND_OPTIONS, SETTING_NAMES, use
 from batchai_magics.config import Settings

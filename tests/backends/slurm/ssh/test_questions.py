@@ -15,9 +15,9 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.folders import file_repository
-from batchai_magics.backends.folders.run_output import Logs
+from batchai_magics.backends.folders.home_directory import Logs
 from batchai_magics.backends.machines.ssh_connection import SshConnection
-from batchai_magics.backends.slurm.backend import SlurmBackend
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from tests.backends.machines.real_sshd import RealSshd
