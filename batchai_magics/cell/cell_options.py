@@ -176,7 +176,11 @@ def read_options(
     if extra:
         raise _unknown(extra[0], options)
     values = read_values(given, options)
-    values["name"] = _one_name(given.job_name, given.name)
+    first = given.job_name
+    named = given.name
+    if first and named and first != named:
+        raise UsageError(f"the job has two names: {first} and {named}", hint="leave out --name")
+    values["name"] = first or named
     values["env"] = pairs("--env", _with_values(values.get("env", ()), env), form="NAME=VALUE")
     values["secrets"] = _secrets(values.get("secrets", ()), env)
     return CellOptions(
@@ -216,12 +220,6 @@ def _unknown(word: str, options: Sequence[Option]) -> UsageError:
     flag = word.split("=")[0]
     hint = flag_hint(flag, options) or _HELP_HINT
     return UsageError(f"unknown option {flag}", hint=hint)
-
-
-def _one_name(first: str | None, named: str | None) -> str | None:
-    if first and named and first != named:
-        raise UsageError(f"the job has two names: {first} and {named}", hint="leave out --name")
-    return first or named
 
 
 def _with_values(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:

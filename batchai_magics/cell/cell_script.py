@@ -51,7 +51,11 @@ def _syntax_error(error: SyntaxError, body: str) -> ScriptError:
     text = lines[min(number, len(lines)) - 1]
     line = number + _FIRST_LINE - 1
     message = f"the script has a syntax error at line {line} of the cell: {error.msg}"
-    caret = _line_with_caret(text, (error.offset or 1) - 1)
+    column = (error.offset or 1) - 1
+    at = len(text[: max(column, 0)].expandtabs(4))
+    start = max(at - _WIDTH + 10, 0)
+    shown = text.expandtabs(4)[start : start + _WIDTH]
+    caret = f"    {shown}\n    {' ' * (at - start)}^"
     return ScriptError(f"{message}\n{caret}", line=line, hint=_syntax_hint(text, error.msg))
 
 
@@ -85,14 +89,6 @@ def _install_options(text: str) -> str:
         return f"--upload {file} --prep 'pip install {text.strip()}'"
     packages = (word.strip("\"'") for word in words if not word.startswith("-"))
     return " ".join(f"--with {shlex.quote(word)}" for word in packages)
-
-
-def _line_with_caret(text: str, column: int) -> str:
-    """The line, cut around `column` if long, with a caret below."""
-    at = len(text[: max(column, 0)].expandtabs(4))
-    start = max(at - _WIDTH + 10, 0)
-    shown = text.expandtabs(4)[start : start + _WIDTH]
-    return f"    {shown}\n    {' ' * (at - start)}^"
 
 
 RESULT_NAME = "result"

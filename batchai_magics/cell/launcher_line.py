@@ -97,20 +97,16 @@ def is_launcher(words: Sequence[str]) -> bool:
 def unknown_launcher(word: str) -> UsageError:
     """The error for a line that starts with another word; it lists the launchers."""
     if Path(word).is_dir():
-        return _folder_error(Path(word))
+        folder = Path(word)
+        if (folder / "__main__.py").is_file() and not folder.is_absolute():
+            start = f"-m {'.'.join(folder.parts)}"
+        else:
+            scripts = sorted(each.name for each in folder.glob("*.py") if each.name != "__init__.py")
+            likely = [name for name in _LIKELY_SCRIPTS if name in scripts]
+            start = shlex.quote(str(folder / next(iter([*likely, *scripts]), "train.py")))
+        return UsageError(f"{folder} is a folder; a job runs a script", hint=f"Write: batchai run {start}")
     hint = f"Known are {NAMES}, after `env NAME=VALUE` where needed."
     return UsageError(f"{word}: no such file, and no launcher that is translated", hint=hint)
-
-
-def _folder_error(folder: Path) -> UsageError:
-    """The error for a folder in place of a script; it says what to write for one of its scripts."""
-    if (folder / "__main__.py").is_file() and not folder.is_absolute():
-        start = f"-m {'.'.join(folder.parts)}"
-    else:
-        scripts = sorted(each.name for each in folder.glob("*.py") if each.name != "__init__.py")
-        likely = [name for name in _LIKELY_SCRIPTS if name in scripts]
-        start = shlex.quote(str(folder / next(iter([*likely, *scripts]), "train.py")))
-    return UsageError(f"{folder} is a folder; a job runs a script", hint=f"Write: batchai run {start}")
 
 
 def translate(

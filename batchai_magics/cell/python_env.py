@@ -13,7 +13,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Sequence
 from pathlib import Path
 
 ISOLATED, EXTENDED = "isolated", "extended"
@@ -28,24 +27,20 @@ def main() -> None:
         return
     part = place.with_name(f"{place.name}.{os.uname().nodename}.{os.getpid()}")
     try:
-        _build(part, kind, version, packages)
+        uv = _uv()
+        _run(*uv, "venv", "--quiet", "--relocatable", "--python", version or sys.executable, str(part))
+        if kind == EXTENDED:
+            (site,) = part.glob("lib/python*/site-packages")
+            own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+            (site / "batchai_base.pth").write_text("\n".join(sorted(own)) + "\n", encoding="utf-8")
+        if packages:
+            _run(*uv, "pip", "install", "--quiet", "--python", str(part / "bin" / "python"), *packages)
         part.rename(place)
     except OSError:
         if not (place / "bin" / "python").exists():  # unless another node was faster
             raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def _build(part: Path, kind: str, version: str, packages: Sequence[str]) -> None:
-    uv = _uv()
-    _run(*uv, "venv", "--quiet", "--relocatable", "--python", version or sys.executable, str(part))
-    if kind == EXTENDED:
-        (site,) = part.glob("lib/python*/site-packages")
-        own = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
-        (site / "batchai_base.pth").write_text("\n".join(sorted(own)) + "\n", encoding="utf-8")
-    if packages:
-        _run(*uv, "pip", "install", "--quiet", "--python", str(part / "bin" / "python"), *packages)
 
 
 def _uv() -> list[str]:

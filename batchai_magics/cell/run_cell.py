@@ -32,7 +32,9 @@ def main() -> None:
     script = sys.argv[0]
     sys.path[0] = str(Path(script).parent)
     module = types.ModuleType("__main__")
-    module.__dict__.update(_variables(), __file__=script)
+    file = Path(__file__).with_name(VARIABLES)
+    values: dict[str, Any] = pickle.loads(file.read_bytes()) if file.exists() else {}
+    module.__dict__.update(values, __file__=script)
     sys.modules["__main__"] = module
     try:
         exec(compile(Path(script).read_bytes(), script, "exec", dont_inherit=True), module.__dict__)
@@ -45,12 +47,6 @@ def main() -> None:
         sys.excepthook(type(error), error.with_traceback(frames), frames)
         sys.exit(1)
     _write_result(module.__dict__)
-
-
-def _variables() -> dict[str, Any]:
-    file = Path(__file__).with_name(VARIABLES)
-    values: dict[str, Any] = pickle.loads(file.read_bytes()) if file.exists() else {}
-    return values
 
 
 def _write_result(names: Mapping[str, Any]) -> None:
@@ -100,7 +96,11 @@ def to_plain(value: Any) -> Any:
         return _plain_mapping(value)
     if isinstance(value, (list, tuple, set, frozenset)):
         return _plain_items(value)
-    return _plain_scalar(value)
+    if isinstance(value, (bytes, bytearray)):
+        return {"$bytes": base64.b64encode(value).decode()}
+    if isinstance(value, (datetime.datetime, datetime.date)):
+        return {"$time": value.isoformat()}
+    return _plain_table(value)
 
 
 def _plain_items(value: Collection[Any]) -> Any:
@@ -108,14 +108,6 @@ def _plain_items(value: Collection[Any]) -> Any:
     if isinstance(value, list):
         return items
     return {"$tuple" if isinstance(value, tuple) else "$set": items}
-
-
-def _plain_scalar(value: Any) -> Any:
-    if isinstance(value, (bytes, bytearray)):
-        return {"$bytes": base64.b64encode(value).decode()}
-    if isinstance(value, (datetime.datetime, datetime.date)):
-        return {"$time": value.isoformat()}
-    return _plain_table(value)
 
 
 def _plain_mapping(value: Mapping[Any, Any]) -> Any:
@@ -127,7 +119,7 @@ def _plain_mapping(value: Mapping[Any, Any]) -> Any:
 def _plain_table(value: Any) -> Any:
     """Converts tables, series, arrays and tensors without importing their libraries."""
     kind = type(value)
-    name = _name_in_pandas(kind)
+    name = kind.__name__ if kind.__module__.partition(".")[0] == "pandas" else ""
     if name == "DataFrame":
         columns = [_plain_column(value.iloc[:, place]) for place in range(value.shape[1])]
         index = _plain_column(value.index)
@@ -139,10 +131,6 @@ def _plain_table(value: Any) -> Any:
     if hasattr(value, "__array__"):
         return _plain_array(value.__array__(), kind)
     raise TypeError(f"{_name(kind)} is not plain data")
-
-
-def _name_in_pandas(kind: type) -> str:
-    return kind.__name__ if kind.__module__.partition(".")[0] == "pandas" else ""
 
 
 def _plain_column(values: Any) -> Any:

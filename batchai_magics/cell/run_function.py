@@ -43,7 +43,13 @@ def compile_placed(source: bytes, *args: Any, **options: Any) -> CodeType:
     lines = source.decode().splitlines()
     blocks = list(_blocks(lines))
     for block in sorted(blocks, key=lambda block: block.line):
-        _remember(block, lines)
+        # Tracebacks and `inspect` look here for the lines of a file.
+        known = linecache.cache.get(block.file)
+        texts = list(known[2]) if known and len(known) == 4 else []
+        texts += ["\n"] * (block.line - 1 - len(texts))
+        texts[block.line - 1 :] = [f"{lines[number - 1]}\n" for number in block.lines]
+        # without a time, it is never checked
+        linecache.cache[block.file] = (len(texts), None, texts, block.file)
     code: CodeType = builtins.compile(source, *args, **options)
     parts = [_placed(part, blocks) if isinstance(part, CodeType) else part for part in code.co_consts]
     return code.replace(co_consts=tuple(parts))
@@ -54,15 +60,6 @@ def _blocks(lines: Sequence[str]) -> Iterator[_SourceBlock]:
     ends = [*(at for at, _ in found[1:]), len(lines)]
     for number, (at, match) in enumerate(found):
         yield _SourceBlock(range(at + 2, ends[number] + 1), json.loads(match[2]), int(match[1]))
-
-
-def _remember(block: _SourceBlock, lines: Sequence[str]) -> None:
-    """Puts the lines of a block where tracebacks and `inspect` look for those of its file."""
-    known = linecache.cache.get(block.file)
-    texts = list(known[2]) if known and len(known) == 4 else []
-    texts += ["\n"] * (block.line - 1 - len(texts))
-    texts[block.line - 1 :] = [f"{lines[number - 1]}\n" for number in block.lines]
-    linecache.cache[block.file] = (len(texts), None, texts, block.file)  # without a time, it is never checked
 
 
 def _placed(code: CodeType, blocks: Sequence[_SourceBlock]) -> CodeType:

@@ -125,7 +125,9 @@ def endings(
     poller = StatusPoller(backend, jobs, clock=clock)
 
     def poll() -> list[ResourceId]:
-        return _ended_jobs(poller.poll(), left.values())
+        look = poller.poll()
+        jobs = left.values()
+        return [] if look is None else [id for id in jobs if _has_ended(look.of(id))]
 
     for over in _polls(poll, PollBackoff.of(backend), wait) if left else ():
         if not isinstance(over, UnreachableError):
@@ -134,10 +136,6 @@ def endings(
             yield over
         if not left:
             return
-
-
-def _ended_jobs(look: StatusSnapshot | None, jobs: Collection[ResourceId]) -> list[ResourceId]:
-    return [] if look is None else [id for id in jobs if _has_ended(look.of(id))]
 
 
 def _has_ended(job: Resource | None) -> bool:
@@ -265,7 +263,8 @@ class Follower:
             return []
         self._due_at = self.clock() + self.backend.capabilities.pace.poll_interval_s
         look = self._poll_status()
-        job = self._job_in(look)
+        job = look.of(self.id) or self.backend.show(self.id)  # raises the appropriate error if it was deleted
+        assert isinstance(job, JobResource)
         self._add_events(self._state(job))
         self._add_events(self._nodes(look, job))
         self._add_events(self._queue.poll(job))
@@ -273,14 +272,10 @@ class Follower:
         self._add_events(self._read_logs(0.0 if self._pending or job.state.is_final else wait_s))
         self._add_events(self._standstill.poll(job))
         if job.state.is_final and not self.is_behind:
-            self._finish(job)
+            self._add_events(self._logs.check())
+            self._add_events([] if self.is_behind else self._end(job))
         news, self._pending = self._pending, []
         return news
-
-    def _finish(self, job: JobResource) -> None:
-        """Finish the job, unless a log changed meanwhile."""
-        self._add_events(self._logs.check())
-        self._add_events([] if self.is_behind else self._end(job))
 
     def _add_events(self, events: Iterable[Event]) -> None:
         """Keep events until they are returned, so that none is lost if a later request fails."""
@@ -306,11 +301,6 @@ class Follower:
             look = self._watcher.poll() or look
         self._last_look = look
         return look
-
-    def _job_in(self, look: StatusSnapshot) -> JobResource:
-        job = look.of(self.id) or self.backend.show(self.id)  # raises the appropriate error if it was deleted
-        assert isinstance(job, JobResource)
-        return job
 
     def _state(self, job: JobResource) -> list[Event]:
         if job == self._job or job.state.is_final:

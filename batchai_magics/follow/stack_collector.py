@@ -48,7 +48,9 @@ def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
 
 
 def _of_node(backend: Backend, job: JobResource, node: Node) -> list[bytes]:
-    command = _command(job.output_path_segment.rpartition("/")[2], node)
+    guid = job.output_path_segment.rpartition("/")[2]
+    program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
+    command = f"python3 - {shlex.quote(guid)} {shlex.quote(node.id)} <<'BATCHAI'\n{program}\nBATCHAI\n"
     printed: dict[bool, bytes] = {False: b"", True: b""}
     with closing(NODE_COMMANDS.of(backend).execute(job.id, node.id, command)) as output:
         for part in output:
@@ -58,12 +60,6 @@ def _of_node(backend: Backend, job: JobResource, node: Node) -> list[bytes]:
                 last = printed[True].decode(errors="replace").strip().rpartition("\n")[2]
                 raise CapabilityError(f"node {node.id} could not collect the stacks: {last}")
     return [line for line in printed[False].splitlines() if line.startswith(b"{")]
-
-
-def _command(guid: str, node: Node) -> str:
-    """The command that collects the stacks of a run on a node."""
-    program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
-    return f"python3 - {shlex.quote(guid)} {shlex.quote(node.id)} <<'BATCHAI'\n{program}\nBATCHAI\n"
 
 
 class StandstillPoller:

@@ -122,16 +122,13 @@ class JobModel:
             self.use.take(event.record)
             return
         if isinstance(event, MetricsAdded):
-            self._take_numbers(event)
+            self.points.has_moved |= self.records.add(event.records, event.file.path if event.file else "")
+            known = len(self.points.metrics) + len(self.points.attempts)
+            self.points.add(event.records)
+            self.version += len(self.points.metrics) + len(self.points.attempts) > known
             return
         self._take_state(event)
         self.version += 1
-
-    def _take_numbers(self, event: MetricsAdded) -> None:
-        self.points.has_moved |= self.records.add(event.records, event.file.path if event.file else "")
-        known = len(self.points.metrics) + len(self.points.attempts)
-        self.points.add(event.records)
-        self.version += len(self.points.metrics) + len(self.points.attempts) > known
 
     def _take_state(self, event: Event) -> None:
         self._queue.take(event)
@@ -359,11 +356,7 @@ def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float
     at = chunk.times[-1].time if chunk.times else now
     if len(chunk.spans) <= 1:
         return reader.feed(chunk.data, at=at, stream=file, rank=chunk.spans[0].rank if chunk.spans else None)
-    return _read_ranks(reader, file, chunk, at)
-
-
-def _read_ranks(reader: ProgressReader, file: str, chunk: Chunk, at: float) -> bool:
-    """Parse the last output of each relevant rank, in the order of writing."""
+    # the last output of each relevant rank, in the order of writing
     newest: list[tuple[int, bytes]] = []
     size = 0
     for span in reversed(chunk.spans):

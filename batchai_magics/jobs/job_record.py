@@ -34,14 +34,13 @@ def _outputs(backend: Backend, job: ResourceId) -> Iterator[Artifact]:
             if not node.is_directory:
                 continue
             with contextlib.suppress(NotFoundError):
-                yield from _outputs_of(backend, job, f"{node.path}/{OUTPUTS}")
-
-
-def _outputs_of(backend: Backend, job: ResourceId, folder: str) -> Iterator[Artifact]:
-    for file in entries_below(backend, job, WORKDIR, folder):
-        if file.is_file:
-            name = file.path.removeprefix(f"{folder}/")
-            yield Artifact(name, file.path, file.size_bytes, saved=file.modified, directory_id=WORKDIR)
+                folder = f"{node.path}/{OUTPUTS}"
+                for file in entries_below(backend, job, WORKDIR, folder):
+                    if file.is_file:
+                        name = file.path.removeprefix(f"{folder}/")
+                        yield Artifact(
+                            name, file.path, file.size_bytes, saved=file.modified, directory_id=WORKDIR
+                        )
 
 
 class JobRecord:

@@ -96,7 +96,12 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
         NotFoundError: Something that the job refers to, such as its cluster, does not exist.
         SpecError: A value of the job is impossible on its cluster.
     """
-    _check_arguments(request, settings)
+    if not isinstance(request, CellRequest):
+        hint = "Make one with batchai_magics.cell.parse(line, script, settings=settings)."
+        raise argument_error("submit", "request", request, "a CellRequest", hint=hint)
+    if not isinstance(settings, Settings):
+        hint = "Make them with batchai_magics.Settings()."
+        raise argument_error("submit", "settings", settings, "Settings", hint=hint)
     host = backend.host_note(request.spec) if request.spec.container_settings else ""
     asked = request.spec
     (request,), runs = prepare(backend, [request], settings)
@@ -195,15 +200,6 @@ def _needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNee
     share = settings.share if request.uploads else ""
     spec = None if request.is_growing else request.spec  # the cluster has room for it later
     return JobNeeds(request.id, wanted, share, request.uploads, spec)
-
-
-def _check_arguments(request: object, settings: object) -> None:
-    if not isinstance(request, CellRequest):
-        hint = "Make one with batchai_magics.cell.parse(line, script, settings=settings)."
-        raise argument_error("submit", "request", request, "a CellRequest", hint=hint)
-    if not isinstance(settings, Settings):
-        hint = "Make them with batchai_magics.Settings()."
-        raise argument_error("submit", "settings", settings, "Settings", hint=hint)
 
 
 def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> Submitted:

@@ -94,7 +94,10 @@ class UsageCurves:
 
     def to_json(self, records: Collection[Record]) -> bytes:
         """Returns everything, with the reasons of stragglers, as JSON (`ResourceUsage` in messages.d.ts)."""
-        self._find_stragglers(records)
+        # Stragglers are sought less often as the number of records grows.
+        if len(self._ranks) > 1 and self._due <= len(records) <= MAX_RECORDS:
+            self._due = int(len(records) * GROWTH) + 1
+            self._stragglers = summarize(records).stragglers
         reasons = {rank: reason_for(self._means, rank) for rank in self._stragglers}
         ranks = [row.fields for _, row in sorted(self._ranks.items())]
         data = {
@@ -106,12 +109,6 @@ class UsageCurves:
             "slow": {rank: reason.text for rank, reason in reasons.items() if reason},
         }
         return json.dumps(data, separators=(",", ":")).encode()
-
-    def _find_stragglers(self, records: Collection[Record]) -> None:
-        """Detects stragglers, less often as the number of records grows."""
-        if len(self._ranks) > 1 and self._due <= len(records) <= MAX_RECORDS:
-            self._due = int(len(records) * GROWTH) + 1
-            self._stragglers = summarize(records).stragglers
 
     def _take(self, use: ResourceUsage) -> None:
         if use.rank is not None:

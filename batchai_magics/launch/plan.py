@@ -35,7 +35,9 @@ def from_json_types(kind: Any, value: Any, where: str) -> Any:
     if hasattr(kind, "__args__"):
         return _generic(kind, value, where)
     if issubclass(kind, enum.Enum):
-        return _member(kind, value, where)
+        if value not in [member.value for member in kind]:
+            raise FormError(f"{where}: {value!r} is not a valid {kind.__qualname__}")
+        return kind(value)
     if kind is str and isinstance(value, list):
         return _template(value, where)
     return float(_checked((int, float), value, where)) if kind is float else _checked(kind, value, where)
@@ -65,12 +67,6 @@ def _record(kind: Any, value: Any, where: str) -> Any:
         raise FormError(f"{where} has not the fields of a {kind.__name__}: {odd}")
     types = kind.__annotations__
     return kind(*[from_json_types(types[name], body[name], f"{where}.{name}") for name in kind._fields])
-
-
-def _member(kind: type[enum.Enum], value: Any, where: str) -> enum.Enum:
-    if value not in [member.value for member in kind]:
-        raise FormError(f"{where}: {value!r} is not a valid {kind.__qualname__}")
-    return kind(value)
 
 
 def _checked(kind: Any, value: Any, where: str) -> Any:

@@ -146,13 +146,8 @@ def environment(job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site:
     )
     for item in job.environment_variables or ():
         base[item.name] = expand(item.value, base)
-    return {**base, **_module_path(base, site)}
-
-
-def _module_path(variables: Mapping[str, str], site: JobSite) -> dict[str, str]:
-    """The job's own `PYTHONPATH` followed by the site's."""
-    folders = [variables.get("PYTHONPATH", ""), site.module_path]
-    return {"PYTHONPATH": joined(filter(None, folders), ":")} if site.module_path else {}
+    folders = [base.get("PYTHONPATH", ""), site.module_path]
+    return {**base, **({"PYTHONPATH": joined(filter(None, folders), ":")} if site.module_path else {})}
 
 
 def _mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:

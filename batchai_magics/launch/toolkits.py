@@ -217,7 +217,15 @@ def _tensorflow(
         joined([nodes[index % len(nodes)].address, ":", _port(site, position)])
         for position, (_, index) in enumerate(tasks)
     ]
-    common = _tensorflow_hosts(hosts[:worker_count], hosts[worker_count:], site)
+    workers = hosts[:worker_count]
+    servers = hosts[worker_count:]
+    cluster = {"master": workers[:1], "worker": workers[1:], "ps": servers}
+    texts = {
+        "AZ_BATCHAI_PS_HOSTS": joined(servers, ","),
+        "AZ_BATCHAI_WORKER_HOSTS": joined(workers, ","),
+        "TF_CONFIG": json_text({name: hosts for name, hosts in cluster.items() if hosts}),
+    }
+    common = {name: site.texts.shared(text) for name, text in texts.items()}
     args = {
         Role.MASTER: settings.master_command_line_args,
         Role.WORKER: settings.worker_command_line_args,
@@ -226,7 +234,9 @@ def _tensorflow(
     processes = []
     for position, (role, index) in enumerate(tasks):
         command = _script(settings, site, args[role])
-        env = _tensorflow_env(role, index, common)
+        task = json.dumps({"type": role.value, "index": index - 1 if role is Role.WORKER else index})
+        config = ['{"cluster": ', common["TF_CONFIG"], ', "task": ', task, ', "environment": "cloud"}']
+        env = {**common, "AZ_BATCHAI_TASK_INDEX": str(index), "TF_CONFIG": joined(config)}
         processes.append(Process(position, index % len(nodes), command, role, env))
     return LaunchMode.DIRECT, processes
 
@@ -236,23 +246,6 @@ def _tensorflow_counts(settings: settings_of.TensorFlowSettings, node_count: int
     if node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
         return 1, 0
     return settings.worker_count or node_count, settings.parameter_server_count or 1
-
-
-def _tensorflow_hosts(workers: list[str], servers: list[str], site: JobSite) -> dict[str, str]:
-    """What is the same for all tasks: the addresses, and the JSON of the cluster."""
-    cluster = {"master": workers[:1], "worker": workers[1:], "ps": servers}
-    texts = {
-        "AZ_BATCHAI_PS_HOSTS": joined(servers, ","),
-        "AZ_BATCHAI_WORKER_HOSTS": joined(workers, ","),
-        "TF_CONFIG": json_text({name: hosts for name, hosts in cluster.items() if hosts}),
-    }
-    return {name: site.texts.shared(text) for name, text in texts.items()}
-
-
-def _tensorflow_env(role: Role, index: int, common: Mapping[str, str]) -> dict[str, str]:
-    task = json.dumps({"type": role.value, "index": index - 1 if role is Role.WORKER else index})
-    config = ['{"cluster": ', common["TF_CONFIG"], ', "task": ', task, ', "environment": "cloud"}']
-    return {**common, "AZ_BATCHAI_TASK_INDEX": str(index), "TF_CONFIG": joined(config)}
 
 
 # By the key of the settings in job.json.

@@ -296,9 +296,11 @@ class OutputFile:
         """
         response = ResponseObject.of(data, "the file")
         properties = response.object("properties")
+        word = response.text("fileType", "file")
+        known = {kind.value: kind for kind in FileKind}
         return cls(
             path="/".join(part for part in (folder.strip("/"), response.text("name")) if part),
-            kind=_kind_of(response.text("fileType", "file")),
+            kind=known.get(word.lower(), FileKind.FILE),
             size_bytes=properties.number("contentLength", 0),
             modified=properties.optional_time("lastModified") or response.optional_time(_MODIFIED),
             download_url=response.text("downloadUrl") if response.has("downloadUrl") else None,
@@ -308,8 +310,3 @@ class OutputFile:
 
 _MODIFIED = "batchaiModified"
 _IS_LINK = "batchaiIsLink"
-
-
-def _kind_of(word: str) -> FileKind:
-    known = {kind.value: kind for kind in FileKind}
-    return known.get(word.lower(), FileKind.FILE)

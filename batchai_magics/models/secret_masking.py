@@ -261,15 +261,11 @@ def _named_replaced(pattern: str, text: str, replacement: Callable[[re.Match[str
             parts += [text[kept : match.start()], replaced]
             position = kept = match.end()
             if len(match[0]) > _LONG:
-                position = kept = _rest_of_word(text, kept)
+                rest = _compiled(r"[^\s\"',;&)\]}]*").match(text, kept)
+                position = kept = rest.end() if rest else kept
                 is_blanked = len(replaced) == len(match[0])
                 parts.append(_asterisks(text[match.end() : kept]) if is_blanked else "")
     return "".join([*parts, text[kept:]])
-
-
-def _rest_of_word(text: str, start: int) -> int:
-    rest = _compiled(r"[^\s\"',;&)\]}]*").match(text, start)
-    return rest.end() if rest else start
 
 
 def _option(match: re.Match[str], cover: Cover) -> str:

@@ -137,16 +137,13 @@ def with_conditions(
     merged["batchaiStopIf"] = list(
         dict.fromkeys([*(present if isinstance(present, list) else []), *conditions])
     )
-    used = _patterns_of(conditions, patterns or {})
+    patterns = patterns or {}
+    names = {stop_condition(text).metric for text in conditions}
+    used = {name: pattern for name, pattern in patterns.items() if metric_name(name) in names}
     if used:
         of_file = merged.get("batchaiPatterns")
         merged["batchaiPatterns"] = {**(of_file if isinstance(of_file, Mapping) else {}), **used}
     return merged
-
-
-def _patterns_of(conditions: Sequence[str], patterns: Mapping[str, str]) -> dict[str, str]:
-    names = {stop_condition(text).metric for text in conditions}
-    return {name: pattern for name, pattern in patterns.items() if metric_name(name) in names}
 
 
 def metric_name(text: str) -> str:

@@ -70,7 +70,16 @@ def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
     kept = [line for line in lines if line.keys() >= _TYPES.keys() and line.get("part") not in pending]
     for line in sorted(kept, key=lambda line: float(line["time"])):
         found.pop(line["path"], None)
-        found[line["path"]] = _artifact(line)
+        found[line["path"]] = Artifact(
+            name=line["name"],
+            path=line["path"],
+            size_bytes=line["size"],
+            step=line["step"],
+            sha256=line["sha256"],
+            saved=datetime.fromtimestamp(line["time"], timezone.utc),
+            rank=line["rank"],
+            attempt=line["attempt"],
+        )
     return list(found.values())
 
 
@@ -87,16 +96,3 @@ def _is_record(line: Mapping[str, Any]) -> bool:
     """Whether the fields have the types of a record, as far as they are there."""
     is_typed = all(isinstance(line[name], kind) for name, kind in _TYPES.items() if name in line)
     return is_typed and isinstance(line.get("part", ""), str) and 0 <= line.get("time", 0) < _LAST_S
-
-
-def _artifact(line: Mapping[str, Any]) -> Artifact:
-    return Artifact(
-        name=line["name"],
-        path=line["path"],
-        size_bytes=line["size"],
-        step=line["step"],
-        sha256=line["sha256"],
-        saved=datetime.fromtimestamp(line["time"], timezone.utc),
-        rank=line["rank"],
-        attempt=line["attempt"],
-    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from operator import attrgetter
@@ -142,17 +142,13 @@ def _submitted(record: Submission) -> Iterator[tuple[str, str]]:
     yield "options", record.line
     yield "arguments", record.arguments
     yield "variables", "; ".join(f"{name} = {variable_text(each)}" for name, each in record.variables.items())
-    yield "uploads", _first_of(list(map(upload_name, record.uploads)))
+    names = list(map(upload_name, record.uploads))
+    left = len(names) - _MAX_NAMES
+    yield "uploads", ", ".join([*names[:_MAX_NAMES], *([f"and {left} more"] if left > 0 else [])])
     yield "environment", " ".join(f"{name}={value}" for name, value in record.environment.items())
     yield "secrets", ", ".join(record.secrets)
     yield "image", record.image
     yield "git", git_text(record.git) if record.git else ""
-
-
-def _first_of(names: Sequence[str]) -> str:
-    """The first names, and how many follow."""
-    left = len(names) - _MAX_NAMES
-    return ", ".join([*names[:_MAX_NAMES], *([f"and {left} more"] if left > 0 else [])])
 
 
 def variable_text(variable: Variable) -> str:
@@ -168,16 +164,12 @@ def git_text(state: GitState) -> str:
     """The git state on one line."""
     commit = state.commit[:_COMMIT] or "no commit"
     branch = f"on {state.branch}" if state.branch else ""
-    count = _changed_files(state.diff)
+    count = sum(line.startswith("diff --git ") for line in state.diff.splitlines())
     changed = f"{count} file{'s' * (count != 1)} changed" if state.diff else ""
     untracked = f"{len(state.untracked)} untracked" if state.untracked else ""
     changes = ", ".join(filter(None, (changed, untracked)))
     text = " ".join(filter(None, (commit, branch, state.remote and f"of {state.remote}")))
     return state.problem or (f"{text}; {changes}" if changes else text)
-
-
-def _changed_files(diff: str) -> int:
-    return sum(line.startswith("diff --git ") for line in diff.splitlines())
 
 
 def _machine(machine: MachineRecord) -> Iterator[tuple[str, str]]:

@@ -113,7 +113,8 @@ class RankStacks:
     @property
     def terminal_text(self) -> str:
         """The sentence, then the stack of each group."""
-        return _visible("\n".join([self.sentence, *map(_listed, self.groups)]))
+        text = "\n".join([self.sentence, *map(_listed, self.groups)])
+        return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
     def to_data(self) -> dict[str, object]:
         """The stacks as JSON."""
@@ -177,11 +178,6 @@ def frames_of(text: str) -> tuple[Frame, ...]:
     while len(frames) > 1 and PurePath(frames[-1].file).name in _LAUNCHERS:
         frames.pop()
     return tuple(frames)
-
-
-def _visible(text: str) -> str:
-    """The text with control characters written out, but for line breaks."""
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
 
 
 def _function(rank: RankStack) -> tuple[str, str] | bool:

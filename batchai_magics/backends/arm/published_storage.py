@@ -476,7 +476,11 @@ class PartUploads:
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Moves the file into place if its digest matches; reads it once more to compute that."""
         part = _part(path)
-        if self._digest(share, part) != sha256:
+        digest, offset = hashlib.sha256(), 0
+        while data := self._storage.read(share, part, offset, BLOCK_BYTES):
+            digest.update(data)
+            offset += len(data)
+        if digest.hexdigest() != sha256:
             self._storage.delete(share, part)
             raise api_errors.damaged_upload(share, path)
         self._storage.rename(share, part, path)
@@ -487,13 +491,6 @@ class PartUploads:
         self.write(share, path, 0, data)
         self._storage.rename(share, _part(path), path)
         return self._storage.show(share, path)
-
-    def _digest(self, share: str, path: str) -> str:
-        digest, offset = hashlib.sha256(), 0
-        while data := self._storage.read(share, path, offset, BLOCK_BYTES):
-            digest.update(data)
-            offset += len(data)
-        return digest.hexdigest()
 
 
 def is_part(path: str) -> bool:

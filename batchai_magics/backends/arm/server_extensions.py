@@ -178,7 +178,10 @@ class ServerExtensions(PublishedApi):
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None, wait_s: float
     ) -> StatusSnapshot:
         """The current state of jobs and clusters, in one request; waits for a change after `since`."""
-        headers = _wait_headers(since.state if since else "", wait_s)
+        state = since.state if since else ""
+        headers = (
+            {PREFER: prefer_wait(wait_s), SINCE: state} if wait_s and state else {PREFER: prefer_wait(1)}
+        )
         body = {"ids": [str(id) for id in ids]}
         path = self._provider("batchaiLook")
         response = self._connection.send(ArmRequest("POST", path, body=body, headers=headers, is_polled=True))
@@ -341,8 +344,3 @@ class ServerRecords:
         """The name of the run that others are compared with; empty without one."""
         request = ArmRequest("POST", resource_path(experiment, "batchaiBaseline"), body={})
         return str(self._connection.request_json(request).get("value", ""))
-
-
-def _wait_headers(state: str, wait_s: float) -> Mapping[str, str]:
-    """The headers that make the server wait until the state differs from a known one."""
-    return {PREFER: prefer_wait(wait_s), SINCE: state} if wait_s and state else {PREFER: prefer_wait(1)}

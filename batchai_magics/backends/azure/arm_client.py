@@ -155,16 +155,13 @@ def list_pages(
     while True:
         begun = {_TOKEN: after} if after else {}
         asked = replace(request, query={**request.query, **sized, **begun})
-        page = _page(client.request_json(asked))
+        data = client.request_json(asked)
+        # Only the token of the next link is used: the link may name any host.
+        query = {name.lower(): value for name, value in link_query(data.get("nextLink")).items()}
+        page = JsonPage(
+            [item for item in data.get("value") or () if isinstance(item, Mapping)], query.get(_TOKEN, "")
+        )
         yield page
         if not page.next or page.next == after:
             return
         after = page.next
-
-
-def _page(data: Mapping[str, Any]) -> JsonPage:
-    """Parses a page. Only the token of its next link is used: the link may name any host."""
-    query = {name.lower(): value for name, value in link_query(data.get("nextLink")).items()}
-    return JsonPage(
-        [item for item in data.get("value") or () if isinstance(item, Mapping)], query.get(_TOKEN, "")
-    )

@@ -136,7 +136,15 @@ class AzureMLBackend(BackendBase):
         """The resources of a kind inside `parent`, oldest first."""
         if kind is not Kind.WORKSPACE:
             self._check_workspace(parent)
-        return _paged(self._list(parent, kind), page)
+        # The list is always read whole; a page starts after the name in its token.
+        found = self._list(parent, kind)
+        keys = [item.id.key for item in found]
+        start = keys.index(page.after) + 1 if page and page.after in keys else 0
+        if page is None or page.size is None:
+            return Listing(found[start:])
+        shown = found[start : start + page.size]
+        has_more = start + page.size < len(found)
+        return Listing(shown, replace(page, after=shown[-1].id.key) if has_more else None)
 
     def _list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
         if kind is Kind.JOB:
@@ -253,17 +261,6 @@ class AzureMLBackend(BackendBase):
             text = f"the workspace in use is {self._workspace.name}, not {id.workspace}"
             hint = "Choose another with --workspace, --resource-group and --subscription of `%batchai use`."
             raise NotFoundError(text, code="WorkspaceNotFound", hint=hint)
-
-
-def _paged(found: Sequence[Resource], page: Page | None) -> Listing:
-    """A page of a list, which is always read whole: a page starts after the name in its token."""
-    keys = [item.id.key for item in found]
-    start = keys.index(page.after) + 1 if page and page.after in keys else 0
-    if page is None or page.size is None:
-        return Listing(found[start:])
-    shown = found[start : start + page.size]
-    has_more = start + page.size < len(found)
-    return Listing(shown, replace(page, after=shown[-1].id.key) if has_more else None)
 
 
 class RecentResources:

@@ -65,7 +65,14 @@ class Clusters:
         wanted = cast("ClusterSpec", spec)
         if is_serverless(id):
             return self._serverless(id)
-        _check_supported(wanted)
+        for field, why in _UNSUPPORTED.items():
+            if getattr(wanted, field) is not None:
+                name = type(wanted).model_fields[field].alias
+                raise CapabilityError(
+                    f"properties.{name} is not supported by the azureml backend",
+                    code="NotSupported",
+                    hint=f"{why[0].upper()}{why[1:]}. Nothing was sent.",
+                )
         _check_scale(wanted.scale_settings)
         try:
             found = self.show(id)
@@ -193,18 +200,6 @@ def _path(id: ResourceId) -> str:
     return f"computes/{id.name}"
 
 
-def _check_supported(spec: ClusterSpec) -> None:
-    """Raises a CapabilityError for the first setting that AmlCompute has nothing for."""
-    for field, why in _UNSUPPORTED.items():
-        if getattr(spec, field) is not None:
-            name = type(spec).model_fields[field].alias
-            raise CapabilityError(
-                f"properties.{name} is not supported by the azureml backend",
-                code="NotSupported",
-                hint=f"{why[0].upper()}{why[1:]}. Nothing was sent.",
-            )
-
-
 def _check_scale(scale: ScaleSettings | None) -> None:
     """Raises a CapabilityError if running jobs are to be ended: the service's nodes leave when they idle.
 
@@ -252,7 +247,11 @@ class LocationFacts:
         except UnreachableError:
             raise
         except ServiceError as error:
-            return _size_of_batch_ai(name, error)
+            try:
+                size = vm_sizes.lookup(name)
+            except ServiceError:
+                raise error from None
+            return SizeFacts(size.name, "", size.vcpus, size.gpus)
         if found is None:
             text = f"there is no VM size {name} in {self._connection.workspace.location}"
             guess = did_you_mean(name, [size.name for size in self._sizes()])
@@ -277,15 +276,6 @@ class LocationFacts:
             items = [*self._connection.items(self._connection.location_request(kind))]
             self._read[kind] = self._clock(), items
         return items
-
-
-def _size_of_batch_ai(name: str, error: ServiceError) -> SizeFacts:
-    """A size that Batch AI knew; else raises the error of the service."""
-    try:
-        size = vm_sizes.lookup(name)
-    except ServiceError:
-        raise error from None
-    return SizeFacts(size.name, "", size.vcpus, size.gpus)
 
 
 _PROVISIONING = {state.value: state for state in ProvisioningState}

@@ -39,7 +39,7 @@ from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 
 _ENVIRONMENT = "CliV2AnonymousEnvironment"  # as the service's own client calls those without a name
@@ -98,7 +98,10 @@ class JobCreation:
     def keep(self, files: Mapping[str, bytes]) -> None:
         """Keeps files for the job that refers to their folder: they are sent with it, as its code."""
         if files:
-            self._uploads[_common_folder(files)] = files
+            # below the deepest folder that has all of these files
+            parents = [PurePosixPath(name).parent.parts for name in files]
+            common = [parts[0] for parts in zip(*parents, strict=False) if len(set(parts)) == 1]
+            self._uploads["/".join(common)] = files
 
     def check(self, spec: JobSpec) -> None:
         """Checks all that needs no request.
@@ -131,17 +134,8 @@ class JobCreation:
         cluster, size = self._quota.nodes_for(spec)
         self._bounds.check(spec, gpus_per_node=size.gpus)
         run = run_plan(id, spec, gpus_per_node=size.gpus)
-        assets = self._assets(spec, cluster)
-        body = job_requests.job_body(id, spec, run, assets, self._own, records)
-        headers = self._user_token()
-        self._store(spec, assets)
-        request = self._connection.request("PUT", f"jobs/{self._jobs.new_run(id, generation)}", body)
-        return self._identical(id, spec, self._put(id, replace(request, headers=headers)))
-
-    def _assets(self, spec: JobSpec, cluster: Cluster) -> JobAssets:
-        """What a job refers to in its workspace, most of it named by its contents; sends nothing."""
         compute = f"{self._connection.address.path}/computes/{cluster.id.name}"
-        return JobAssets(
+        assets = JobAssets(
             code=self._snapshots.id_of(self._files(spec)),
             environment=self._environment(spec),
             compute="" if is_serverless(cluster.id) else compute,
@@ -150,6 +144,12 @@ class JobCreation:
             datastores={_path_of(mount): job_requests.datastore_name(mount) for mount in _mounts(spec)},
             share=self._share_mount,
         )
+        body = job_requests.job_body(id, spec, run, assets, self._own, records)
+        is_user = self._own.identity.lower() == "user"
+        headers = {"x-azureml-token": self._connection.token(_USER_SCOPE)} if is_user else {}
+        self._store(spec, assets)
+        request = self._connection.request("PUT", f"jobs/{self._jobs.new_run(id, generation)}", body)
+        return self._identical(id, spec, self._put(id, replace(request, headers=headers)))
 
     def _store(self, spec: JobSpec, assets: JobAssets) -> None:
         """Stores what the workspace lacks of a job's code, environment and datastores."""
@@ -176,11 +176,6 @@ class JobCreation:
             if found is None:
                 raise
             return found
-
-    def _user_token(self) -> dict[str, str]:
-        """The header by which a job gets the rights of its submitter."""
-        is_user = self._own.identity.lower() == "user"
-        return {"x-azureml-token": self._connection.token(_USER_SCOPE)} if is_user else {}
 
     def _identical(self, id: ResourceId, spec: JobSpec, found: ServiceJob) -> JobResource:
         """The job if it was created with this description; else raises a ConflictError."""
@@ -227,13 +222,6 @@ def _mounts(spec: JobSpec) -> list[AzureFileShare | AzureBlobFileSystem]:
 def _path_of(mount: AzureFileShare | AzureBlobFileSystem) -> str:
     """The path of a mount below the mount root."""
     return mount.relative_mount_path.strip("/")
-
-
-def _common_folder(files: Mapping[str, bytes]) -> str:
-    """The deepest folder that has all of these files."""
-    parents = [PurePosixPath(name).parent.parts for name in files]
-    common = [parts[0] for parts in zip(*parents, strict=False) if len(set(parts)) == 1]
-    return "/".join(common)
 
 
 def _conda_file(spec: JobSpec) -> str:
@@ -315,10 +303,6 @@ def _digest(contents: Mapping[str, bytes]) -> str:
 def _programs() -> Mapping[str, bytes]:
     """What nodes run: the program that the service starts, and an archive of all others."""
     start = (PACKAGE / _NODE / "start.py").read_bytes()
-    return {f"{SEGMENTS}/start.py": start, f"{SEGMENTS}/programs.zip": _archive()}
-
-
-def _archive() -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in program_files(_NODE):
@@ -326,7 +310,7 @@ def _archive() -> bytes:
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, (PACKAGE / name).read_bytes())
         archive.writestr(zipfile.ZipInfo(f"{PACKAGE.name}/__init__.py", _TIME), b"")
-    return buffer.getvalue()
+    return {f"{SEGMENTS}/start.py": start, f"{SEGMENTS}/programs.zip": buffer.getvalue()}
 
 
 def check_fields(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> None:

@@ -312,19 +312,16 @@ class WatchedLogs:
         data = bytearray(end - start)
         for name, parts in own.items():
             first, length = parts[0].source, sum(part.end - part.start for part in parts)
-            read = self._whole_range(name, first, length)
+            blob = self._range(name, first, length)
+            if blob is None or len(blob.data) < length:
+                raise StorageError(
+                    f"{name} of the run {self._run} has become shorter: it was deleted or replaced"
+                )
+            read = blob.data
             for part in parts:
                 at = part.source - first
                 data[part.start - start : part.end - start] = read[at : at + part.end - part.start]
         return bytes(data)
-
-    def _whole_range(self, name: str, offset: int, length: int) -> bytes:
-        blob = self._range(name, offset, length)
-        if blob is None or len(blob.data) < length:
-            raise StorageError(
-                f"{name} of the run {self._run} has become shorter: it was deleted or replaced"
-            )
-        return blob.data
 
     def _own(self, path: str, offset: int, limit: int) -> Chunk:
         """Bytes of a process's own log, or of a file of the service; the attempts follow each other."""

@@ -83,17 +83,14 @@ class _SharedPolls:
                     return self._last
                 if poller.seen == self._number and age_s < pace.poll_interval_s:
                     return None
-            self._poll(poller)
+            ids = {key: id for each in self._pollers for key, id in each.ids.items()}
+            poller.backend.reconcile()
+            self._last = poller.backend.status(list(ids.values()))
+            self._taken_at = poller.clock()
+            self._polled = frozenset(ids)
+            self._number += 1
+            poller.seen = self._number
             return self._last
-
-    def _poll(self, poller: StatusPoller) -> None:
-        ids = {key: id for each in self._pollers for key, id in each.ids.items()}
-        poller.backend.reconcile()
-        self._last = poller.backend.status(list(ids.values()))
-        self._taken_at = poller.clock()
-        self._polled = frozenset(ids)
-        self._number += 1
-        poller.seen = self._number
 
 
 _all_shared_polls: WeakKeyDictionary[Any, _SharedPolls] = WeakKeyDictionary()

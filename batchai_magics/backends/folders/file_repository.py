@@ -341,12 +341,7 @@ def try_lock(file: Path) -> bool:
     """Tries to take a lock; False if it is held. Locks of dead processes expire after a minute."""
     if private_files.write_new(file, f"{socket.gethostname()} {os.getpid()} {uuid.uuid4().hex}\n"):
         return True
-    _break_if_old(file)
-    return False
-
-
-def _break_if_old(file: Path) -> None:
-    """Compares two times of the same clock, the file system's."""
+    # An old lock is moved away; both times are of one clock, the file system's.
     probe = file.with_name(f"{file.name}.{uuid.uuid4().hex}")
     try:
         private_files.write(probe, "")
@@ -355,6 +350,7 @@ def _break_if_old(file: Path) -> None:
                 file.rename(probe)
     finally:
         probe.unlink(missing_ok=True)
+    return False
 
 
 def _unwritable(file: Path, error: OSError) -> StorageError:

@@ -293,7 +293,11 @@ class Logs:
         chunk = self._read(path, offset, limit)
         stream = _STREAMS.get(name)
         if stream and self.is_open:
-            chunk = self._recorded(chunk, stream)
+            # Up to where its writers are recorded; the rest follows with the next read.
+            size = output_records.recorded_end(
+                self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size
+            )
+            chunk = replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)
         if chunk.data and self.job.secret_spans.is_dir():
             hidden = self._hidden(path, offset, chunk.end)
             chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
@@ -319,11 +323,6 @@ class Logs:
             spans=tuple(Span(*record) for record in spans),
             times=tuple(WriteTime(*record) for record in times),
         )
-
-    def _recorded(self, chunk: Chunk, stream: str) -> Chunk:
-        """The log up to where its writers are recorded; the rest follows with the next read."""
-        size = output_records.recorded_end(self.job.spans(stream), min(chunk.offset, chunk.size), chunk.size)
-        return replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)
 
 
 def read_records(folder: Path, names: Collection[str]) -> Mapping[str, bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.launch.plan import UNREADABLE
-from batchai_magics.metrics.measurement import Measurement, Record
+from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.progress.progress_reader import ProgressReader
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.metrics.runs.tidy_table import numbers
@@ -77,7 +77,11 @@ class ProgressMark:
     def take(self, records: Iterable[Record], data: bytes, stream: str) -> None:
         """Takes new bytes of a log, and the records in them."""
         for number in numbers(records):
-            self._mark_number(number)
+            position = number.step, number.epoch
+            if position == (None, None):
+                self._mark((number.name, number.rank), number.value)
+            else:
+                self._mark(("position", number.rank), position)
         if self._bars.feed(data, at=time.time(), stream=stream) and (bar := self._bars.progress):
             self._mark(stream, (bar.fraction, bar.words), is_known=bar.fraction < 1)
 
@@ -86,13 +90,6 @@ class ProgressMark:
         has_grown, self._size_bytes = size_bytes != self._size_bytes, size_bytes
         has_advanced, self._has_advanced = self._has_advanced, False
         return has_advanced or (has_grown and not self._is_known)
-
-    def _mark_number(self, number: Measurement) -> None:
-        position = number.step, number.epoch
-        if position == (None, None):
-            self._mark((number.name, number.rank), number.value)
-        else:
-            self._mark(("position", number.rank), position)
 
     def _mark(self, key: object, mark: object, *, is_known: bool = True) -> None:
         self._is_known = is_known

@@ -54,7 +54,10 @@ class RunPlanner:
         self._make_folders()
         plan, task = self._plan(self._spec, notes), _setup_task(self._cluster)
         if self._spec.batchai_preflight:
-            request = self._preflight(self._spec.batchai_preflight, notes)
+            count = self._spec.node_count
+            excluded = max_excluded(count) if self._spec.batchai_preflight is PreflightMode.EXCLUDE else 0
+            plans = (self._plan(self._spec.on_nodes(count - less), notes) for less in range(1, excluded + 1))
+            request = PreflightRequest(tuple(plan.to_json() for plan in plans))
             private_files.write(self._job.preflight, request.to_json())
         return PlannedRun(
             run_of(self._record),
@@ -70,13 +73,6 @@ class RunPlanner:
         plan = self._adapted(planning.plan(spec, nodes, site))
         plan = planning.with_preparation(_with_copy_once(spec), plan, site)
         return plan._replace(notes=(*plan.notes, *notes, *self._log_notes()))
-
-    def _preflight(self, mode: PreflightMode, notes: Sequence[str]) -> PreflightRequest:
-        """What a check of the nodes needs: the plans on fewer of them, if some may be left out."""
-        count = self._spec.node_count
-        excluded = max_excluded(count) if mode is PreflightMode.EXCLUDE else 0
-        plans = (self._plan(self._spec.on_nodes(count - less), notes) for less in range(1, excluded + 1))
-        return PreflightRequest(tuple(plan.to_json() for plan in plans))
 
     def _adapted(self, plan: Plan) -> Plan:
         """The plan with its log files made, and with what runs its containers."""

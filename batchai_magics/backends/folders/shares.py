@@ -348,15 +348,10 @@ def resize(file: Path, size_bytes: int) -> None:
     if is_remote(file):
         return file.write_at(b"", size_bytes, cut=True, mode=copying.DEFAULT_MODE)
     with file.open("ab") as stream:
-        _check_room(stream, size_bytes)
+        disk = os.fstatvfs(stream.fileno())
+        if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         stream.truncate(size_bytes)
-
-
-def _check_room(stream: BinaryIO, size_bytes: int) -> None:
-    """Raises ENOSPC for a size for which the disk has no room."""
-    disk = os.fstatvfs(stream.fileno())
-    if size_bytes > os.fstat(stream.fileno()).st_size + disk.f_bavail * disk.f_frsize:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def clear(file: Path, offset: int, size_bytes: int) -> None:

@@ -77,17 +77,14 @@ class LocalBackend(Service):
     ) -> StatusSnapshot:
         """Jobs and clusters as they stand, all read at one moment."""
         if 0 < len(ids) <= MAX_KEYS and all(id.kind is Kind.JOB for id in ids):
-            return self._job_status(ids)
+            # With one SELECT for all jobs: clients ask for it again and again.
+            with self.store.read() as db:
+                jobs = list(run_status.jobs_with_status(db, [id.key for id in ids]))
+                guids = [record.guid for record, _ in jobs]
+                statuses = lost_runs.with_lost(db, self.layout, guids, [status for _, status in jobs])
+            pairs = zip(jobs, statuses, strict=True)
+            return StatusSnapshot({record.key: job_resource(record, status) for (record, _), status in pairs})
         return super().status(ids, since=since, wait_s=wait_s)
-
-    def _job_status(self, ids: Collection[ResourceId]) -> StatusSnapshot:
-        """The status of jobs, with one SELECT: clients ask for it again and again."""
-        with self.store.read() as db:
-            jobs = list(run_status.jobs_with_status(db, [id.key for id in ids]))
-            guids = [record.guid for record, _ in jobs]
-            statuses = lost_runs.with_lost(db, self.layout, guids, [status for _, status in jobs])
-        pairs = zip(jobs, statuses, strict=True)
-        return StatusSnapshot({record.key: job_resource(record, status) for (record, _), status in pairs})
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""

@@ -44,7 +44,6 @@ from batchai_magics.backends.service.runner import (
     Request,
     Run,
     Runner,
-    RunRequest,
     RunStatus,
     Site,
 )
@@ -149,11 +148,6 @@ class LocalRunner(Runner):
         state = {"node_count": request.node_count, "priority": request.priority}
         if not request.gpu_count:
             return state
-        self._check_gpus(request, cluster)
-        return {**state, "gpu_count": request.gpu_count}
-
-    def _check_gpus(self, request: RunRequest, cluster: ClusterRef) -> None:
-        """Raises SpecError if a node of the cluster has fewer GPUs."""
         from batchai_magics.backends.local import machine_devices
         from batchai_magics.errors import Problem, SpecError
 
@@ -166,6 +160,7 @@ class LocalRunner(Runner):
                 text += f": its {nodes} nodes share this machine's {count if count > 1 else 'one'}"
                 hint = f"for more, batchai cluster resize -n {cluster.name} --target {count // wanted}"
             raise SpecError([Problem("properties.batchaiGpus", text, hint)], what=request.what)
+        return {**state, "gpu_count": request.gpu_count}
 
     # -- clusters
 

@@ -64,15 +64,13 @@ def remove(*folders: Path) -> None:
         with contextlib.suppress(OSError):  # missing or not ours
             path = folder.parent.resolve() / folder.name
             if str(path) not in mounted and not path.is_symlink():
-                _remove_whole(path, mounted)
-
-
-def _remove_whole(path: Path, mounted: set[str]) -> None:
-    try:
-        _remove(path, path.lstat().st_dev, mounted)
-    except RecursionError:  # too deep for Python, and perhaps for PATH_MAX
-        if not mount_points(path):
-            subprocess.run(["rm", "-rf", "--one-file-system", "--", path], capture_output=True, check=False)
+                try:
+                    _remove(path, path.lstat().st_dev, mounted)
+                except RecursionError:  # too deep for Python, and perhaps for PATH_MAX
+                    if not mount_points(path):
+                        subprocess.run(
+                            ["rm", "-rf", "--one-file-system", "--", path], capture_output=True, check=False
+                        )
 
 
 def _remove(folder: Path, device: int, mounted: set[str]) -> None:

@@ -39,18 +39,15 @@ class FrameStream:
 
     def receive(self) -> "tuple[dict[str, Any], bytes]":
         """The next frame; raises BrokenStreamError at the end of the stream."""
-        self._find_mark()
+        seen = self._read_exactly(MARK_BYTES)
+        while seen != self._mark:
+            seen = seen[1:] + self._read_exactly(1)
         head_bytes, data_bytes, check = _SIZES.unpack(self._read_exactly(_SIZES.size))
         text, data = self._read_exactly(head_bytes), self._read_exactly(data_bytes)
         if zlib.crc32(data, zlib.crc32(text)) != check:
             raise BrokenStreamError("something else has written into a frame")
         head: dict[str, Any] = json.loads(text.decode())
         return head, data
-
-    def _find_mark(self) -> None:
-        seen = self._read_exactly(MARK_BYTES)
-        while seen != self._mark:
-            seen = seen[1:] + self._read_exactly(1)
 
     def _read_exactly(self, count: int) -> bytes:
         pieces = []

@@ -80,19 +80,12 @@ def ssh_arguments(ssh: Sequence[str], host: str, control_path: str, *, python: s
             "ControlPersist": str(CONTROL_PERSIST_S),
         }
     given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
-    return [*ssh, *given, "--", host, _remote_command(python, ready)]
-
-
-def _remote_command(python: str, ready: str) -> str:
-    """The remote command, for any login shell: bash reads the profile and starts Python.
-
-    The profile's output goes to standard error, and its standard input is empty.
-    """
+    # For any login shell: bash reads the profile and starts Python.
     code = base64.b64encode(_BOOTSTRAP.format(ready=ready).encode()).decode()
     run = f'import base64; exec(base64.b64decode("{code}"))'
     start = f"exec {shlex.quote(python)} -I -u -c {shlex.quote(run)} <&3 >&4 3<&- 4>&-"
     shell = f"exec 3<&0 4>&1; exec bash -lc {shlex.quote(start)} </dev/null >&2"
-    return f"exec sh -c {shlex.quote(shell)}"
+    return [*ssh, *given, "--", host, f"exec sh -c {shlex.quote(shell)}"]
 
 
 def agent_program(mark: bytes) -> bytes:
@@ -122,7 +115,8 @@ def connection_error(host: str, stderr: str, *, python: str, login: str, forget:
 
     `login` and `forget` are command lines for hints: to log in, and to remove the host's key.
     """
-    last = _last_line(stderr)
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    last = lines[-1] if lines else ""
     if "Could not resolve hostname" in stderr:
         hint = f"Check slurm.ssh, or name it in ~/.ssh/config: `Host {host}` and its HostName."
         return UnreachableError(f"there is no host {host!r}: {last}", code="HostUnknown", hint=hint)
@@ -149,11 +143,6 @@ def connection_error(host: str, stderr: str, *, python: str, login: str, forget:
         )
     hint = f"See what it prints in a terminal: {login}"
     return UnreachableError(f"ssh to {host} ended: {last or 'no message'}", code="HostUnreachable", hint=hint)
-
-
-def _last_line(stderr: str) -> str:
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    return lines[-1] if lines else ""
 
 
 def has_control_path(configuration: str) -> bool:

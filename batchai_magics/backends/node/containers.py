@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from batchai_magics.backends.node.job_environment import PROXIES, TUNING_PREFIXES
 from batchai_magics.backends.node.ranks.temporary_folder import is_given
@@ -53,7 +52,10 @@ def signed_in(folder: Path, image: str, *, username: str, password: str) -> Iter
     try:
         file = folder / "config.json"
         token = base64.b64encode(f"{username}:{password}".encode()).decode()
-        _write_private(file, {**_docker_context(folder), "auths": {registry_of(image): {"auth": token}}})
+        body = {**_docker_context(folder), "auths": {registry_of(image): {"auth": token}}}
+        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(body, stream)
         env = {"DOCKER_CONFIG": str(folder), "REGISTRY_AUTH_FILE": str(file)}
         if is_loopback(registry_of(image)):
             # Docker uses plain HTTP for a registry on this machine automatically; podman has to be
@@ -93,12 +95,6 @@ def _docker_context(folder: Path) -> dict[str, str]:
         return {}
     (folder / "contexts").symlink_to((own / "contexts").absolute())
     return {"currentContext": chosen}
-
-
-def _write_private(file: Path, body: dict[str, Any]) -> None:
-    descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        json.dump(body, stream)
 
 
 ENGINES = ("docker", "podman", "apptainer")

@@ -212,13 +212,6 @@ def save(path: str | os.PathLike[str], name: str = "", *, step: int | None = Non
     return _artifact_store(os.getpid()).keep(source, name, None if step is None else int(step))
 
 
-def _artifact_path(name: str, step: int | None) -> str:
-    """The path of an artifact below their folder; ValueError for a name that leaves it."""
-    if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
-        raise ValueError(f"save(): {name!r} is no name for an artifact, such as model.pt or best/model.pt")
-    return name if step is None else f"step-{step}/{name}"
-
-
 class _ArtifactStore:
     """Copies files to the artifacts of the run, and records them in a file of its rank or machine.
 
@@ -238,7 +231,11 @@ class _ArtifactStore:
 
     def keep(self, source: str, name: str, step: int | None) -> str:
         """Copies a file and records it; returns the path of the copy."""
-        place = _artifact_path(name, step)
+        if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
+            raise ValueError(
+                f"save(): {name!r} is no name for an artifact, such as model.pt or best/model.pt"
+            )
+        place = name if step is None else f"step-{step}/{name}"
         target = f"{self._folder}/{place}"
         os.makedirs(self._records, mode=0o700, exist_ok=True)  # noqa: PTH103 as above
         os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 as above
@@ -264,17 +261,14 @@ class _ArtifactStore:
         with self._locked():
             for name in os.listdir(self._records):  # noqa: PTH208 as above
                 if name.startswith(f"{self._own}.") and name.endswith(".part"):
-                    self._discard(name)
+                    # The part of a killed process, whose record is never to count.
+                    with open(f"{self._records}/{name}", "rb") as part:  # noqa: PTH123 as above
+                        if _lock(part.fileno(), wait=False):
+                            self._record({"part": name, "discarded": True})
+                            os.unlink(part.name)  # noqa: PTH108 as above
             handle, path = tempfile.mkstemp(".part", f"{self._own}.", self._records)
             _lock(handle)
         return open(path, "wb", opener=lambda *_: handle)
-
-    def _discard(self, name: str) -> None:
-        """Deletes the part of a killed process, whose record is never to count."""
-        with open(f"{self._records}/{name}", "rb") as part:  # noqa: PTH123 as above
-            if _lock(part.fileno(), wait=False):
-                self._record({"part": name, "discarded": True})
-                os.unlink(part.name)  # noqa: PTH108 as above
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

@@ -39,7 +39,8 @@ def _scripts(plan: Plan) -> Iterator[Path]:
     """The Python files named in the command, which is the same for all MPI ranks."""
     process = plan.processes[0]
     node = plan.node_of(process)
-    command = _expanded(process.command, {**node.env, **process.env})
+    variables = {**node.env, **process.env}
+    command = _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], found[0]), process.command)
     try:
         words = shlex.split(command)
     except ValueError:  # an unclosed quote, which the shell rejects too
@@ -47,10 +48,6 @@ def _scripts(plan: Plan) -> Iterator[Path]:
     for word in words:
         if word.endswith(".py"):
             yield Path(node.folder, word)
-
-
-def _expanded(text: str, variables: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], found[0]), text)
 
 
 def _imports_mpi(script: Path) -> bool:

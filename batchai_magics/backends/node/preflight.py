@@ -144,7 +144,12 @@ class Preflight:
         decided = conclusion_of(self.report, request)
         if decided.smaller:
             self.report = self.report._replace(excluded=self.report.flagged)
-        _write_report(self.report, folder)
+        part = folder / f"{PREFLIGHT}.part"
+        with contextlib.suppress(OSError):  # the disk is full
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(self.report.to_json(), file)
+            part.replace(folder / PREFLIGHT)
         return decided
 
     @property
@@ -312,16 +317,6 @@ def _check_plan(plan: Plan, folder: Path) -> Plan:
         telemetry="",
         machines="",
     )
-
-
-def _write_report(report: PreflightReport, folder: Path) -> None:
-    """Writes the report to the record of the run, unless the disk is full."""
-    part = folder / f"{PREFLIGHT}.part"
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump(report.to_json(), file)
-        part.replace(folder / PREFLIGHT)
 
 
 class NodeProgram:

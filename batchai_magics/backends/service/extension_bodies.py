@@ -158,7 +158,11 @@ def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | Comman
         if len(rest) > _MAX_LINE_BYTES:
             raise unreadable("the output of a command", f"a line of more than {_MAX_LINE_BYTES >> 20} MiB")
         for line in lines:
-            yield from _part_from_line(line)
+            data = json.loads(line or b"{}")
+            if "exitCode" in data:
+                yield CommandEnd(int(data["exitCode"]))
+            elif line:
+                yield CommandBytes(base64.b64decode(data.get("data", "")), bool(data.get("isError")))
 
 
 def _part_to_wire(part: CommandBytes | CommandEnd) -> dict[str, object]:
@@ -167,14 +171,6 @@ def _part_to_wire(part: CommandBytes | CommandEnd) -> dict[str, object]:
     if not part.data:
         return {}
     return {"data": base64.b64encode(part.data).decode(), "isError": part.is_error}
-
-
-def _part_from_line(line: bytes) -> Iterator[CommandBytes | CommandEnd]:
-    data = json.loads(line or b"{}")
-    if "exitCode" in data:
-        yield CommandEnd(int(data["exitCode"]))
-    elif line:
-        yield CommandBytes(base64.b64decode(data.get("data", "")), bool(data.get("isError")))
 
 
 RECORDS_KEY = "batchaiRecords"  # beside the `properties` of a job that is created

@@ -104,17 +104,13 @@ def remove_folder(path: Path) -> None:
 
     shutil.rmtree(path, ignore_errors=True)
     if path.is_dir():
-        _open_folders(path)
+        # A script may have removed the permissions of subfolders.
+        for folder, names, _ in os.walk(path):
+            for subfolder in (Path(folder, name) for name in names):
+                if not subfolder.is_symlink():
+                    with contextlib.suppress(OSError):
+                        subfolder.chmod(FOLDER)
         shutil.rmtree(path, ignore_errors=True)
-
-
-def _open_folders(path: Path) -> None:
-    """Makes all subfolders writable for their owner: a script may have removed the permission."""
-    for folder, names, _ in os.walk(path):
-        for subfolder in (Path(folder, name) for name in names):
-            if not subfolder.is_symlink():
-                with contextlib.suppress(OSError):
-                    subfolder.chmod(FOLDER)
 
 
 OTHERS = 0o077

@@ -58,15 +58,12 @@ class SlurmClient:
     def cancel_if_pending(self, number: str) -> None:
         """Cancels a pending job; no effect on one that runs."""
         if "_" in number:
-            self._cancel_pending_task(number)
+            # `scancel --state` would cancel all pending tasks of the array.
+            with contextlib.suppress(ServiceError):  # it has started, and cannot be held any more
+                self._run(cli_args.hold_args(number, is_held=True))
+                self._run(cli_args.scancel_args(number), may_fail=True)
             return
         self._run(cli_args.scancel_args(number, state="PENDING"), may_fail=True)
-
-    def _cancel_pending_task(self, number: str) -> None:
-        """Cancels a pending task of an array: `scancel --state` would cancel all pending ones with it."""
-        with contextlib.suppress(ServiceError):  # it has started, and cannot be held any more
-            self._run(cli_args.hold_args(number, is_held=True))
-            self._run(cli_args.scancel_args(number), may_fail=True)
 
     def signal_stop(self, number: str) -> None:
         """Signals the program of a running job to read its stop request."""

@@ -84,7 +84,9 @@ def option_problems(
     values, name = slurm_values(words), lines[0].partition
     problems = [*_features(values, lines), *_gres(values, lines), *_time(values, lines)]
     shown = [Problem(field, text.format(partition=name), fix) for text, fix in problems]
-    most = _most_nodes(lines[0].job_size)
+    job_size = lines[0].job_size
+    match = re.fullmatch(r"\d+-(\d+)", job_size) or re.fullmatch(r"(\d+)", job_size)
+    most = int(match[1]) if match else None
     if most is not None and node_count > most:
         text = f"the partition {name} allows {most} nodes per job, but {node_count} were requested"
         shown.append(Problem("properties.nodeCount", text, "Ask for fewer, or use another partition."))
@@ -152,12 +154,6 @@ def _entries(text: str) -> list[str]:
     """Splits a list printed by sinfo. Commas in brackets do not separate; `(null)` counts as empty."""
     entries = re.split(r",(?![^()\[\]]*[)\]])", text)
     return [each.strip() for each in entries if each.strip() not in ("", "(null)", "N/A", "none")]
-
-
-def _most_nodes(job_size: str) -> int | None:
-    """The upper bound of `1-4`; None for no bound."""
-    match = re.fullmatch(r"\d+-(\d+)", job_size) or re.fullmatch(r"(\d+)", job_size)
-    return int(match[1]) if match else None
 
 
 def _known(what: str, names: Sequence[str]) -> str:

@@ -132,7 +132,9 @@ class QueryCache:
             lock.release()
 
     def _cached(self, file: Path) -> CachedReply | None:
-        return _newest(_read(file), self._unsaved.get(file))
+        saved = _read(file)
+        unsaved = self._unsaved.get(file)
+        return max((each for each in (saved, unsaved) if each), key=lambda each: each.tried, default=None)
 
     def _is_fresh(self, cached: CachedReply, since: float, max_age_s: float) -> bool:
         limit_s = cached.ttl_s(self._look_s)
@@ -204,10 +206,6 @@ def _wait_for_first(file: Path) -> CachedReply | None:
 def _newer(file: Path, before: CachedReply | None) -> CachedReply | None:
     reply = _read(file)
     return reply if reply and (before is None or reply.tried > before.tried) else None
-
-
-def _newest(saved: CachedReply | None, unsaved: CachedReply | None) -> CachedReply | None:
-    return max((each for each in (saved, unsaved) if each), key=lambda each: each.tried, default=None)
 
 
 def _query(query: Query, before: CachedReply | None, now: float) -> CachedReply:

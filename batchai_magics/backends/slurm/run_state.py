@@ -237,13 +237,10 @@ def outcome(ending: EndState, evidence: Evidence, *, reason: str, problems: Mapp
         home, partition, script = evidence.home, evidence.partition, evidence.files.script
         return home_check.not_shared(home, node=evidence.node, partition=partition, file=script)
     if ending is EndState.CANCELLED and _failed_to_launch(evidence):
-        return _launch_failure(evidence.node, problems.get(evidence.node, ""))
+        problem = problems.get(evidence.node, "")
+        text = f"Slurm could not start the job on {evidence.node}, and cancelled it"
+        return failed_with("JobLaunchFailed", f"{text}: {problem}" if problem else text, NodeId=evidence.node)
     return outcome_of(ending)
-
-
-def _launch_failure(node: str, problem: str) -> Outcome:
-    text = f"Slurm could not start the job on {node}, and cancelled it"
-    return failed_with("JobLaunchFailed", f"{text}: {problem}" if problem else text, NodeId=node)
 
 
 def _failed_to_launch(evidence: Evidence) -> bool:

@@ -220,22 +220,17 @@ class SlurmRunner(Runner):
         if change.setup and change.setup.secrets:
             private_files.write(secrets_file, json.dumps(dict(change.setup.secrets)))
         if change.runs:
-            self._resize_runs(cluster, change.runs, change.option)
-
-    def _resize_runs(
-        self, cluster: ClusterRef, runs: Sequence[tuple[Run, RunStatus]], option: DeallocationOption
-    ) -> None:
-        placement = self._clusters.placement(cluster)
-        leaving = {*cluster.state["leaving"]}
-        for run, status in runs:
-            if not status.nodes:
-                self.runs.update_placement(run, placement)
-            elif leaving.isdisjoint(status.nodes):
-                continue
-            elif option is DeallocationOption.REQUEUE:
-                self.runs.requeue(run, placement)
-            elif option is DeallocationOption.TERMINATE:
-                self.runs.ask_to_stop(run)
+            placement = self._clusters.placement(cluster)
+            leaving = {*cluster.state["leaving"]}
+            for run, status in change.runs:
+                if not status.nodes:
+                    self.runs.update_placement(run, placement)
+                elif leaving.isdisjoint(status.nodes):
+                    continue
+                elif change.option is DeallocationOption.REQUEUE:
+                    self.runs.requeue(run, placement)
+                elif change.option is DeallocationOption.TERMINATE:
+                    self.runs.ask_to_stop(run)
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; those whose setup task failed are unusable."""

@@ -382,23 +382,20 @@ class Runs:
         state, due = self._observed(run)
         while due:
             with left_for_later_if_full():
-                self._record(run, due)
+                files = self.files(run.guid)
+                if due.overdue:
+                    self._slurm.cancel(due.overdue)
+                if due.submission:
+                    files.note_submission(1, due.submission)
+                if due.report:
+                    files.note_engine_report(files.attempt, due.report)
+                if due.end:
+                    files.note_end(due.end)
             before = due
             state, due = self._observed(run)
             if due is None or not (before.report and due.end):
                 break
         return state
-
-    def _record(self, run: Run, due: PendingNotes) -> None:
-        files = self.files(run.guid)
-        if due.overdue:
-            self._slurm.cancel(due.overdue)
-        if due.submission:
-            files.note_submission(1, due.submission)
-        if due.report:
-            files.note_engine_report(files.attempt, due.report)
-        if due.end:
-            files.note_end(due.end)
 
     def _observed(
         self, run: Run, known: Ends | None = None, depth: int = 0

@@ -110,17 +110,20 @@ class _Sizes:
         if id(node) in self._open:
             raise _error("an alias stands within what it stands for: it is nested in itself", node)
         if id(node) not in self._known:
-            _check_type(node)
+            if not isinstance(node, yaml.ScalarNode):
+                is_plain = node.tag == _TAG + ("map" if isinstance(node, yaml.MappingNode) else "seq")
+            elif node.tag in _PATTERNS:
+                is_plain = _PATTERNS[node.tag].fullmatch(node.value) is not None
+            else:
+                is_plain = node.tag == f"{_TAG}str"
+            if not is_plain:
+                raise _error("a type that JSON does not have", node)
             self._open.add(id(node))
-            own = _own_size(node)
+            own = 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
             self.written += own
             self._known[id(node)] = own + sum(map(self.of, _inner(node)))
             self._open.discard(id(node))
         return self._known[id(node)]
-
-
-def _own_size(node: yaml.Node) -> int:
-    return 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
 
 
 def _inner(node: yaml.Node) -> Iterator[yaml.Node]:
@@ -129,17 +132,6 @@ def _inner(node: yaml.Node) -> Iterator[yaml.Node]:
             yield from pair
     elif isinstance(node, yaml.SequenceNode):
         yield from node.value
-
-
-def _check_type(node: yaml.Node) -> None:
-    if not isinstance(node, yaml.ScalarNode):
-        is_plain = node.tag == _TAG + ("map" if isinstance(node, yaml.MappingNode) else "seq")
-    elif node.tag in _PATTERNS:
-        is_plain = _PATTERNS[node.tag].fullmatch(node.value) is not None
-    else:
-        is_plain = node.tag == f"{_TAG}str"
-    if not is_plain:
-        raise _error("a type that JSON does not have", node)
 
 
 def _error(message: str, node: yaml.Node) -> yaml.MarkedYAMLError:

@@ -14,7 +14,7 @@ from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.job_environment import JOB_MODULES
 from batchai_magics.backends.node.outcome import of_preparation
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Node, Plan
+from batchai_magics.launch.plan import Plan
 
 POLL_S = 0.1  # how often the other processes of a node look whether it is done
 _FILES = "batchai/files"  # the uploaded files, in the code
@@ -64,7 +64,16 @@ class SetupBarrier(NamedTuple):
         for name, source in JOB_MODULES.items():
             shutil.copyfile(source, self.folder / "batchai/modules" / name)
         self._make_mounts()
-        self._link_outputs(plan.nodes[0], plan.guid)
+        # Output directories below the default share lie in the output that stands for it.
+        node = plan.nodes[0]
+        share, outputs = self.folder / _MOUNTS / self.share, self.paths.get(f"out:{SHARE_OUTPUT}")
+        for directory in node.directories if outputs else ():
+            prefix, is_own, _ = directory.path.partition(f"/{plan.guid}/outputs")
+            if is_own and f"{prefix}/".startswith(f"{share}/"):
+                rest = prefix[len(str(share)) :].strip("/")
+                target = Path(str(outputs), rest)
+                target.mkdir(parents=True, exist_ok=True)
+                _link(share / rest / plan.guid, target)
 
     def _make_mounts(self) -> None:
         share = self.folder / _MOUNTS / self.share
@@ -75,17 +84,6 @@ class SetupBarrier(NamedTuple):
         if files.is_dir() and share.is_dir() and not share.is_symlink():
             for entry in files.iterdir():
                 _link(share / entry.name, entry)
-
-    def _link_outputs(self, node: Node, segment: str) -> None:
-        """Has the output directories below the default share lie in the output that stands for it."""
-        share, outputs = self.folder / _MOUNTS / self.share, self.paths.get(f"out:{SHARE_OUTPUT}")
-        for directory in node.directories if outputs else ():
-            prefix, is_own, _ = directory.path.partition(f"/{segment}/outputs")
-            if is_own and f"{prefix}/".startswith(f"{share}/"):
-                rest = prefix[len(str(share)) :].strip("/")
-                target = Path(str(outputs), rest)
-                target.mkdir(parents=True, exist_ok=True)
-                _link(share / rest / segment, target)
 
     def directories(self, plan: Plan) -> Outcome | None:
         """Creates the job's directories, or says which is missing; the service has mounted its own inputs."""

@@ -67,16 +67,12 @@ class DatabaseFile:
         log = self.path.with_name(self.path.name + _WAL)
         with contextlib.suppress(OSError, AttributeError):  # full disk, or macOS
             if log.stat().st_size < WAL_BYTES:
-                _allocate(log)
-
-
-def _allocate(log: Path) -> None:
-    """Safe only in a transaction: no one else writes the WAL, and zeros beyond its end are ignored."""
-    descriptor = os.open(log, os.O_WRONLY)
-    try:
-        os.posix_fallocate(descriptor, 0, WAL_BYTES)
-    finally:
-        os.close(descriptor)
+                # Nobody else writes the WAL in a transaction, and zeros beyond its end are ignored.
+                descriptor = os.open(log, os.O_WRONLY)
+                try:
+                    os.posix_fallocate(descriptor, 0, WAL_BYTES)
+                finally:
+                    os.close(descriptor)
 
 
 def _connect(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:

@@ -202,7 +202,8 @@ def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bo
 def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -> bool:
     """Sets an open run to running on these nodes; False if it has to stop instead."""
     now = time.time()
-    begun = start_attempt(_attempts(db, guid), on, now)
+    row = db.execute("SELECT attempts FROM job WHERE guid = ?", (guid,)).fetchone()
+    begun = start_attempt(_items(row[0]) if row else (), on, now)
     return _change(
         db,
         f"UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?, errors = '[]'"
@@ -291,11 +292,6 @@ def delete(db: sqlite3.Connection, key: str) -> list[str]:
 
 def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:
     return [JobRow.of(row) for row in db.execute(query, values).fetchall()]
-
-
-def _attempts(db: sqlite3.Connection, guid: str) -> Attempts:
-    row = db.execute("SELECT attempts FROM job WHERE guid = ?", (guid,)).fetchone()
-    return _items(row[0]) if row else ()
 
 
 def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:

@@ -271,8 +271,9 @@ def assign_gpus(db: sqlite3.Connection, guid: str, gpus: Mapping[str, Sequence[s
         db.execute(statement, (NodeState.RUNNING.value, time.time(), id, NodeState.IDLE.value))
 
 
-def _release_gpus(db: sqlite3.Connection, guid: str) -> None:
-    """Returns the GPUs of a run, and with the last ones their nodes."""
+def release(db: sqlite3.Connection, guid: str) -> None:
+    """Returns the nodes of a run to idle, and deletes those that were leaving."""
+    # A node whose last GPUs come back is free, too.
     nodes = [node for (node,) in db.execute("SELECT node FROM gpu_share WHERE job = ?", (guid,))]
     db.execute("DELETE FROM gpu_share WHERE job = ?", (guid,))
     for id in nodes:
@@ -280,11 +281,6 @@ def _release_gpus(db: sqlite3.Connection, guid: str) -> None:
         db.execute(f"DELETE FROM node WHERE {is_unused} AND state = ?", (id, NodeState.LEAVING.value))
         statement = f"UPDATE node SET state = ?, since = ? WHERE {is_unused}"
         db.execute(statement, (NodeState.IDLE.value, time.time(), id))
-
-
-def release(db: sqlite3.Connection, guid: str) -> None:
-    """Returns the nodes of a run to idle, and deletes those that were leaving."""
-    _release_gpus(db, guid)
     db.execute("DELETE FROM node WHERE job = ? AND state = ?", (guid, NodeState.LEAVING.value))
     db.execute(
         "UPDATE node SET state = ?, since = ?, job = NULL WHERE job = ?",

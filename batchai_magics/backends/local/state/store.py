@@ -102,7 +102,9 @@ class Store:
             except sqlite3.Error as error:
                 database_errors.raise_translated(self._path, error)
             except KeyboardInterrupt:
-                self._close_interrupted()
+                # The traceback may keep a half-read cursor alive, which would block writers.
+                if not (self._file and self._file.connection.in_transaction):  # else the rollback releases it
+                    self.close()
                 raise
 
     @contextlib.contextmanager
@@ -197,14 +199,6 @@ class Store:
             if self._file:
                 self._file.close()
             self._file = None
-
-    def _close_interrupted(self) -> None:
-        """Closes the file after KeyboardInterrupt; the next use reopens it.
-
-        The traceback may keep a half-read cursor alive, which would block writers.
-        """
-        if not (self._file and self._file.connection.in_transaction):  # else the rollback releases it
-            self.close()
 
     def _end_snapshot(self, db: Database) -> None:
         self._snapshot = self._owner = None

@@ -80,7 +80,10 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
         _restore_state(db, kept)
     job_chains.release_all(db)
     for kept in found:
-        _restore_labels(db, kept)
+        with contextlib.suppress(OSError, ValueError):
+            labels = read_json(kept.folder.records / LABELS)
+            statement = "UPDATE resource SET more = json_set(more, '$.labels', json(?)) WHERE key = ?"
+            db.execute(statement, (json.dumps(labels), kept.job["key"]))
     is_pinned = f"json_extract(more, '$.{BASELINES}') IS NOT NULL"  # when a job was created
     db.execute(f"UPDATE resource SET more = json_remove(more, '$.{BASELINES}') WHERE {is_pinned}")
     for kept in sorted(found, key=_labelled):
@@ -89,14 +92,6 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
         target = node_table.get_cluster(db, key).target
         node_table.resize(db, key, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
     return len(found)
-
-
-def _restore_labels(db: sqlite3.Connection, kept: JobBackup) -> None:
-    """Gives a job the labels that it had last, as far as its folder has them."""
-    with contextlib.suppress(OSError, ValueError):
-        labels = read_json(kept.folder.records / LABELS)
-        statement = "UPDATE resource SET more = json_set(more, '$.labels', json(?)) WHERE key = ?"
-        db.execute(statement, (json.dumps(labels), kept.job["key"]))
 
 
 def _restore_baseline(db: sqlite3.Connection, kept: JobBackup) -> None:

@@ -35,20 +35,15 @@ def main() -> None:
     plan = Plan.read(str(plan_file))
     problem = unmanaged_mounts.mount_for_node(store, layout, new, plan.mounts)
     if plan.processes and not problem:
-        problem = _run_task(plan_file, plan, secrets, node)
+        stderr = plan.output.stderr.path
+        for note in plan.notes:
+            with open(stderr, "a", encoding="utf-8", opener=private_files.opener) as log:
+                log.write(f"warning: {note}\n")
+        env = {**detached_process.clean_environment(sys.executable), **secrets}
+        code = subprocess.run(
+            [plan.python, "-I", "-S", RUN_RANKS, str(plan_file), "0"], env=env, check=False
+        ).returncode
+        termination.end_all(lambda: process.marked(plan.guid))
+        problem = setup_problem(node_name(node), code, stderr) if code else ""
     finish_preparation(store, node, problem)
     reconciler.reconcile(store, layout)
-
-
-def _run_task(plan_file: Path, plan: Plan, secrets: dict[str, str], node: str) -> str:
-    """Runs the setup task; returns why the node is unusable if it failed."""
-    stderr = plan.output.stderr.path
-    for note in plan.notes:
-        with open(stderr, "a", encoding="utf-8", opener=private_files.opener) as log:
-            log.write(f"warning: {note}\n")
-    env = {**detached_process.clean_environment(sys.executable), **secrets}
-    code = subprocess.run(
-        [plan.python, "-I", "-S", RUN_RANKS, str(plan_file), "0"], env=env, check=False
-    ).returncode
-    termination.end_all(lambda: process.marked(plan.guid))
-    return setup_problem(node_name(node), code, stderr) if code else ""

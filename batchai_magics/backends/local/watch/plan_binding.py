@@ -34,7 +34,14 @@ def bind(store: Store, layout: Layout, run: JobRow) -> None:
         nodes = node_table.job_nodes(db, run.guid)
     job = layout.job(run.guid)
     plan = Plan.from_json(read_text(job.submitted, MAX_PLAN_BYTES))
-    bindings = _bindings(plan, nodes)
+    here = machine_devices.machine()
+    bindings = Bindings(
+        nodes=[node.id for node in nodes],
+        addresses=[LOOPBACK] * len(nodes),
+        ports=free_ports(plan.port_count, LOOPBACK),
+        devices=[node.gpus or ",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
+        threads=thread_share(_core_count(here, nodes[0]), plan.processes_per_node),
+    )
     if job.preflight.exists():
         body = {"home": str(layout.home), "bindings": bindings._asdict()}
         private_files.write(job.bindings, json.dumps(body))
@@ -52,17 +59,6 @@ def _write(plan: Plan, bindings: Bindings, *, home: Path, job: JobLayout) -> Non
     folders = (home, Path(RUN_SCRIPT))
     bound = _on_this_machine(plan.resolved(bindings), job)
     bound.changed(lambda part: containers.in_containers(part, folders)).write(str(job.plan))
-
-
-def _bindings(plan: Plan, nodes: Sequence[JobNode]) -> Bindings:
-    here = machine_devices.machine()
-    return Bindings(
-        nodes=[node.id for node in nodes],
-        addresses=[LOOPBACK] * len(nodes),
-        ports=free_ports(plan.port_count, LOOPBACK),
-        devices=[node.gpus or ",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
-        threads=thread_share(_core_count(here, nodes[0]), plan.processes_per_node),
-    )
 
 
 def _core_count(here: machine_devices.MachineDevices, node: JobNode) -> int:

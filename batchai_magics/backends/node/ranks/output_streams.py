@@ -171,9 +171,14 @@ class LogWriter:
         start = os.lseek(self._file, 0, os.SEEK_END)
         if self._growing_seal.check_truncated(start):
             self._truncate_records()
-        self._mark_secrets(start, data)
+        marks = [SECRET.pack(start + first, start + end) for first, end in find_spans(data, self.secrets)]
+        if marks:
+            self._parts.append((self._hidden, memoryview(b"".join(marks))))
         if self._times >= 0:
-            self._record_time(start)
+            now_s = time.time()
+            if self._last_writer.switch_to(self) or abs(now_s - self._recorded_s) >= TIME_RESOLUTION_S:
+                self._recorded_s = now_s
+                self._parts.append((self._times, memoryview(TIME.pack(start, now_s))))
         self._parts.append((self._file, memoryview(data)))
         if self.is_shared:
             span = SPAN.pack(start, start + len(data), rank)
@@ -190,17 +195,6 @@ class LogWriter:
                     text = f"another process has {self._name} locked"
                     raise BlockingIOError(error.errno, text) from None
             time.sleep(LOCK_POLL_S)
-
-    def _mark_secrets(self, start: int, data: bytes) -> None:
-        marks = [SECRET.pack(start + first, start + end) for first, end in find_spans(data, self.secrets)]
-        if marks:
-            self._parts.append((self._hidden, memoryview(b"".join(marks))))
-
-    def _record_time(self, start: int) -> None:
-        now_s = time.time()
-        if self._last_writer.switch_to(self) or abs(now_s - self._recorded_s) >= TIME_RESOLUTION_S:
-            self._recorded_s = now_s
-            self._parts.append((self._times, memoryview(TIME.pack(start, now_s))))
 
     def _truncate_records(self) -> None:
         """Truncates the records of a log that was itself truncated: they describe bytes that are gone."""

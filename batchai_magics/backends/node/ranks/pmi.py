@@ -289,7 +289,14 @@ class Connections:
     @contextmanager
     def environment(self, rank: int) -> Iterator[PmiEnvironment]:
         """The environment and descriptors to start a rank with, within the context."""
-        env = {"PMI_RANK": str(rank), "PMI_SIZE": str(len(self._nodes)), **self._local_ranks(rank)}
+        node = self._nodes[rank]
+        local = rank - self._nodes.index(node)
+        env = {
+            "PMI_RANK": str(rank),
+            "PMI_SIZE": str(len(self._nodes)),
+            "MPI_LOCALRANKID": str(local),
+            "MPI_LOCALNRANKS": str(self._nodes.count(node)),
+        }
         if self._listener:
             port, secret = self._listener.getsockname()[1], _secret()
             self._ids[secret] = rank
@@ -312,11 +319,6 @@ class Connections:
             self._drop(connection)
         if self._listener:
             self._drop(self._listener)
-
-    def _local_ranks(self, rank: int) -> dict[str, str]:
-        node = self._nodes[rank]
-        local = rank - self._nodes.index(node)
-        return {"MPI_LOCALRANKID": str(local), "MPI_LOCALNRANKS": str(self._nodes.count(node))}
 
     def _register(self, rank: int, connection: socket.socket) -> None:
         connection.setblocking(False)

@@ -11,7 +11,6 @@ import sys
 
 TYPE_CHECKING = False  # like typing's: every import that the script does not need costs each rank time
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import NoReturn
 
 
@@ -28,7 +27,10 @@ def main() -> None:
     except BaseException as error:  # noqa: BLE001 any error is printed and ends the rank
         import traceback
 
-        traceback.print_exception(type(error), error, _from_script(error.__traceback__, script))
+        own = error.__traceback__
+        while own and own.tb_frame.f_code.co_filename != script:
+            own = own.tb_next
+        traceback.print_exception(type(error), error, own)
         _exit_rank(1)
 
 
@@ -49,13 +51,6 @@ def _run(script: str) -> None:
 def _content(script: str) -> bytes:
     with open(script, "rb") as file:  # noqa: PTH123 as above
         return file.read()
-
-
-def _from_script(frames: TracebackType | None, script: str) -> TracebackType | None:
-    own = frames
-    while own and own.tb_frame.f_code.co_filename != script:
-        own = own.tb_next
-    return own
 
 
 def _exit_rank(code: object) -> NoReturn:

@@ -179,19 +179,15 @@ def _copy(source: Path, part: Path, mode: int, deadline_s: float) -> None:
         os.scandir(source).close()
         raise OSError(errno.EIO, "a folder could not be read")
     else:
-        _copy_file(source, part, deadline_s)
-
-
-def _copy_file(source: Path, part: Path, deadline_s: float) -> None:
-    with (
-        open_file(source) as stream,
-        open(part, "xb", opener=private_files.opener) as copy,
-    ):
-        while data := stream.read(_BLOCK):
-            if time.monotonic() > deadline_s:
-                raise TimeoutError
-            copy.write(data)
-    shutil.copystat(source, part)
+        with (
+            open_file(source) as stream,
+            open(part, "xb", opener=private_files.opener) as copy,
+        ):
+            while data := stream.read(_BLOCK):
+                if time.monotonic() > deadline_s:
+                    raise TimeoutError
+                copy.write(data)
+        shutil.copystat(source, part)
 
 
 @contextlib.contextmanager
