@@ -124,7 +124,7 @@ class Directory(NamedTuple):
     need: Requirement
 
 
-class Node(NamedTuple):
+class PlanNode(NamedTuple):
     """A node: the working directory, folder for temporary files and environment of its processes.
 
     Where sockets do not fit in that folder, its processes get a shorter one.
@@ -235,7 +235,7 @@ class Plan(NamedTuple):
     """
 
     guid: str
-    nodes: tuple[Node, ...]
+    nodes: tuple[PlanNode, ...]
     processes: tuple[Process, ...]
     output: Output
     exits: str
@@ -260,7 +260,7 @@ class Plan(NamedTuple):
         """The number of processes on a full node: ranks fill a node before the next."""
         return -(-len(self.processes) // len(self.nodes))
 
-    def node_of(self, process: Process) -> Node:
+    def node_of(self, process: Process) -> PlanNode:
         """The node of a process."""
         return self.nodes[process.node]
 

@@ -23,9 +23,9 @@ from batchai_magics.launch.plan import (
     Limits,
     LogFile,
     Mount,
-    Node,
     Output,
     Plan,
+    PlanNode,
     Process,
     Requirement,
 )
@@ -111,7 +111,7 @@ def setup(node_setup: NodeSetup, node: NodeShare, *, python: str, exits: str, lo
     """Plan the mounts and the setup task of one node; `logs` is the folder for the task's output."""
     plan = Plan(
         guid=node.id,
-        nodes=(Node(node.id, node.temp, node.tmpdir, {}),),
+        nodes=(PlanNode(node.id, node.temp, node.tmpdir, {}),),
         processes=(),
         output=Output(LogFile(""), LogFile("")),
         exits=exits,
@@ -166,12 +166,12 @@ def _image(settings: ContainerSettings | None) -> Image | None:
 
 def _node(
     job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
-) -> Node:
+) -> PlanNode:
     own = environment(job, node, nodes, site)
     per_node = -(-process_count // len(nodes))
     env = {**thread_variables(nodes[0].core_count, per_node, own), **own}
     env = _without(env, {secret.name for secret in job.secrets or ()})
-    return Node(node.id, node.temp, node.tmpdir, env, tuple(_directories(job, node, site)))
+    return PlanNode(node.id, node.temp, node.tmpdir, env, tuple(_directories(job, node, site)))
 
 
 def _without(env: Mapping[str, str], names: Set[str]) -> dict[str, str]:
@@ -198,7 +198,7 @@ def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: Lau
     return process._replace(own=process_logs.with_label(output, label)) if label else process
 
 
-def _preparation_output(plan: Plan, job: JobSpec, site: JobSite, node: Node) -> Output:
+def _preparation_output(plan: Plan, job: JobSpec, site: JobSite, node: PlanNode) -> Output:
     suffix = ["-", node.id] if len(plan.nodes) > 1 else []
     names = (joined([f"{stream}-job_prep", *suffix, ".txt"]) for stream in ("stdout", "stderr"))
     return Output(*(_log(name, job, site) for name in names))

@@ -22,10 +22,10 @@ from batchai_magics.launch.plan import (
     Limits,
     LogFile,
     Mount,
-    Node,
     Output,
     Plan,
     PlanError,
+    PlanNode,
     Process,
     Rendezvous,
     Requirement,
@@ -41,7 +41,7 @@ ENV = st.dictionaries(TEXT, TEXT, max_size=2)
 SECONDS = st.floats(0, 1e9)
 OUTPUT = st.builds(Output, *[st.builds(LogFile, TEXT, TEXT, TEXT)] * 2)
 DIRECTORIES = st.lists(st.builds(Directory, TEXT, TEXT, st.sampled_from(Requirement)), max_size=2).map(tuple)
-NODES = st.lists(st.builds(Node, TEXT, TEXT, TEXT, ENV, DIRECTORIES), max_size=2).map(tuple)
+NODES = st.lists(st.builds(PlanNode, TEXT, TEXT, TEXT, ENV, DIRECTORIES), max_size=2).map(tuple)
 PROCESS = st.builds(
     Process, st.integers(0), st.integers(0), TEXT, st.sampled_from(Role), ENV, st.none() | OUTPUT
 )
@@ -73,7 +73,7 @@ PLANS = st.builds(
 def small() -> Plan:
     return Plan(
         guid="g",
-        nodes=(Node("n", "/folder", "/tmp", {}),),
+        nodes=(PlanNode("n", "/folder", "/tmp", {}),),
         processes=(Process(0, 0, "true"),),
         output=Output(LogFile("/out"), LogFile("/err")),
         exits="/exits",
@@ -89,12 +89,12 @@ def test_a_plan_that_is_written_is_read_again(plan: Plan) -> None:
 
 
 def test_a_preparation_is_written_resolved_and_changed_with_its_plan() -> None:
-    folder = Node("n", reference(ReferenceKind.TEXT, 0), "", {})
+    folder = PlanNode("n", reference(ReferenceKind.TEXT, 0), "", {})
     plan = small()._replace(texts=(reference(ReferenceKind.NODE, 0),))
     plan = plan._replace(preparation=small()._replace(nodes=(folder,)))
     resolved = Plan.from_json(plan.to_json()).resolved(Bindings(["n0"]))
     assert resolved.preparation
-    assert resolved.preparation.nodes == (Node("n", "n0", "", {}),)
+    assert resolved.preparation.nodes == (PlanNode("n", "n0", "", {}),)
     changed = resolved.changed(lambda part: part._replace(exits=f"{part.exits}-2"))
     assert changed.preparation
     assert (changed.exits, changed.preparation.exits) == ("/exits-2", "/exits-2")

@@ -17,7 +17,7 @@ from batchai_magics.backends.service import private_files, resource_views, store
 from batchai_magics.backends.service.context import cluster_of, run_of
 from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.backends.service.runner import NodeSetup, PlannedRun, Site
+from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup, Site
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LogFile, Output, Plan, Process
@@ -221,19 +221,19 @@ def _link(path: Path, target: LogFile) -> bool:
     return True
 
 
-def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: Site) -> NodeSetup:
+def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: Site) -> PlannedSetup:
     """What one node of a cluster mounts and runs before it takes runs."""
     asked, task = spec.node_setup, _setup_task(spec)
     volumes = asked.mount_volumes if asked else None
     if not asked or not (task or (volumes and volumes.unmanaged_file_systems)):
-        return NodeSetup()
+        return PlannedSetup()
     name, root = reference(ReferenceKind.NODE, 0), str(layout.mounts(guid))
     folder = joined([str(layout.nodes(guid)), "/", name])
     tmpdir = joined([folder, "/", site.tmpdir]) if site.tmpdir else ""
     share = NodeShare(name, 0, root, root, folder, tmpdir=tmpdir)
     logs = str(mounts.setup_logs(layout, spec)) if task else ""
     plan = planning.setup(asked, share, python=site.python, exits=joined([folder, "/exits"]), logs=logs)
-    return NodeSetup(plan)
+    return PlannedSetup(plan)
 
 
 def _setup_task(spec: ClusterSpec) -> SetupTask | None:

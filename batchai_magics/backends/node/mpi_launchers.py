@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from batchai_magics.backends.node.ranks.ranks import Ranks
-from batchai_magics.launch.plan import Node, Plan
+from batchai_magics.launch.plan import Plan, PlanNode
 
 _IMPORTS_MPI = re.compile(
     rb"^[ \t]*(?:from|import)[ \t][^\n#]*\b(?:mpi4py|horovod|chainermn|mpi4jax)\b", re.MULTILINE
@@ -147,7 +147,7 @@ def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
     )
 
 
-def _path(node: Node, programs: Path, python: str) -> str:
+def _path(node: PlanNode, programs: Path, python: str) -> str:
     """The PATH on which the job's processes find Open MPI first, then what the job gives."""
     given = node.env.get("PATH") or os.environ.get("PATH", os.defpath)
     return os.pathsep.join([str(programs), str(Path(python).parent), given])

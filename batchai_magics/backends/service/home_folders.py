@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import NodeSetup, PlannedRun, Site
+    from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup, Site
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
@@ -46,7 +46,7 @@ class HomeFolders(Protocol):
     def make_cluster(self, guid: str, spec: ClusterSpec) -> None:
         """Links a cluster's mounts, and creates the output folder of its setup task."""
 
-    def node_setup(self, guid: str, spec: ClusterSpec, site: Site) -> NodeSetup:
+    def node_setup(self, guid: str, spec: ClusterSpec, site: Site) -> PlannedSetup:
         """Plans what a node of a cluster mounts and runs before it takes runs."""
 
     def remove_cluster(self, guid: str) -> None:

@@ -27,7 +27,7 @@ from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRequest,
     EngineState,
-    NodeSetup,
+    PlannedSetup,
     Predecessor,
     RunRequest,
     Site,
@@ -149,12 +149,12 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
             context.folders.remove_cluster(record.guid)
 
 
-def _node_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> NodeSetup:
+def _node_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> PlannedSetup:
     task = spec.node_setup.setup_task if spec.node_setup else None
     values = ((item.name, item.value) for item in (task.secrets if task else None) or ())
     secrets = {name: value.get_secret_value() for name, value in values if value}
     if not context.facts.prepares_nodes:
-        return NodeSetup(secrets=secrets)
+        return PlannedSetup(secrets=secrets)
     return replace(context.folders.node_setup(guid, spec, context.facts.site), secrets=secrets)
 
 

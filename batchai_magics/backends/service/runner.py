@@ -153,7 +153,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class NodeSetup:
+class PlannedSetup:
     """What a node of a cluster mounts and runs before it takes runs; without a Plan, nothing.
 
     The Plan refers to one node; the secrets are those of its setup task.
@@ -171,7 +171,7 @@ class ClusterChange:
     on nodes that leave.
     """
 
-    setup: NodeSetup | None = None
+    setup: PlannedSetup | None = None
     runs: Sequence[tuple[Run, RunStatus]] = ()
     option: DeallocationOption = DeallocationOption.REQUEUE
 

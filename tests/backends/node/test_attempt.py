@@ -21,7 +21,7 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process
+from batchai_magics.launch.plan import Limits, LogFile, Output, Plan, PlanNode, Process
 
 UNLIMITED = Limits()
 SAVES = "trap 'echo saved; exit 0' TERM USR1; touch started; while :; do sleep 0.02; done"
@@ -31,7 +31,7 @@ def plan_of(folder: Path, command: str, limits: Limits = UNLIMITED, exits: str =
     """A plan of one process on one node, whose folders are there."""
     (folder / exits).mkdir(exist_ok=True)
     log = LogFile(str(folder / "stdout.txt"))
-    node = Node("n0", str(folder), str(folder), {})
+    node = PlanNode("n0", str(folder), str(folder), {})
     plan = Plan(
         *(
             str(folder),

@@ -15,9 +15,9 @@ from batchai_magics.launch.plan import (
     Image,
     LaunchMode,
     LogFile,
-    Node,
     Output,
     Plan,
+    PlanNode,
     Process,
     Rendezvous,
 )
@@ -228,7 +228,9 @@ def job(tmp_path: Path) -> dict[str, Path]:
 def plan(*commands: str) -> Plan:
     return Plan(
         guid="guid",
-        nodes=tuple(Node(name, "/", "/tmp", {"COLOUR": "red", "PATH": "/theirs"}) for name in ("n0", "n1")),
+        nodes=tuple(
+            PlanNode(name, "/", "/tmp", {"COLOUR": "red", "PATH": "/theirs"}) for name in ("n0", "n1")
+        ),
         processes=tuple(Process(rank, 0, command) for rank, command in enumerate(commands)),
         output=Output(LogFile("/out"), LogFile("/err")),
         exits="/exits",

@@ -14,9 +14,9 @@ from batchai_magics.launch.plan import (
     Image,
     LogFile,
     Mount,
-    Node,
     Output,
     Plan,
+    PlanNode,
     Requirement,
 )
 
@@ -24,7 +24,7 @@ from batchai_magics.launch.plan import (
 def plan(folder: Path, *directories: Directory) -> Plan:
     return Plan(
         guid="guid",
-        nodes=(Node("n0", str(folder), "/tmp", {}, directories),),
+        nodes=(PlanNode("n0", str(folder), "/tmp", {}, directories),),
         processes=(),
         output=Output(LogFile("/out"), LogFile("/err")),
         exits="/exits",

@@ -11,7 +11,7 @@ import fcntl
 import os
 import stat
 
-from batchai_magics.launch.plan import Node, Plan
+from batchai_magics.launch.plan import Plan, PlanNode
 
 TMPDIR = "TMPDIR"
 MAX_LENGTH = 40  # the rest is for the sockets of multiprocessing, PyTorch, Ray and the like
@@ -27,7 +27,7 @@ class TemporaryFolder:
         self._path = ""
         self._lock = -1
 
-    def of_node(self, plan: Plan, node: Node) -> dict[str, str]:
+    def of_node(self, plan: Plan, node: PlanNode) -> dict[str, str]:
         """TMPDIR of the processes on a node, unless the job gives it; in containers, always a private one."""
         if is_given(plan, node):
             return {}
@@ -65,7 +65,7 @@ class TemporaryFolder:
         return path
 
 
-def is_given(plan: Plan, node: Node) -> bool:
+def is_given(plan: Plan, node: PlanNode) -> bool:
     """Whether the job itself says where its temporary files are."""
     return TMPDIR in node.env or TMPDIR in plan.secrets
 

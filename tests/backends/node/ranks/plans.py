@@ -14,7 +14,7 @@ import psutil
 
 from batchai_magics.backends.node.ranks import run_ranks
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.launch.plan import Limits, LogFile, Node, Output, Plan, Process, ProcessExit
+from batchai_magics.launch.plan import Limits, LogFile, Output, Plan, PlanNode, Process, ProcessExit
 from tests.world import until
 
 PROGRAM = run_ranks.__file__
@@ -27,7 +27,7 @@ def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Outpu
     env = {"WHO": "node", "BOTH": "node"}
     made = Plan(
         guid=GUID,
-        nodes=(Node("node-0", str(folder), "/the/tmp", env),),
+        nodes=(PlanNode("node-0", str(folder), "/the/tmp", env),),
         processes=tuple(
             Process(rank, 0, command, env={"BOTH": "process"}, output=own)
             for rank, command in enumerate(commands)

@@ -20,7 +20,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     has_next_attempt,
 )
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import LogFile, Node, Output, Plan, Process
+from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 
 
@@ -127,7 +127,7 @@ def test_what_slurm_writes_into_the_scripts_log_tells_how_it_ended(
 
 def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunFiles) -> None:
     def plan(exits: str) -> Plan:
-        node = Node("n", "/h", "", {})
+        node = PlanNode("n", "/h", "", {})
         return Plan("g", (node,), (), Output(LogFile("o"), LogFile("e")), f"{files.root}/{exits}", "python")
 
     (files.root / "exits-2").mkdir()
@@ -158,7 +158,7 @@ def test_who_sees_that_a_run_has_ended_finds_no_secret(
 
 def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
     names = [reference(ReferenceKind.NODE, number) for number in (0, 1, 10)]
-    nodes = tuple(Node(name, joined(["/h/", name]), "", {}) for name in names)
+    nodes = tuple(PlanNode(name, joined(["/h/", name]), "", {}) for name in names)
     command = joined(
         ["connect ", reference(ReferenceKind.ADDRESS, 10), ":", reference(ReferenceKind.PORT, 0)]
     )
