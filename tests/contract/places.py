@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from batchai_magics.backends.azure.arm_client import TIMING
-from batchai_magics.backends.azureml import clusters, run_telemetry
+from batchai_magics.backends.azureml import clusters, run_records
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
@@ -256,7 +256,7 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
         patch.setitem(cast("dict[str, float]", TIMING), "polling_interval", 0.05)
         if options.idle_s is not None:
             patch.setattr(clusters, "_IDLE_BEFORE_SCALE_DOWN", f"PT{options.idle_s}S")
-        patch.setattr(run_telemetry, "_PERIOD_S", 0.0)
+        patch.setattr(run_records, "_PERIOD_S", 0.0)
         subscription, group, workspace = azure.place
         settings = Settings(
             backend="azureml",

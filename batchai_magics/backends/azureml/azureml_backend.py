@@ -18,8 +18,7 @@ from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.output_files import OutputFiles, list_log_files
 from batchai_magics.backends.azureml.quota import Quota
-from batchai_magics.backends.azureml.run_records import JobRecords, RunRecords
-from batchai_magics.backends.azureml.run_telemetry import RunTelemetry
+from batchai_magics.backends.azureml.run_records import JobRecords, RunRecords, RunTelemetry
 from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings
 from batchai_magics.backends.base import (
     BackendBase,

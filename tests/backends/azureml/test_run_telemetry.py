@@ -7,7 +7,7 @@ import json
 import pytest
 
 from batchai_magics.backends.azureml.job_logs import JobLogs
-from batchai_magics.backends.azureml.run_telemetry import RunTelemetry
+from batchai_magics.backends.azureml.run_records import RunTelemetry
 from tests.backends.azureml.log_source import JOB, LogSource
 
 

@@ -11,18 +11,11 @@ import signal
 import sys
 from pathlib import Path
 
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.watch.detached_process import SharedStore, start_command
+from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.node.watch_process import end_signal
-from batchai_magics.backends.service import private_files
 from batchai_magics.models.prices import NodeTime
-
-
-def command(job: JobLayout) -> list[str]:
-    """The command that watches a run; its log exists then."""
-    os.close(private_files.opener(str(job.supervisor_log), os.O_WRONLY | os.O_CREAT))
-    return start_command(sys.executable, "run_watcher", [str(job.root.parents[1]), job.root.name])
 
 
 def main() -> None:

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.local import unmanaged_mounts
-from batchai_magics.backends.local.state import job_table, resource_table
+from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow
-from batchai_magics.backends.local.watch import detached_process, process, run_watcher
+from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Program, SharedStore
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
@@ -37,6 +37,7 @@ from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
+from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan
 from batchai_magics.models.states import ExecutionState
@@ -141,7 +142,8 @@ class Supervisor:
         file = job.records / TRIAL
         if not file.exists():
             return []
-        from batchai_magics.records.trial_record import TrialRecord  # few jobs are trials
+        from batchai_magics.backends.local.state import resource_table  # few jobs are trials
+        from batchai_magics.records.trial_record import TrialRecord
 
         with contextlib.suppress(OSError, ValueError):  # whoever reads the sweep takes the step then
             record = TrialRecord.from_text(read_file(file))
@@ -273,4 +275,7 @@ class LocalReport(Report):
 
     def watch_command(self) -> tuple[Sequence[str], Path]:
         """The command of the program that watches the run, and its log."""
-        return run_watcher.command(self._job), self._job.supervisor_log
+        log = self._job.supervisor_log
+        os.close(private_files.opener(str(log), os.O_WRONLY | os.O_CREAT))
+        home, guid = str(self._job.root.parents[1]), self._job.root.name
+        return detached_process.start_command(sys.executable, "run_watcher", [home, guid]), log

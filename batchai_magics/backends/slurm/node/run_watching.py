@@ -20,22 +20,11 @@ from pathlib import Path
 from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.watch_process import end_signal
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
-from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.prices import NodeTime
 
-MODULE = "batchai_magics.backends.slurm.node.run_watching"
 _CONCURRENT = 16
 _TIMEOUT_S = 60.0  # for a node to answer
-
-
-def command(files: RunFiles, attempt: int, python: str) -> list[str]:
-    """The command that watches an attempt, with this Python's packages.
-
-    User-written expressions need RE2, some notifications apprise.
-    """
-    start = start_words(python, MODULE, own_folder(), has_packages=True)
-    return [*start, str(files.root), str(attempt)]
 
 
 def stack_lines(guid: str, nodes: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seal_of
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.slurm.node import allocation, run_watching
+from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
     TERMINATED,
@@ -64,6 +64,7 @@ POLL_S = 1.0  # interval for reading the exit files of ranks on other nodes
 SRUN_END_TIMEOUT_S = 30.0  # how long srun may take to end its tasks
 TASK_END_TIMEOUT_S = 15.0  # how long the programs of tasks may take to end, in addition to their grace
 RANK = "batchai_magics.backends.slurm.node.run_rank"
+WATCH = "batchai_magics.backends.slurm.node.run_watching"
 # How much later than its children this program may receive a signal that Slurm sends to all.
 SIGNAL_DELAY_S = 1.0
 
@@ -435,7 +436,9 @@ class SlurmReport(Report):
 
     def watch_command(self) -> tuple[Sequence[str], Path]:
         """The command of the program that watches the job, and its log."""
-        words = run_watching.command(self._files, self._running.submission, self._python)
+        # with this Python's packages: the user's expressions need RE2, some notifications apprise
+        start = start_words(self._python, WATCH, own_folder(), has_packages=True)
+        words = [*start, str(self._files.root), str(self._running.submission)]
         return words, self._files.batch_log
 
 
