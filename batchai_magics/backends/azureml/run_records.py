@@ -1,6 +1,7 @@
 """What is known of runs beside their jobs: details, exits of ranks, attempts, telemetry.
 
-They are read once for ended jobs. Records are variables of the job (what was submitted), files (machines) and tags (labels).
+Of ended jobs they are read once. Records are variables of the job (what was submitted), files (machines)
+and tags (labels).
 """
 
 from __future__ import annotations

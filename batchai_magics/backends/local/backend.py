@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import StatusSnapshot
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import resource_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
-from batchai_magics.backends.local.state.table_rows import MAX_KEYS
-from batchai_magics.backends.local.watch import lost_runs
 from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.service.context import HomeContext, HomeParts, HomeStorage, cluster_of
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.service_facets import make_lazy
-from batchai_magics.backends.service.stored_descriptions import job_resource
 from batchai_magics.launch.job_bounds import JobBounds
-from batchai_magics.models.resource_ids import Kind
 
 if TYPE_CHECKING:
     from batchai_magics.backends.folders.home_accounts import HomeGroups
@@ -71,20 +66,6 @@ class LocalBackend(Service):
 
         self.store.check_version()
         return home_storage(self.layout, self.context, self._groups(), TableRows(self.store, ACCOUNTS))
-
-    def status(
-        self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
-    ) -> StatusSnapshot:
-        """Jobs and clusters as they stand, all read at one moment."""
-        if 0 < len(ids) <= MAX_KEYS and all(id.kind is Kind.JOB for id in ids):
-            # With one SELECT for all jobs: clients ask for it again and again.
-            with self.store.read() as db:
-                jobs = list(run_status.jobs_with_status(db, [id.key for id in ids]))
-                guids = [record.guid for record, _ in jobs]
-                statuses = lost_runs.with_lost(db, self.layout, guids, [status for _, status in jobs])
-            pairs = zip(jobs, statuses, strict=True)
-            return StatusSnapshot({record.key: job_resource(record, status) for (record, _), status in pairs})
-        return super().status(ids, since=since, wait_s=wait_s)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import has_history
 from batchai_magics.backends.local.state.node_table import NodeRow
-from batchai_magics.backends.local.state.resource_table import record_of
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
-from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import RunAttempt, RunStatus, waiting_reason
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
@@ -26,12 +24,9 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"  # the address of all nodes
 NO_USAGE = job_table.NodeUsage()
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=Outcome(None))
-_VALUES = "state, changed, started, ended, exit_code, errors, ranks, attempts"
-_LIMITS = "is_assigned, max_running, job.owner AS job_owner, nullif(after, '[]') AS after"
-_COLUMNS = f"guid, {_VALUES}, {_LIMITS}"
-_JOBS = (
-    f"SELECT id, resource.guid, spec, fingerprint, created, resource.owner, more, {_VALUES}, {_LIMITS}"
-    " FROM resource LEFT JOIN job ON job.guid = resource.guid WHERE resource.key IN"
+_COLUMNS = (
+    "guid, owner, is_assigned, max_running, nullif(after, '[]') AS after,"
+    " state, changed, started, ended, exit_code, errors, ranks, attempts"
 )
 
 
@@ -48,18 +43,6 @@ def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus
     ]
 
 
-def jobs_with_status(db: sqlite3.Connection, keys: Sequence[str]) -> Iterator[tuple[Record, RunStatus]]:
-    """The records of those jobs that exist and the status of their runs, without nodes, in any order.
-
-    Each batch of `MAX_KEYS` is one SELECT, hence read at one moment without a transaction.
-    """
-    rows = list(query_in_batches(db, _JOBS, keys))
-    waiting = _waiting(db, rows)
-    for row in rows:
-        is_deleted = row["state"] is None
-        yield record_of(row), _DELETED if is_deleted else _status(row, (), waiting.get(row["guid"], ""))
-
-
 def _waiting(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
     """Why runs are queued that start after others, or whose users run as many jobs as they may, by guid."""
     limited = [row for row in rows if row["max_running"] and row["state"] == ExecutionState.QUEUED.value]
@@ -67,7 +50,7 @@ def _waiting(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str
     reasons = {
         row["guid"]: f"{row['max_running']} of its user's jobs are running, as many as may run at a time"
         for row in limited
-        if not row["is_assigned"] and usage.get(row["job_owner"], NO_USAGE).job_count >= row["max_running"]
+        if not row["is_assigned"] and usage.get(row["owner"], NO_USAGE).job_count >= row["max_running"]
     }
     chained = {row["guid"]: job_table.awaited(row["after"]) for row in rows if row["after"]}
     return reasons | {
