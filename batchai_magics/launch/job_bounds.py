@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.job_site import HOST_LISTS
+from batchai_magics.launch.references import Variables
 from batchai_magics.launch.toolkits import process_count, server_count
-from batchai_magics.launch.variables import Variables
 
 if TYPE_CHECKING:
     from batchai_magics.config import Settings

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.launch import process_logs
 from batchai_magics.launch.job_site import (
     JobSite,
     NodeShare,
@@ -28,10 +28,10 @@ from batchai_magics.launch.plan import (
     PlanNode,
     Process,
     Requirement,
+    Role,
 )
-from batchai_magics.launch.references import ReferenceKind, SharedTexts, joined, reference
+from batchai_magics.launch.references import ReferenceKind, SharedTexts, Variables, expand, joined, reference
 from batchai_magics.launch.toolkits import topology
-from batchai_magics.launch.variables import Variables, expand
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:  # supervisors plan without the models
@@ -194,8 +194,24 @@ def _output(job: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
 
 
 def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: LaunchMode) -> Process:
-    label = process_logs.log_label(job, process, launcher)
-    return process._replace(own=process_logs.with_label(output, label)) if label else process
+    """The process with log files of its own, without spans and times, if the service gave it some.
+
+    The tutorials of TensorFlow, PyTorch and Caffe2 stream `stdout-wk-0.txt`, `stdout-0.txt`, `stderr-1.txt`;
+    toolkits under mpirun had one log for all processes.
+    """
+    if job.tensor_flow_settings:
+        kind = "ps" if process.role is Role.PARAMETER_SERVER else "wk"
+        label = f"{kind}-{process.env['AZ_BATCHAI_TASK_INDEX']}"
+    elif (job.py_torch_settings or job.caffe2_settings) and launcher is LaunchMode.DIRECT:
+        label = str(process.rank)
+    else:
+        return process
+    return process._replace(own=Output(*(_labelled(log, label) for log in output)))
+
+
+def _labelled(log: LogFile, label: str) -> LogFile:
+    path, hidden = (re.sub(r"(?=\.txt$)", f"-{label}", text) for text in (log.path, log.hidden))
+    return LogFile(path, hidden=hidden)
 
 
 def _preparation_output(plan: Plan, job: JobSpec, site: JobSite, node: PlanNode) -> Output:

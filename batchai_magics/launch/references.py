@@ -1,14 +1,19 @@
-"""References in the texts of a Plan to nodes, ports and devices that are not known yet.
+"""References in the texts of a Plan: to nodes, ports and devices that are not known yet, and to variables.
 
 A text with references is a `Template`: a sequence of literals and references, resolved by the program that
-knows the values. User text is never searched for placeholders. Standard library only, because it is copied
-with the Plan.
+knows the values. User text is never searched for placeholders, only for `$NAME` and `${NAME}`. Standard
+library only, because it is copied with the Plan.
 """
 
+import bisect
 import enum
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+Value = TypeVar("Value")
+_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
 class ReferenceKind(enum.Enum):
@@ -141,3 +146,46 @@ def resolved(value: Any, bindings: Bindings) -> Any:
 
 def _with_marks(part: Part) -> str:
     return part if isinstance(part, str) else f"\0{part.subject.value} {part.number}\0"
+
+
+class Variables(dict[str, Value]):
+    """Values by the name of their variable; a reference without braces is to the longest name that fits.
+
+    The time to read a text grows with its length alone, whatever the number of variables.
+    """
+
+    def __init__(self, values: Mapping[str, Value]) -> None:
+        super().__init__(values)
+        self._lengths = sorted({len(name) for name in values})
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        super().__setitem__(name, value)
+        place = bisect.bisect_left(self._lengths, len(name))
+        if self._lengths[place : place + 1] != [len(name)]:
+            self._lengths.insert(place, len(name))
+
+    def pieces(self, text: str) -> Iterator[tuple[str, str]]:
+        """Split a text at references to known variables: pairs of a literal and the name behind it."""
+        begin = 0
+        for found in _VARIABLE.finditer(text):
+            braced, bare = found.groups()
+            name = (braced if braced in self else "") if braced else self._longest(bare)
+            if name:
+                yield text[begin : found.start()], name
+                begin = found.end() if braced else found.start() + 1 + len(name)
+        yield text[begin:], ""
+
+    def _longest(self, text: str) -> str:
+        """The longest known name that the text begins with; empty if there is none."""
+        fitting = self._lengths[: bisect.bisect_right(self._lengths, len(text))]
+        return next((text[:length] for length in reversed(fitting) if text[:length] in self), "")
+
+
+def expand(text: str, variables: Mapping[str, str]) -> str:
+    """Expand `$NAME` and `${NAME}` of known variables; others stay unchanged."""
+    if "$" not in text or not variables:
+        return text
+    known = variables if isinstance(variables, Variables) else Variables(variables)
+    return joined(
+        part for text, name in known.pieces(text) for part in (text, known[name] if name else "") if part
+    )

@@ -22,12 +22,18 @@ ARTIFACTS = "artifacts"  # what it saved under a name
 CHECKPOINTS = "checkpoints"  # what it keeps between its attempts
 RUN_FOLDERS = (WORKDIR, ARTIFACTS, CHECKPOINTS)  # directories of every job, beside its logs
 OUT, ERR = "stdout.txt", "stderr.txt"  # the logs that every job has there
+_PROCESS_LOG = re.compile(r"std(?:out|err)-(?:(?:wk|ps)-)?[0-9]+\.txt")
 _NODE = re.compile(r"tvm-\d+_(\d+)(-\d{8}t\d{6}z(-p)?)?")
 
 
 def node_name(name: str) -> str:
     """A node name without the common parts: `tvm-1690037429_2-20261121t033128z-p` becomes `node 2`."""
     return _NODE.sub(r"node \1", name)
+
+
+def is_process_log(name: str) -> bool:
+    """Whether a log file belongs to one process; its contents are in the job's log too."""
+    return _PROCESS_LOG.fullmatch(name) is not None
 
 
 def output_path(prefix: str, segment: str, suffix: str, *, is_own: bool) -> str:

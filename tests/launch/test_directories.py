@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.launch.job_site import THREADS, NodeShare, batch_variables
 from batchai_magics.launch.plan import Directory, Image, Requirement
 from batchai_magics.launch.planning import plan
-from batchai_magics.launch.variables import expand
+from batchai_magics.launch.references import expand
 from tests.launch.descriptions import SCRIPT, shares, site, spec
 
 

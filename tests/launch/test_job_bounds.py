@@ -9,8 +9,7 @@ import pytest
 from batchai_magics.errors import SpecError
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.planning import plan
-from batchai_magics.launch.references import ReferenceKind, reference
-from batchai_magics.launch.variables import expand
+from batchai_magics.launch.references import ReferenceKind, expand, reference
 from batchai_magics.models.cluster_spec import ClusterSpec
 from tests.launch.descriptions import SCRIPT_ALONE, shares, site, spec
 

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.launch.plan import LogFile, Plan
 from batchai_magics.launch.planning import plan, with_preparation
-from batchai_magics.launch.process_logs import is_process_log
+from batchai_magics.models.job_execution import is_process_log
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, site, spec
 
 

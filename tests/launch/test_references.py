@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.planning import plan, with_preparation
-from batchai_magics.launch.references import Bindings, ReferenceKind, joined, json_text, reference, resolved
-from batchai_magics.launch.variables import expand
+from batchai_magics.launch.references import (
+    Bindings,
+    ReferenceKind,
+    expand,
+    joined,
+    json_text,
+    reference,
+    resolved,
+)
 from tests.launch import descriptions
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, spec
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.base.capabilities import Capabilities, check_suppor
 from batchai_magics.backends.base.file_chunks import Chunk, FileRef
 from batchai_magics.backends.base.resource_requests import JobNeeds, NewJob, Patch, Spec, StatusSnapshot
 from batchai_magics.errors import NotFoundError
-from batchai_magics.launch.process_logs import is_process_log
+from batchai_magics.models.job_execution import is_process_log
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:

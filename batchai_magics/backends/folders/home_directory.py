@@ -30,9 +30,8 @@ from batchai_magics.backends.service import private_files, stored_descriptions
 from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.backends.service.stored_descriptions import output_segment
 from batchai_magics.errors import NotFoundError, StorageError
-from batchai_magics.launch.process_logs import is_process_log
 from batchai_magics.models.file_names import name_of, text_of
-from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, FileKind, OutputFile
+from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, FileKind, OutputFile, is_process_log
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.records.record_files import MAX_BYTES, PARAMETERS, PART
 from batchai_magics.untrusted_files import NotRegularError, open_file, read_start
