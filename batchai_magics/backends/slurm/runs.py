@@ -166,7 +166,7 @@ class Runs:
             # Slurm rejects what can never start: a held job gets its exclusions on release.
             excluded=() if is_held else placement.excluded,
             after=after,
-            awaited=tuple(map(self._condition, self._chain(files, Ends()).waiting)),
+            awaited=tuple(map(self._condition, self._chain(run, Ends()).waiting)),
             is_held=is_held,
             is_restarted=more.get("is_restarted", False),
             notice_s=more.get("notice_s", 0),
@@ -175,7 +175,7 @@ class Runs:
 
     def _has_failed_predecessor(self, runs: Sequence[Run]) -> bool:
         """Ends runs if one after which they all start has failed."""
-        failed = self._chain(self.files(runs[0].guid), Ends()).failed
+        failed = self._chain(runs[0], Ends()).failed
         for run in runs if failed else ():
             self.files(run.guid).note_end(dependency_failed(failed)._replace(ended=self._clock.now()))
         return bool(failed)
@@ -189,13 +189,13 @@ class Runs:
             raise ServiceError(text, code="JobNotSubmitted", hint="Try again in a moment.")
         return f"{'afterok' if awaited.must_succeed else 'afterany'}:{submission.slurm_job}"
 
-    def _chain(self, files: RunFiles, known: Ends, depth: int = 0) -> Chain:
+    def _chain(self, run: Run, known: Ends, depth: int = 0) -> Chain:
         """What became of the runs after which one starts.
 
         One that was deleted had ended: otherwise, its deletion has ended those that waited for it.
         """
         waiting = []
-        for each in files.after:
+        for each in self.files(run.guid).after if AFTER in run.state else ():
             if each.guid not in known:
                 known[each.guid] = None
                 known[each.guid] = self._end_of_predecessor(each, known, depth + 1)
@@ -212,7 +212,7 @@ class Runs:
             return Outcome(0)
         if (end := files.end) or depth > MAX_CHAIN:
             return end
-        run = Run(awaited.guid, awaited.name, awaited.created, {"grace_s": awaited.grace_s})
+        run = Run(awaited.guid, awaited.name, awaited.created, {"grace_s": awaited.grace_s, AFTER: ()})
         state, due = self._observed(run, known, depth)
         if due:
             self._due[run.guid] = run
@@ -407,12 +407,11 @@ class Runs:
         attempt = files.attempt
         submission = files.submission(attempt)
         is_queued = state.state is ExecutionState.QUEUED and state.attempt_start is None
-        chain = self._chain(files, Ends() if known is None else known, depth) if is_queued else Chain()
+        chain = self._chain(run, Ends() if known is None else known, depth) if is_queued else Chain()
         if chain.failed:
             end = self._end(run, dependency_failed(chain.failed))
-            return ended(state, end), PendingNotes(
-                end=end, overdue=submission.slurm_job if submission else ""
-            )
+            number = self._number_left(files, attempt, submission) if submission else ""
+            return ended(state, end), PendingNotes(end=end, overdue=number)
         state = replace(state, waiting=chain.reason)
         if submission is None:
             due = self._due_unsubmitted(run, files)
@@ -427,9 +426,16 @@ class Runs:
         state = requeued(state, observation.line, is_later=observation.asked > start + SKEW_S)
         if state.state is not ExecutionState.QUEUED or chain.waiting:
             return state, due
-        is_chained = attempt == 1 and bool(files.after)
+        is_chained = attempt == 1 and AFTER in run.state
         reason = parse.pending_reason(observation.line, observation.asked, is_chained=is_chained)
         return replace(state, waiting=reason), due
+
+    def _number_left(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> str:
+        """The number of an attempt that Slurm will not end itself for a predecessor that has failed."""
+        observation = self._observe(files, attempt, submission)
+        if observation is None or end_state_of(observation.line.state):
+            return ""
+        return "" if observation.line.reason.startswith("Dependency") else submission.slurm_job
 
     def _observe(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> Observation | None:
         """Slurm's report on an attempt; queried more often for a young one about to start."""

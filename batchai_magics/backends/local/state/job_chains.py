@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import Awaited
@@ -13,16 +12,21 @@ from batchai_magics.models.states import ExecutionState
 
 def release_dependents(db: sqlite3.Connection, guid: str, *, is_success: bool) -> None:
     """After the end of a run: queues those that waited for nothing else, or ends them, and so on."""
-    ended = deque([(guid, is_success)])
-    while ended:
-        guid, is_success = ended.popleft()
-        for run in job_table.waiting_for(db, guid):
-            own = next(each for each in run.after if each.guid == guid)
-            if own.must_succeed and not is_success:
-                job_table.end(db, run.key, run.guid, dependency_failed(own.name))
-                ended.append((run.guid, False))
+    ended, waiting = {guid: is_success}, job_table.waiting_for(db, guid)
+    while waiting:
+        failed: dict[str, bool] = {}
+        for run in waiting:
+            lost = next(
+                (each for each in run.after if each.must_succeed and not ended.get(each.guid, True)), None
+            )
+            if lost:
+                job_table.end(db, run.key, run.guid, dependency_failed(lost.name))
+                failed[run.guid] = False
             else:
-                job_table.set_after(db, run.guid, [each for each in run.after if each != own])
+                job_table.set_after(db, run.guid, [each for each in run.after if each.guid not in ended])
+        ended = failed
+        runs = job_table.all_waiting(db) if failed else []
+        waiting = [run for run in runs if any(each.guid in failed for each in run.after)]
 
 
 def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
@@ -35,6 +39,6 @@ def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
 
 def release_all(db: sqlite3.Connection) -> None:
     """Does so for all runs that others wait for; those that wait for one that does not exist end."""
-    for predecessor in job_table.all_awaited(db):
+    for predecessor in {each for run in job_table.all_waiting(db) for each in run.after}:
         if not release_from(db, predecessor):
             release_dependents(db, predecessor.guid, is_success=False)

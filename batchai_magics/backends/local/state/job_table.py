@@ -272,10 +272,9 @@ def waiting_for(db: sqlite3.Connection, guid: str) -> list[JobRow]:
     return _all(db, query, guid)
 
 
-def all_awaited(db: sqlite3.Connection) -> set[Awaited]:
-    """The runs that others wait for."""
-    rows = db.execute("SELECT after FROM job INDEXED BY job_after WHERE after != '[]'")
-    return {each for (text,) in rows.fetchall() for each in awaited(text)}
+def all_waiting(db: sqlite3.Connection) -> list[JobRow]:
+    """The open runs that wait for the end of others."""
+    return _all(db, f"SELECT * FROM job INDEXED BY job_after WHERE after != '[]' AND {IS_OPEN}")
 
 
 def set_after(db: sqlite3.Connection, guid: str, after: Sequence[Awaited]) -> None:

@@ -16,6 +16,7 @@ from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, failed_with
+from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.node.run_files import (
@@ -80,7 +81,7 @@ def slurm() -> ScriptedSlurm:
 
 @pytest.fixture
 def job() -> Run:
-    return Run("guid", "j", time.time(), {**MORE})
+    return Run("guid", "j", time.time(), {**MORE, AFTER: []})
 
 
 @pytest.fixture
