@@ -24,7 +24,7 @@ def states(sweep):
 
 
 def test_a_grid_has_a_job_for_each_combination_and_a_row_with_its_values(lab: SweepLab):
-    sweep = lab.run('s --sweep "lr=0.2,0.1 batch=1,2" --best "min val_loss"')
+    sweep = lab.run('s --sweep "lr=0.2,0.1 batch=1,2" --best "min val_loss" --tag wide')
     results = sweep.results()
     assert list(results.columns) == ["lr", "batch", "state", "attempts", "val_loss", "best_val_loss"]
     assert results.loc[3].to_dict() == {
@@ -37,6 +37,12 @@ def test_a_grid_has_a_job_for_each_combination_and_a_row_with_its_values(lab: Sw
     }
     assert list(results.index) == [1, 2, 3, 4]
     assert (sweep.best.name, sweep.state) == ("s-t3", FINISHED)
+    labels = sweep.jobs[0].labels()
+    assert labels.tags == ("wide", "sweep:s")
+    assert {"lr": 0.2, "batch": 1}.items() <= labels.parameters.items()
+    assert lab.found("S").results().equals(results)  # as another process finds it
+    with pytest.raises(NotFoundError, match="there is no sweep t"):
+        lab.found("t")
 
 
 def test_the_results_have_all_metrics_and_no_other_values_of_parameters(lab: SweepLab):
@@ -95,23 +101,11 @@ def test_a_seed_that_failed_counts_for_no_mean(lab: SweepLab):
     assert sweep.groups().loc[0, "seeds"] == 1
 
 
-def test_trials_are_jobs_with_the_tag_and_the_parameters_of_the_sweep(lab: SweepLab):
-    sweep = lab.run('s --sweep "lr=0.2 opt=adam" --tag wide')
-    (job,) = sweep.jobs
-    labels = job.labels()
-    assert labels.tags == ("wide", "sweep:s")
-    assert {"lr": 0.2, "opt": "adam"}.items() <= labels.parameters.items()
-
-
-def test_the_same_cell_continues_the_sweep_without_a_new_run(lab: SweepLab):
+def test_the_same_cell_continues_the_sweep_and_new_values_are_new_trials_of_it(lab: SweepLab):
     lab.run('s --sweep "lr=0.2,0.1"')
     again = lab.run('s --sweep "lr=0.2,0.1"')
     assert [len(trial.runs) for trial in again.trials()] == [1, 1]
     assert lab.note == "The sweep s continues."
-
-
-def test_new_values_are_new_trials_of_the_same_sweep(lab: SweepLab):
-    lab.run('s --sweep "lr=0.2,0.1"')
     again = lab.run('s --sweep "lr=0.3,0.1"')
     found = {trial.parameters["lr"]: (trial.number, len(trial.runs)) for trial in again.trials()}
     assert found == {0.2: (1, 1), 0.1: (2, 1), 0.3: (3, 1)}
@@ -145,13 +139,6 @@ def test_a_failed_trial_is_repeated_as_often_as_asked(lab: SweepLab):
     sweep = lab.run('s --sweep "lr=0.2" --retry-failed 2', FAILS)
     assert [job.id.name for job in sweep.trials()[0].runs] == ["s-t1", "s-t1-2", "s-t1-3"]
     assert sweep.state == FINISHED
-
-
-def test_a_sweep_is_found_by_another_process_and_gives_the_same_results(lab: SweepLab):
-    sweep = lab.run('s --sweep "lr=0.2,0.1"')
-    assert lab.found("S").results().equals(sweep.results())
-    with pytest.raises(NotFoundError, match="there is no sweep t"):
-        lab.found("t")
 
 
 def test_trials_that_were_never_created_are_by_whoever_reads_the_sweep(lab: SweepLab):
