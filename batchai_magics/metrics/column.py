@@ -12,8 +12,8 @@ from typing import Any
 MISSING = -(1 << 63)
 """What stands for None among integers in an array."""
 
+_MISSING = {"q": MISSING, "d": math.nan}  # by the type code of an array
 _KINDS = {int: "q", float: "d"}
-_MISSING = {"q": MISSING, "d": math.nan}
 _MIXED = "O"  # no array holds integers beside floats, or of more than 64 bits
 
 
@@ -72,47 +72,59 @@ class Column(Sequence[Any]):
         elif isinstance(places, range):
             taken._stored = self._stored[places.start : places.stop : places.step]
         else:
-            taken._stored = self._packed(map(self._stored.__getitem__, places))
+            numbers = map(self._stored.__getitem__, places)
+            taken._stored = [*numbers] if self._kind == _MIXED else array(self._kind, numbers)
         return taken
 
     def extend(self, numbers: Sequence[float | None]) -> None:
         """Add numbers behind the others."""
-        types = {*map(type, numbers)}
-        kinds = {*self._kind, *(_KINDS.get(kind, _MIXED) for kind in types - {NoneType})}
-        self._has_none |= NoneType in types
-        if kinds:
-            self._convert(kinds.pop() if len(kinds) == 1 else _MIXED)
-        try:
-            self._append(numbers, has_none=NoneType in types)
-        except OverflowError:
-            self._convert(_MIXED)
-            self._append(numbers, has_none=False)
+        kind, part, has_none = _packed(numbers)
+        if kind and kind != self._kind:
+            self._convert(_MIXED if self._kind else kind)
+        if self._kind == _MIXED:
+            self._stored.extend(numbers)
+        elif self._kind:
+            self._append(part if kind else array(self._kind, [_MISSING[self._kind]]) * len(numbers))
+        self._has_none |= has_none
+        self._count += len(numbers)
 
     def _known(self, number: Any) -> Any:
         return None if self._has_none and (number == MISSING or number != number) else number
 
     def _convert(self, kind: str) -> None:
-        """Store the numbers as another kind."""
-        if kind == self._kind:
+        """Store the numbers as another kind, which are all None unless it is a mixed one."""
+        self._stored = [*self] if kind == _MIXED else array(kind, [_MISSING[kind]] * bool(self._count))
+        self._kind = kind
+
+    def _append(self, part: array[Any]) -> None:
+        first = self._stored or part[:1]
+        if len(first) == 1 and part.tobytes() == first.tobytes() * len(part):
+            self._stored = first
             return
-        numbers, self._kind, self._count = [*self], kind, 0
-        self._stored = self._packed(())
-        self._append(numbers, has_none=self._has_none)
+        if self._count > len(self._stored):
+            self._stored *= self._count
+        self._stored.extend(part)
 
-    def _append(self, numbers: Sequence[float | None], *, has_none: bool) -> None:
-        if self._kind:
-            missing = _MISSING.get(self._kind)
-            part = self._packed(
-                [missing if each is None else each for each in numbers] if has_none else numbers
-            )
-            first = self._stored or part[:1]
-            if self._kind != _MIXED and len(first) == 1 and part.tobytes() == first.tobytes() * len(part):
-                self._stored = first
-            else:
-                if self._count > len(self._stored):
-                    self._stored *= self._count
-                self._stored.extend(part)
-        self._count += len(numbers)
 
-    def _packed(self, numbers: Iterable[Any]) -> Any:
-        return [*numbers] if self._kind == _MIXED else array(self._kind, numbers)
+def _packed(numbers: Sequence[float | None]) -> tuple[str, Any, bool]:
+    """The kind of numbers (none if all are None), the numbers to store, whether there is None."""
+    if isinstance(numbers, array):
+        return numbers.typecode, numbers, False
+    if isinstance(numbers, Column):
+        stored = numbers._stored * (len(numbers) if numbers.is_constant else 1)
+        return numbers._kind, stored, numbers._has_none
+    try:
+        return "q" * bool(numbers), array("q", numbers), False
+    except (TypeError, OverflowError):  # there are others than integers
+        types = {*map(type, numbers)}
+    has_none = NoneType in types
+    kinds = {_KINDS.get(each, _MIXED) for each in types - {NoneType}}
+    kind = _MIXED if len(kinds) > 1 else "".join(kinds)
+    if kind in _MISSING and has_none:
+        known: Iterable[Any] = [_MISSING[kind] if each is None else each for each in numbers]
+    else:
+        known = numbers
+    try:
+        return kind, array(kind, known) if kind in _MISSING else numbers, has_none
+    except OverflowError:
+        return _MIXED, numbers, has_none

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import cast
 
@@ -150,11 +150,13 @@ class MeasurementTable(Collection[Record]):
         for group in groups:
             by_metrics[group.metrics].append(group)
         for metrics, same in by_metrics.items():
-            lines = self._lines_of(metrics) if len(same) == 1 else LineColumns(metrics)
+            same.sort(key=lambda group: group.rows[0])
+            is_mixed = any(group.rows[-1] > after.rows[0] for group, after in pairwise(same))
+            lines = LineColumns(metrics) if is_mixed else self._lines_of(metrics)
             for group in same:
                 lines.add(group, self.row_count)
-            if len(same) > 1:  # lines of several forms, one form after the other
-                order = sorted(range(len(lines.rows)), key=lines.rows.__getitem__)
+            if is_mixed:  # lines of several forms in turn
+                order = sorted(range(len(lines.rows)), key=[*lines.rows].__getitem__)
                 self._lines_of(metrics).extend(lines.take(order))
 
     def _lines_of(self, metrics: tuple[MetricName, ...]) -> LineColumns:
@@ -203,7 +205,7 @@ class LineColumns:
 
     def add(self, group: LineGroup, first_row: int) -> None:
         """Add lines behind the others; `first_row` is that of their block."""
-        self.rows.extend([first_row + row for row in group.rows])
+        self.rows.extend(array("q", map(first_row.__add__, group.rows)))
         self.steps[0].extend(group.steps)
         self.epochs.extend(group.epochs)
         self.ranks.extend(group.ranks)
@@ -244,7 +246,7 @@ class LineColumns:
 
     def extend(self, later: LineColumns, first_row: int = 0) -> None:
         """Add lines behind the others; `first_row` is that of their table."""
-        self.rows.extend([first_row + row for row in later.rows])
+        self.rows.extend(array("q", map(first_row.__add__, later.rows)))
         pairs = zip(self._columns, later._columns, strict=True)
         for column, other in {id(column): (column, other) for column, other in pairs}.values():
             column.extend(other)

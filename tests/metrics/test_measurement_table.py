@@ -27,22 +27,6 @@ def test_a_table_gives_the_records_that_were_added(cut: int) -> None:
     assert (repr([*table]), len(table)) == (repr(RECORDS), len(RECORDS))
 
 
-@pytest.mark.parametrize("values", [[0.5] * 99, [0.5] * 98 + [0.25], [float("nan")] * 99, [0.0, -0.0] * 49])
-def test_columns_of_many_parts_are_those_of_all(values: list[float]) -> None:
-    records = [Measurement("loss", value, "", n, offset=n) for n, value in enumerate(values)]
-    table = MeasurementTable()
-    for record in records:
-        table.add_records([record])
-    assert repr([*table]) == repr(records)
-
-
-def test_columns_of_one_value_take_no_memory() -> None:
-    table = MeasurementTable.of(number for n in range(99) for number in step_numbers(n, 7, offset=n))
-    (lines,) = table.lines
-    columns = (lines.ranks, lines.value("loss"), lines.rows)
-    assert [len(column.filled(0)) for column in columns] == [1, 1, 99]
-
-
 def test_thousands_of_names_are_as_many_numbers_and_no_dense_frame() -> None:
     table = MeasurementTable.of(Measurement(f"m{n % 5000}", 1.5, step=n, offset=n) for n in range(10_000))
     numbers = sum(len(column) for lines in table.lines for column in lines.values)

@@ -193,7 +193,7 @@ class PlanLines:
             times = [
                 _json_timestamp(found[1]) if found else time for found, time in zip(named, times, strict=True)
             ]
-        if layout.seconds >= 0:
+        if layout.seconds >= 0 and any(self._texts(layout.seconds)):
             told = map(_json_timestamp, self._texts(layout.seconds))
             times = [own or time for own, time in zip(told, times, strict=True)]
         if lines.stamps:

@@ -111,7 +111,8 @@ class StepCadence:
 
     def observe_all(self, steps: Sequence[int | None], *, has_accuracy: bool) -> None:
         """Learn from many step lines."""
-        self.interval = gcd(self.interval, *(step for step in steps if step and step > 1))
+        if self.interval != 1:
+            self.interval = gcd(self.interval, *[step for step in steps if step and step > 1])
         self.has_accuracy = self.has_accuracy or has_accuracy
 
     def split_step(self, left: bytes) -> tuple[int | None, bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.column import MISSING
@@ -83,7 +83,7 @@ def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
     import numpy as np
     import pandas as pd
 
-    rows = np.concatenate([np.array([], np.int64), *(part.rows for part in parts)])
+    rows = np.fromiter(chain.from_iterable(part.rows for part in parts), np.int64)
     places = np.empty(len(rows), np.int64)
     places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
     ends = np.cumsum([0, *(len(part.rows) for part in parts)]).tolist()
