@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from batchai_magics.metrics.column import MISSING, Column
+from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import (
     RATE_UNIT,
     TOTAL,
     Measurement,
     Record,
 )
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
+from batchai_magics.metrics.reading.line_plan import MetricName
 from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
 
 
 TIDY_COLUMNS = ("step", "rank", "metric", "value", "unit", "wall_time", "offset")
@@ -55,18 +62,53 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     the backend (to 0.1 s). A timestamp without a zone is taken as UTC, and only used if the backend recorded
     no time. Totals, which every rank prints, are separate rows and must not be summed.
     """
+    import numpy as np
     import pandas as pd
 
-    rows = list(numbers(on_timeline(records)))
-    times = pd.Series([number.wall_time for number in rows], dtype="float64")
+    table = on_timeline(records)
+    parts = [
+        (lines, place) for lines in (*table.lines, _totals(table)) for place in range(len(lines.metrics))
+    ]
+    counts = [len(lines.rows) for lines, _ in parts]
+    rows = np.fromiter(chain.from_iterable(lines.rows for lines, _ in parts), np.int64)
+    order = np.lexsort((np.repeat([place for _, place in parts], counts), rows))
+
+    def joined(columns: Iterable[Column], missing: float, kind: type[Any]) -> NDArray[Any]:
+        filled = (np.asarray(column.filled(missing), kind) for column in columns)
+        return np.concatenate([*map(np.broadcast_to, filled, counts)])[order]
+
+    def texts(place: int) -> NDArray[Any]:
+        found = np.array([lines.metrics[number][place] for lines, number in parts], object)
+        return np.repeat(found, counts)[order]
+
+    steps = joined((lines.steps[place] for lines, place in parts), MISSING, np.int64)
+    ranks = joined((lines.ranks for lines, _ in parts), MISSING, np.int64)
+    times = pd.Series(joined((lines.times for lines, _ in parts), math.nan, np.float64))
     return pd.DataFrame(
         {
-            "step": pd.array([number.step for number in rows], dtype="Int64"),
-            "rank": pd.array([number.rank for number in rows], dtype="Int64"),
-            "metric": pd.Series([number.name for number in rows], dtype="object"),
-            "value": pd.array([number.value for number in rows], dtype="float64"),
-            "unit": pd.Series([number.unit for number in rows], dtype="object"),
+            "step": pd.arrays.IntegerArray(steps, steps == MISSING),
+            "rank": pd.arrays.IntegerArray(ranks, ranks == MISSING),
+            "metric": pd.Series(texts(0), dtype="object"),
+            "value": joined((lines.values[place] for lines, place in parts), math.nan, np.float64),
+            "unit": pd.Series(texts(1), dtype="object"),
             "wall_time": pd.to_datetime(times.mul(1e6).round(), unit="us", utc=True),
-            "offset": pd.array([number.offset for number in rows], dtype="int64"),
+            "offset": joined((lines.offsets for lines, _ in parts), 0, np.int64),
         }
+    )
+
+
+def _totals(table: MeasurementTable) -> LineColumns:
+    """The totals of runs as lines with a number."""
+    rows = [row for row, fact in table.facts if fact.key == TOTAL]
+    facts = [fact for _, fact in table.facts if fact.key == TOTAL]
+    nothing = Column([None] * len(rows))
+    return LineColumns(
+        (MetricName(TOTAL, RATE_UNIT, TRAIN),),
+        rows=Column(rows),
+        steps=[nothing],
+        values=[Column([float(fact.value) for fact in facts])],
+        epochs=nothing,
+        ranks=Column([fact.rank for fact in facts]),
+        offsets=Column([fact.offset for fact in facts]),
+        times=Column([fact.wall_time for fact in facts]),
     )
