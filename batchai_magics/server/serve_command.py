@@ -181,17 +181,13 @@ def _run(program: str, row: ServeCommand, words: Sequence[str]) -> int:
         return 0
     arguments, extra = parse_options(row.options, words, make_error=lambda text: usage_error(program, text))
     if extra:
-        raise _unrecognized(program, row, extra[0])
+        flags = [flag for option in row.options for flag in option.flags if flag.startswith("-")]
+        guess = did_you_mean(extra[0], [*flags, *_SUBCOMMANDS])
+        raise usage_error(program, f"unrecognized arguments: {extra[0]}", guess)
     for option in row.options:
         if option.is_required and getattr(arguments, option.name) is None:
             raise usage_error(program, f"the following arguments are required: {option.flags[0]}")
     return row.work(arguments)
-
-
-def _unrecognized(program: str, row: ServeCommand, word: str) -> UsageError:
-    flags = [flag for option in row.options for flag in option.flags if flag.startswith("-")]
-    guess = did_you_mean(word, [*flags, *_SUBCOMMANDS])
-    return usage_error(program, f"unrecognized arguments: {word}", guess)
 
 
 def _az_config(arguments: Namespace) -> int:

@@ -81,7 +81,9 @@ def serve(serving: ServerConfig, settings: Settings, home: ServerHome) -> int:
     _stop_on_signals(server)
     key = context.keys.of(OWN_ACCOUNT)[0]
     port = listener.getsockname()[1]
-    _warn_of_root()
+    if os.geteuid() == 0:
+        text = "Warning: serving as root: whoever has a token runs programs as root on this machine."
+        print(text, file=sys.stderr, flush=True)
     with server_home.registered(
         home.running, server_home.RunningServer(serving.url(port), serving.authority)
     ):
@@ -113,12 +115,6 @@ def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uv
         ssl_certfile=serving.certificate,
         ssl_keyfile=serving.key,
     )
-
-
-def _warn_of_root() -> None:
-    if os.geteuid() == 0:
-        text = "Warning: serving as root: whoever has a token runs programs as root on this machine."
-        print(text, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)

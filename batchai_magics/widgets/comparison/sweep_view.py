@@ -29,8 +29,6 @@ from batchai_magics.widgets.dashboards.dashboard import DashboardView, OpenJobs,
 from batchai_magics.widgets.job.job_header import progress_fields
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from batchai_magics.jobs.sweeps.sweep_handle import Sweep
     from batchai_magics.jobs.sweeps.trial import Trial
     from batchai_magics.widgets.core.publisher import Publisher
@@ -252,7 +250,11 @@ class SweepModel(FigureModel):
 
     def chart(self) -> Bundle:
         """The metric of each trial and the best one so far, as a PNG with a text equivalent."""
-        return figure(self._plot(), f"Chart of the sweep {self.name}")
+        from batchai_magics.metrics.charts.comparison_chart import plot_sweep
+
+        points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
+        axes = plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
+        return figure(axes, f"Chart of the sweep {self.name}")
 
     def _card(self) -> TableCard:
         now, names = self.update, list(self.update.parameters) if self.update else []
@@ -285,12 +287,6 @@ class SweepModel(FigureModel):
         columns = len(self.update.metrics) if self.update else 0  # of all trials together
         metrics = map(_number, (*row.metrics, *[None] * (columns - len(row.metrics))))
         return row.name, row.state, *values, *([value] if has_metric else []), *metrics
-
-    def _plot(self) -> Axes:
-        from batchai_magics.metrics.charts.comparison_chart import plot_sweep
-
-        points = [(row.number, row.best) for row in self.trials.values() if row.best is not None]
-        return plot_sweep(sorted(points), self.update.metric if self.update else "", self.sign)
 
 
 def _number(value: float | None) -> str:
@@ -385,7 +381,9 @@ class _SweepReader:
         if known and not trial.is_open and known.ended and (known.state, known.attempts) == _state(trial):
             return known._replace(**parts)
         execution = trial.resource.execution if trial.resource else None
-        cost = self._ended_cost(trial)
+        cost = None if trial.is_open else self._costs.of_jobs(trial.runs)
+        if cost:
+            self._ended_costs[trial.number] = cost
         return TrialRow(
             trial.number,
             trial.name,
@@ -396,12 +394,6 @@ class _SweepReader:
             parameters=tuple(trial.parameters.get(name) for name in names),
             **parts,
         )
-
-    def _ended_cost(self, trial: Trial) -> Cost | None:
-        cost = None if trial.is_open else self._costs.of_jobs(trial.runs)
-        if cost:
-            self._ended_costs[trial.number] = cost
-        return cost
 
     def _cost(self, trials: Sequence[Trial]) -> Cost | None:
         """What all trials have cost."""

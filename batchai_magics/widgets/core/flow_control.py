@@ -80,14 +80,11 @@ class AckWindow:
         """Whether more may be sent."""
         if self._sent - self._confirmed <= MAX_UNACKED:
             return True
-        self._probe()
-        return self._silent_probes < MAX_SILENT_PROBES
-
-    def _probe(self) -> None:
         now = self._clock()
         if self._probe_started_at is None and now - self._probed_at >= PROBE_S:
             self._probe_started_at = self._probed_at = now
             self._schedule(self._on_probe)
+        return self._silent_probes < MAX_SILENT_PROBES
 
     def _on_probe(self) -> None:
         is_prompt = (

@@ -115,7 +115,8 @@ class Publisher:
             for output in waiting:
                 limit = self._budget.left_bytes
                 if not limit:
-                    self._move_to_back(served)
+                    with self._changed:  # those that have sent come last in the next step
+                        self._outputs.sort(key=lambda output: output in served)
                     return
                 sent = _send_safely(output, partial(output.send_next, limit))
                 if sent:
@@ -123,19 +124,11 @@ class Publisher:
                     served.append(output)
             waiting = served
 
-    def _move_to_back(self, served: list[PublishedOutput]) -> None:
-        """Puts the outputs that have sent behind those that have not, for the next step."""
-        with self._changed:
-            self._outputs.sort(key=lambda output: output in served)
-
     def _retire_outputs(self) -> None:
-        """Moves frozen outputs aside and closes the oldest ones without a page."""
+        """Moves frozen outputs aside, closes the oldest ones without a page, and drops unused models."""
         _close_oldest([output for output in self._outputs if output.is_removed], MAX_REMOVED)
         self._outputs, frozen = _split([*self._frozen, *self._outputs])
         self._frozen = _close_oldest(frozen, MAX_FROZEN)
-        self._drop_unused_pollers()
-
-    def _drop_unused_pollers(self) -> None:
         used = {id(output.model) for output in self._outputs}
         self._pollers = {
             key: poller

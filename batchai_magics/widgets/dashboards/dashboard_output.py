@@ -124,7 +124,9 @@ class LiveDashboard(LiveOutput, DashboardOutput):
 
 def show(subject: LiveResult, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:
     """Shows a cluster or a list of jobs beneath the cell; `ui` as in `widgets.show`, without `text`."""
-    key = _key(subject)
+    key = subject.id.key
+    if subject.selected:
+        key = f"{key} {' '.join(sorted(subject.selected.names))}"
     model = publisher.model(key, lambda: _polled(subject))
     for older in publisher.outputs(key):
         if not isinstance(older, LiveDashboard):
@@ -148,12 +150,6 @@ def show_text(subject: LiveResult) -> None:
     while model.is_behind:
         model.poll()
     display.show({"text/plain": model.bundle()["text/plain"]}, "")
-
-
-def _key(subject: LiveResult) -> str:
-    """What identifies the model that views share: the resource, and which of its jobs they show."""
-    selected = subject.selected
-    return f"{subject.id.key} {' '.join(sorted(selected.names))}" if selected else subject.id.key
 
 
 def _polled(subject: LiveResult) -> ClusterModel | JobsModel:

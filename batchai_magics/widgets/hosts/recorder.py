@@ -64,7 +64,10 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
             publisher.model(job.id.key, lambda: model)
             stream = _RecordedStream(job, model, file)
             publisher.add(EmbeddedOutput(job.id.key, model, stream))
-            _follow(publisher, stream)
+            with suppress(KeyboardInterrupt):
+                publisher.start()
+                while not publisher.wait_for(lambda: stream.is_closed, 3600):
+                    pass
     return path
 
 
@@ -121,13 +124,6 @@ def _discarding_on_error(file: RecordingFile) -> Iterator[None]:
         file.discard()
         raise
     file.close()
-
-
-def _follow(publisher: Publisher, stream: _RecordedStream) -> None:
-    with suppress(KeyboardInterrupt):
-        publisher.start()
-        while not publisher.wait_for(lambda: stream.is_closed, 3600):
-            pass
 
 
 def environment_mask() -> SecretMask:
@@ -272,7 +268,9 @@ def moments_of(job: Job, source: EventSource) -> Iterator[Moment]:
     until = start + step_s
     for time_s, event in timed:
         if time_s > until and events:
-            yield Moment(until, [*events, *_settled(job, streams)])
+            if records := streams.flush():
+                events.append(MetricsAdded(job.id, records))
+            yield Moment(until, events)
             events = []
         until = max(until, start + step_s * (1 + (time_s - start) // step_s))
         events += [event, *_metrics(job, streams, event)]
@@ -327,11 +325,6 @@ def _metrics(job: Job, streams: MetricStreams, event: Event) -> list[Event]:
         return []
     records = streams.feed(event.file.path, event.chunk)
     return [MetricsAdded(job.id, records, event.file)] if len(records) else []
-
-
-def _settled(job: Job, streams: MetricStreams) -> list[Event]:
-    records = streams.flush()
-    return [MetricsAdded(job.id, records)] if records else []
 
 
 def _running(job: JobResource) -> JobResource:

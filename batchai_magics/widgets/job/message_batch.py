@@ -107,26 +107,19 @@ class Cursor:
         self._add_values(batch, model, limit_bytes)
         self._add_logs(batch, model, limit_bytes)
         self._add_status(batch, model)
-        self._add_open_lines(batch, model)
-        self._add_use(batch, model)
         self.seq += 1
         self._is_greeted = True
         self._sent_complete = model.is_over
         batch.content.update(seq=self.seq, complete=model.is_over)
         return batch
 
-    def _add_open_lines(self, batch: Batch, model: JobModel) -> None:
-        lines = open_lines_of(model)
-        if lines != self._sent_open_lines:
-            self._sent_open_lines = batch.content["open"] = lines
-
     def _add_status(self, batch: Batch, model: JobModel) -> None:
-        status = status_of(model)
+        """Adds what is small, and sent as a whole: progress, unterminated lines and resource usage."""
+        status, lines = status_of(model), open_lines_of(model)
         if status != self._sent_status:
             self._sent_status = batch.content["status"] = status
-
-    def _add_use(self, batch: Batch, model: JobModel) -> None:
-        """Resource usage is small, and sent as a whole after each sample."""
+        if lines != self._sent_open_lines:
+            self._sent_open_lines = batch.content["open"] = lines
         if self._sent_use != model.use.version:
             self._sent_use = model.use.version
             batch.content["use"] = True
