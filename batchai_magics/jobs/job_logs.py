@@ -52,7 +52,7 @@ class LogSelection:
         parts = ((max(span.start, start), span.end) for span in wanted)
         return b"".join(chunk.data[a - chunk.offset : b - chunk.offset] for a, b in parts if a < b)
 
-    def later(self, chunk: Chunk) -> Chunk:
+    def chunk_since(self, chunk: Chunk) -> Chunk:
         """The part of a chunk that was written late enough."""
         start = self._start(chunk)
         return replace(chunk, data=chunk.data[start - chunk.offset :], offset=start)

@@ -40,7 +40,7 @@ def _new_output(log: MergedLog, batch: Iterable[Event], selection: LogSelection)
     messages = []
     for event in batch:
         if isinstance(event, LogBytes):
-            log.add(event.file.path, selection.later(event.chunk), is_restarted=event.restarted)
+            log.add(event.file.path, selection.chunk_since(event.chunk), is_restarted=event.restarted)
             if not log.is_possible:  # write times are not known
                 yield LogOutput(selection.of(event.chunk))
         elif isinstance(event, LogFault):

@@ -131,7 +131,7 @@ def _merged_lines(
     log = MergedLog()
     while any(chunk.data for chunk in chunks.values()):
         for name, chunk in chunks.items():
-            log.add(name, selection.later(chunk))
+            log.add(name, selection.chunk_since(chunk))
             chunks[name] = read_redacted(backend, FileRef(job, name), chunk.end, CHUNK_BYTES)
         yield from map(selection.lines_of, log.advance())
     yield from map(selection.lines_of, log.finish())

@@ -62,7 +62,7 @@ class CopiedFiles:
     def to_table(self) -> Table:
         """The same for people."""
         here = Path.cwd()
-        rows = ((_near(path, here), size_text(file.size_bytes)) for file, path in self.copies)
+        rows = ((_relative_path(path, here), size_text(file.size_bytes)) for file, path in self.copies)
         return Table(("Copy", "Size"), tuple(rows))
 
 
@@ -106,6 +106,6 @@ def _local_time(file: OutputFile) -> str:
     return f"{file.modified.astimezone():%Y-%m-%d %H:%M:%S}" if file.modified else ""
 
 
-def _near(path: Path, here: Path) -> str:
+def _relative_path(path: Path, here: Path) -> str:
     """The path, relative to the working directory if it is below."""
     return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -161,7 +161,7 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
         UsageError: A word is no option of the job; behind the script, the hint is the corrected line.
     """
     end = words.index("--") if "--" in words else len(words)
-    run_words, after = _OwnWords(options), words[end + 1 :]
+    run_words, after = _RunWords(options), words[end + 1 :]
     run_words.read(words[:end])
     if run_words.stray:
         raise _stray_error(run_words, after)
@@ -178,7 +178,7 @@ def read_line(words: Sequence[str], options: Sequence[Option]) -> RunLine:
     )
 
 
-class _OwnWords:
+class _RunWords:
     """Reads the words before `--`: options of the job around the script.
 
     Attributes:
@@ -252,7 +252,7 @@ class _OwnWords:
         return values
 
 
-def _stray_error(run_words: _OwnWords, after: Sequence[str]) -> UsageError:
+def _stray_error(run_words: _RunWords, after: Sequence[str]) -> UsageError:
     """The error for words behind the script that are no options; its hint is the line as it should be."""
     word, guess = run_words.stray[0], None
     is_module = len(run_words.script) > 1  # `-m` is among the typed words

@@ -77,25 +77,25 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
 
 def show(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The trials of a sweep; in a notebook, its handle."""
-    sweep = _found(context, arguments)
+    sweep = _sweep_of(context, arguments)
     return ValueWithNotes(SweepTable(sweep), (sweep.summary, *sweep.seed_groups().sentences()))
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:
     """Reports a sweep's progress until it has ended."""
-    return Stream(_progress(_found(context, arguments)), "Stopped waiting; the trials keep running.")
+    return Stream(_progress(_sweep_of(context, arguments)), "Stopped waiting; the trials keep running.")
 
 
 def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Cancels a sweep."""
-    sweep = _found(context, arguments)
+    sweep = _sweep_of(context, arguments)
     if (state := sweep.state) != RUNNING:
         return ValueWithNotes(None, (f"{sweep.name} has already ended ({state}).",))
     sweep.cancel()
     return ValueWithNotes(None, (f"Cancelling {sweep.name}.",))
 
 
-def _found(context: Context, arguments: Namespace) -> Sweep:
+def _sweep_of(context: Context, arguments: Namespace) -> Sweep:
     return Sweep.find(context.backend, arguments.name, context.settings_for(arguments))
 
 

@@ -85,10 +85,10 @@ def _job_variables(request: CellRequest) -> dict[str, str]:
     return {item.name: item.value for item in request.spec.environment_variables or ()}
 
 
-def _gpu_order(plan: Plan, said: Mapping[str, str]) -> Iterator[str]:
+def _gpu_order(plan: Plan, variables: Mapping[str, str]) -> Iterator[str]:
     order = plan.nodes[0].env.get("CUDA_DEVICE_ORDER")
     if order:
-        whose = "as the job says" if "CUDA_DEVICE_ORDER" in said else "--env sets another"
+        whose = "as the job says" if "CUDA_DEVICE_ORDER" in variables else "--env sets another"
         yield f"order of GPUs: CUDA_DEVICE_ORDER={order} ({whose})"
 
 

@@ -33,7 +33,7 @@ def summary_of(job: Job) -> dict[str, Any]:
     records = job.records() if shown.execution else []
     metric = summarize(records, preferences=metric_preferences()).headline if records else None
     warnings = hang_signs(job.backend, shown, stalled_s())
-    return job_summary(shown, labels, metric, error_of(job.backend, shown)) | _filled(
+    return job_summary(shown, labels, metric, error_of(job.backend, shown)) | _without_empty(
         {"warnings": [*warnings]}
     )
 
@@ -57,7 +57,7 @@ def job_summary(
         "metric": _metric(metric) if metric else None,
         "failure": error.to_data() if error else {},
     }
-    return _filled(facts)
+    return _without_empty(facts)
 
 
 def state_summary(job: JobResource) -> dict[str, Any]:
@@ -71,7 +71,7 @@ def state_summary(job: JobResource) -> dict[str, Any]:
     texts = {name: format_time(moment) for name, moment in times.items() if moment}
     exit_code = execution.exit_code if execution else None
     named = {"name": job.id.name, "experiment": job.id.experiment, "state": job.word}
-    return _filled({**named, "exit_code": exit_code, **texts})
+    return _without_empty({**named, "exit_code": exit_code, **texts})
 
 
 def _durations(job: JobResource) -> dict[str, float]:
@@ -87,9 +87,9 @@ def _metric(metric: MetricSummary) -> dict[str, Any]:
     best = {"best": metric.best, "best_step": metric.best_step}
     figures = {"value": metric.headline_value, "step": metric.last_step, **best}
     numbers = {name: json_value(figure) for name, figure in figures.items()}
-    return _filled({"name": metric.name, "unit": metric.unit, **numbers})
+    return _without_empty({"name": metric.name, "unit": metric.unit, **numbers})
 
 
-def _filled(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _without_empty(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The facts without those that are empty."""
     return {name: value for name, value in facts.items() if value not in (None, "", [], {})}

@@ -9,17 +9,16 @@ from xml.sax.saxutils import escape
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.resource_ids import check_share_name
 from batchai_magics.server.api_call import ApiResponse
 from batchai_magics.server.storage import storage_metadata, storage_request
 from batchai_magics.server.storage.file_shares import (
+    create_share,
     listed_metadata,
     share_entries,
     share_headers,
     share_names,
 )
 from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
-from batchai_magics.server.storage.storage_resource import StorageApiError
 from batchai_magics.server.storage.storage_responses import (
     ListEntries,
     NamePage,
@@ -32,13 +31,7 @@ from batchai_magics.server.storage.unfinished_uploads import is_part
 
 def create(request: StorageRequest) -> ApiResponse:
     """Creates a container."""
-    check_share_name(request.share)
-    if request.share in request.storage.shares():
-        raise StorageApiError(409, "ContainerAlreadyExists", "The specified container already exists.")
-    new_metadata = storage_metadata.parse_metadata(request.call)
-    request.storage.make(request.share)
-    request.context.metadata.set_metadata(request.resource.key, new_metadata)
-    return ApiResponse(201, headers=share_headers(request))
+    return create_share(request, noun="container")
 
 
 def show(request: StorageRequest) -> ApiResponse:

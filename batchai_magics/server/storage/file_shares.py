@@ -28,11 +28,12 @@ _SHARE_QUOTA_GB = 5120
 _EPOCH = datetime(2018, 5, 1, tzinfo=timezone.utc)
 
 
-def create_share(request: StorageRequest) -> ApiResponse:
-    """Creates a share."""
+def create_share(request: StorageRequest, *, noun: str = "share") -> ApiResponse:
+    """Creates a share, or a container."""
     check_share_name(request.share)
     if request.share in request.storage.shares():
-        raise StorageApiError(409, "ShareAlreadyExists", "The specified share already exists.")
+        code = f"{noun.capitalize()}AlreadyExists"
+        raise StorageApiError(409, code, f"The specified {noun} already exists.")
     new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
     request.context.metadata.set_metadata(request.resource.key, new_metadata)
