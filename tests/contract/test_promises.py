@@ -174,7 +174,7 @@ def test_lists_are_in_the_order_of_creation_and_names_are_told_apart_by_no_lette
 def test_names_are_those_that_begin_so_in_the_order_of_creation(place: Place) -> None:
     for name in ("resnet", "other", "resnet-2", "ResNet-10", "resne"):
         place.backend.create(place.workspace.child(Kind.EXPERIMENT, name), ExperimentSpec())
-    place.run(name="resnet-3")  # of another kind, below one of them
+    place.start(name="resnet-3")  # of another kind, below one of them
     names = place.backend.names
     assert names(place.workspace, Kind.EXPERIMENT, "RESNET") == ["resnet", "resnet-2", "ResNet-10"]
     assert len(names(place.workspace, Kind.EXPERIMENT)) == 6

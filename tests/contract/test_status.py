@@ -21,7 +21,7 @@ COUNTED = "printf 0123456789; printf abc >&2"
 
 
 @pytest.mark.needs("current_status")
-def test_a_look_is_what_show_gives_one_by_one(place: Place) -> None:
+def test_a_look_is_what_show_gives_one_by_one_and_reconciling_changes_nothing(place: Place) -> None:
     first = place.run(name="first")
     second = place.run("exit 3", name="second")
     place.has(place.cluster, idle=2)
@@ -29,16 +29,10 @@ def test_a_look_is_what_show_gives_one_by_one(place: Place) -> None:
     ids = (first.id, second.id, place.cluster)
     assert dict(look.states) == {id.key: place.backend.show(id) for id in ids}
     assert default_status(place.backend, [*ids, place.job("nope")]) == look
-
-
-@pytest.mark.needs("current_status")
-def test_reconciling_with_nothing_left_to_do_changes_nothing(place: Place) -> None:
-    ended = place.run("echo once")
-    shown = place.backend.show(ended.id)
-    for _ in range(3):
+    for _ in range(3):  # nothing is left to do
         place.backend.reconcile()
-    assert place.backend.show(ended.id) == shown
-    assert place.log(ended.id) == b"once\n"
+    assert dict(place.backend.status([first.id, place.cluster, second.id]).states) == dict(look.states)
+    assert place.log(first.id) == b"hello\n"
 
 
 def test_a_look_leaves_out_what_is_not_there_and_answers_although_it_may_wait(place: Place) -> None:
