@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,12 @@ ENV = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty folder, in which a cell looks for files."""
-    return tmp_path_factory.mktemp("empty")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty folder, in which a cell looks for files; also the home of who runs the tests: `--upload ~`."""
+    made = tmp_path_factory.mktemp("empty")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(made))
+        yield made
 
 
 def read(line: str, body: str, folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,16 +34,17 @@ EXAMPLES = max(1, settings.default.max_examples // 20)  # of each command
 
 @pytest.fixture(scope="module")
 def context(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Context]:
-    """A backend in which little is there, and a working folder with a few files."""
-    folder, before = tmp_path_factory.mktemp("here"), Path.cwd()
-    os.chdir(folder)
+    """A backend in which little is there, and a working folder with a few files; `~` is an empty one."""
+    folder = tmp_path_factory.mktemp("here")
     (folder / "log.txt").write_text("1\timages/sec: 10.0 +/- 0.0 (jitter = 0.0)\t2.5\n")
     (folder / "empty").write_text("")
     made = Context(Settings(sections={"local": LocalSettings(home=folder / "home")}))
-    yield made
-    until(lambda: not made.backend.reap() and not processes_of(folder / "home"))
-    made.backend.close()
-    os.chdir(before)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("nobody")))
+        yield made
+        until(lambda: not made.backend.reap() and not processes_of(folder / "home"))
+        made.backend.close()
 
 
 @st.composite
