@@ -122,7 +122,7 @@ def test_a_deleted_job_ends_alone(publisher, clock, place, page):
     assert "one: deleted." in page.shown[shown.id]["text/plain"]
 
 
-def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
+def test_final_table_names_failed_jobs(publisher, clock, place, page):
     shown = opened(publisher, place, page, "scaling")
     end(place, "one")
     end(place, "two", state=ExecutionState.FAILED)
@@ -134,7 +134,7 @@ def test_a_failed_job_is_told_of_in_the_end(publisher, clock, place, page):
     assert not shown.model.value.is_running
 
 
-def test_a_cancelled_job_does_not_go_on(publisher, clock, place, page):
+def test_cancelled_job_counts_as_ended(publisher, clock, place, page):
     shown = opened(publisher, place, page)
     ended_by_hand = ErrorDetail(code=TERMINATED, message="terminated")
     execution = ExecutionInfo(START, START, None, (ended_by_hand,))

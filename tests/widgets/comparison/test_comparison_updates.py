@@ -27,9 +27,7 @@ from tests.widgets.scripted_job import step_line
 
 
 @pytest.mark.parametrize(("processor_s", "pause_s"), [(0.0, 0.0), (0.25, 5.0), (60.0, MAX_INTERVAL_S)])
-def test_numbers_are_read_again_by_what_that_costs_of_the_processor_and_never_by_the_time_it_takes(
-    place, processor_s, pause_s
-):
+def test_runs_are_summarized_again_depending_on_the_cpu_time_of_the_last_summary(place, processor_s, pause_s):
     now, spent = [0.0], [0.0]
 
     def busy_clock():
@@ -145,7 +143,7 @@ def test_a_page_that_comes_back_gets_all_lines_anew(publisher, clock, place, pag
     assert [content["run"] for content in lines(page)] == [0, 1]
 
 
-def test_as_html_the_figure_is_drawn_again_only_when_there_is_more(publisher, clock, place, page):
+def test_html_figure_is_drawn_again_only_after_new_records(publisher, clock, place, page):
     shown = opened(publisher, place, page, ui="html")
     turns(publisher, clock, 6)
     before = page.updates
@@ -157,7 +155,7 @@ def test_as_html_the_figure_is_drawn_again_only_when_there_is_more(publisher, cl
     assert page.shown[shown.second_id] != first
 
 
-def test_where_nothing_shown_can_change_the_text_says_who_runs_on(place, page):
+def test_static_text_names_the_jobs_that_still_run(place, page):
     widgets.show_comparison(compare(jobs(place)))
     assert set(page.shown[""]) == {"text/plain"}
     assert "Still running: one, two." in page.shown[""]["text/plain"]
@@ -170,7 +168,7 @@ def test_a_job_that_waits_for_hours_keeps_the_view(publisher, clock, place, page
     assert not shown.is_frozen
 
 
-def test_a_log_that_starts_again_voids_what_it_told(publisher, clock, place, page):
+def test_truncated_log_drops_its_earlier_records(publisher, clock, place, page):
     shown = opened(publisher, place, page)
     turns(publisher, clock, 2)
     (place.folder / "one" / "stdout.txt").write_text(step_line(10, 0, 5))
@@ -211,7 +209,7 @@ def test_no_text_of_any_log_is_in_the_widget(publisher, clock, place, page):
     assert "swordfish" not in json.dumps(shown.view.get_state(["facts", "rows"])) + str(page.messages)
 
 
-def test_many_looks_read_each_log_once_a_second_at_most(publisher, clock, place, page):
+def test_shared_polls_read_each_log_at_most_once_a_second(publisher, clock, place, page):
     opened(publisher, place, page)
     turns(publisher, clock, 2)
     reads = []

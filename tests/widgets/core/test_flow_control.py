@@ -90,14 +90,14 @@ def test_a_page_that_comes_back_is_sent_to_again():
     assert window.is_open
 
 
-def test_a_kernel_that_cannot_hear_goes_on_sending():
+def test_messages_are_sent_while_the_kernel_cannot_receive_acks():
     kernel = Kernel()
     kernel.is_busy = True
     window = window_of(kernel, sent=MAX_UNACKED + 1)
     assert kernel.wait(window, 100)
 
 
-def test_a_kernel_is_asked_once_at_a_time():
+def test_only_one_probe_is_pending():
     kernel = Kernel()
     kernel.is_busy = True
     window = window_of(kernel, sent=MAX_UNACKED + 1)
@@ -105,7 +105,7 @@ def test_a_kernel_is_asked_once_at_a_time():
     assert len(kernel.asked) == 1
 
 
-def test_a_word_that_comes_late_takes_nothing_back():
+def test_late_acknowledgement_of_an_older_message_is_ignored():
     kernel = Kernel()
     window = window_of(kernel, sent=MAX_UNACKED + 10)
     window.acknowledge(MAX_UNACKED + 10)
@@ -115,7 +115,7 @@ def test_a_word_that_comes_late_takes_nothing_back():
     assert window.is_open
 
 
-def test_a_kernel_that_was_late_once_in_between_is_asked_anew():
+def test_late_probe_resets_the_count_of_silent_probes():
     kernel = Kernel()
     window = window_of(kernel, sent=MAX_UNACKED + 1)
     kernel.wait(window, 12)
@@ -126,7 +126,7 @@ def test_a_kernel_that_was_late_once_in_between_is_asked_anew():
     assert not kernel.wait(window, 10)
 
 
-def test_a_page_that_is_heard_again_gets_time_anew():
+def test_ack_resets_the_count_of_silent_probes():
     kernel = Kernel()
     window = window_of(kernel, sent=MAX_UNACKED + 1)
     assert not kernel.wait(window, 30)
@@ -135,7 +135,7 @@ def test_a_page_that_is_heard_again_gets_time_anew():
     assert kernel.wait(window, 8)
 
 
-def test_a_page_that_confirms_a_part_is_sent_to_for_as_long_as_a_new_one():
+def test_partial_ack_resets_the_count_of_silent_probes():
     kernel = Kernel()
     window = window_of(kernel, sent=MAX_UNACKED + 10)
     assert not kernel.wait(window, 30)

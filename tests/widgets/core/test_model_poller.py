@@ -1,4 +1,4 @@
-"""How often a source is asked."""
+"""How often a model is polled, and what it reports when that fails."""
 
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
@@ -30,7 +30,7 @@ def asked_within(source, poller, times):
     return source.asked
 
 
-def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
+def test_polls_back_off_until_something_changes():
     source = Scripted()
     model = FollowedJob(source)
     model.max_interval_s = 2.0
@@ -44,14 +44,14 @@ def test_what_tells_nothing_is_asked_ever_less_often_until_there_is_news():
     assert asked_within(source, poller, [30 + i / 10 for i in range(1, 5)]) >= 2
 
 
-def test_what_is_behind_is_asked_at_once():
+def test_model_that_is_behind_is_polled_again_immediately():
     source = Scripted()
     source.is_behind = True
     poller = ModelPoller(FollowedJob(source))
     assert asked_within(source, poller, [1.0, 1.0, 1.0]) == 3
 
 
-def test_what_is_over_is_not_asked_any_more():
+def test_ended_model_is_not_polled():
     source = Scripted()
     source.is_over = True
     poller = ModelPoller(FollowedJob(source))
@@ -59,7 +59,7 @@ def test_what_is_over_is_not_asked_any_more():
     assert poller.model.is_over
 
 
-def test_a_trouble_that_has_passed_is_taken_back():
+def test_problem_is_cleared_by_the_next_successful_poll():
     source = Scripted()
     poller = ModelPoller(FollowedJob(source))
     source.poll = lambda: (_ for _ in ()).throw(BatchAIError("no disk"))
@@ -70,7 +70,7 @@ def test_a_trouble_that_has_passed_is_taken_back():
     assert poller.model.problem == ""
 
 
-def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_says_so():
+def test_polls_of_an_unreachable_server_back_off_and_the_view_says_so():
     source = Scripted()
 
     def poll():
@@ -87,7 +87,7 @@ def test_a_server_that_does_not_answer_is_asked_ever_more_rarely_and_the_view_sa
     assert poller.model.problem == ""
 
 
-def test_a_thing_that_no_view_shows_yet_is_watched_all_the_same(publisher, clock):
+def test_model_without_an_output_yet_is_polled(publisher, clock):
     source = Scripted()
     publisher.model("job", lambda: FollowedJob(source))
     turns(publisher, clock, 1)

@@ -53,7 +53,7 @@ def test_a_page_that_leaves_does_not_take_the_view_from_the_others():
     assert not pages.is_any_open
 
 
-def test_the_last_word_counts_where_no_turn_is_told():
+def test_last_message_counts_without_turn_numbers():
     pages = Pages(Clock())
     pages.hello({})
     pages.bye({})

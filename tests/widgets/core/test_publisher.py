@@ -71,7 +71,7 @@ def test_a_page_can_read_any_bytes_and_cancel(publisher, backend, page, clock):
     assert output.view.facts["state"] == "cancelled"
 
 
-def test_what_is_published_again_counts_as_sent(publisher, backend, page, clock, budget):
+def test_republished_outputs_spend_the_budget(publisher, backend, page, clock, budget):
     output = live(publisher, backend, page, clock)
     backend.finish()
     turns(publisher, clock, 3)
@@ -110,13 +110,13 @@ def test_the_html_card_is_refreshed_and_stays(publisher, backend, page, clock):
     assert "succeeded" in page.shown[output.id]["text/plain"]
 
 
-def test_where_nothing_but_text_can_be_shown_text_is_shown(backend, page):
+def test_text_is_shown_where_only_text_is_possible(backend, page):
     backend.write("hello\n")
     widgets.show(Job(backend, JOB), ui="text")
     assert "hello" in page.shown[""]["text/plain"]
 
 
-def test_an_unknown_way_to_show_is_refused(backend):
+def test_unknown_ui_is_refused(backend):
     with pytest.raises(UsageError, match="Did you mean"):
         widgets.show(Job(backend, JOB), ui="widgt")
 

@@ -45,7 +45,7 @@ def test_a_view_that_cannot_be_closed_does_not_end_the_others(publisher, backend
     assert not whole.is_closed
 
 
-def test_news_that_cannot_be_taken_do_not_end_the_others(publisher, backend, page, clock):
+def test_event_that_fails_one_model_does_not_end_the_others(publisher, backend, page, clock):
     source = Scripted()
     broken = publisher.model("broken", lambda: FollowedJob(source))
     broken.take = lambda event: 1 / 0
@@ -78,7 +78,7 @@ def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page)
     assert not join_all(package_threads() - before)
 
 
-def test_settling_freezes_in_the_calling_thread(backend, page, monkeypatch):
+def test_freeze_ended_freezes_in_the_calling_thread(backend, page, monkeypatch):
     monkeypatch.setattr(display, "has_frontend", lambda: True)
     widgets.show(Job(backend, JOB))
     backend.finish()

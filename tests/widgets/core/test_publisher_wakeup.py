@@ -62,7 +62,7 @@ def publisher() -> Iterator[Publisher]:
     publisher.close()
 
 
-def test_a_question_that_comes_while_the_output_freezes_is_answered(publisher: Publisher) -> None:
+def test_request_that_arrives_while_the_output_freezes_is_answered(publisher: Publisher) -> None:
     output = FreezingOutput(publisher, publisher.model("asked", lambda: FollowedJob(Scripted())))
     publisher.add(output)
     until(lambda: output.is_frozen)

@@ -28,7 +28,7 @@ def test_a_long_list_shows_its_newest_jobs_and_how_many_there_are(tmp_path):
 
 
 @pytest.mark.parametrize("make", [cluster_model, jobs_model])
-def test_a_dashboard_asks_no_more_often_than_the_backend_wants(place, clock, make):
+def test_dashboard_polls_no_more_often_than_the_backends_pace(place, clock, make):
     place.capabilities = Capabilities(name="place", pace=Pace(poll_interval_s=10.0))
     model = make(place, clock)
     first, looks = model.poll(), place.looks
@@ -40,7 +40,7 @@ def test_a_dashboard_asks_no_more_often_than_the_backend_wants(place, clock, mak
     assert model.poll()
 
 
-def test_a_dashboard_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(place, clock):
+def test_cluster_dashboard_shares_status_requests_with_followers_of_its_jobs(place, clock):
     place.capabilities = Capabilities(name="place", pace=Pace(poll_interval_s=10.0))
     model = cluster_model(place, clock)
     watcher = StatusPoller(place, [CLUSTER], clock=clock)
@@ -50,7 +50,7 @@ def test_a_dashboard_of_a_cluster_shares_the_looks_of_those_who_follow_its_jobs(
     assert place.looks == looks
 
 
-def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place, clock):
+def test_nodes_are_listed_when_the_cluster_has_changed_and_at_intervals(place, clock):
     asked = []
     place.nodes = lambda id: asked.append(id) or ScriptedCluster.nodes(place, id)
     model = cluster_model(place, clock)
@@ -68,7 +68,7 @@ def test_nodes_are_asked_for_when_the_cluster_has_changed_and_now_and_then(place
     assert model.nodes[0].state is NodeState.IDLE
 
 
-def test_jobs_that_run_tell_how_far_they_are(place, clock):
+def test_running_jobs_have_progress(place, clock):
     place.run("old", ExecutionState.SUCCEEDED)
     model = jobs_model(place, clock)
     place.tell("old", "step 9/10\n")
@@ -81,7 +81,7 @@ def test_jobs_that_run_tell_how_far_they_are(place, clock):
     assert "40 %, 4/10" in model.bundle()["text/plain"]
 
 
-def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_asked(place, clock):
+def test_failed_job_keeps_its_progress_and_a_succeeded_one_has_none(place, clock):
     model = jobs_model(place, clock)
     place.run("old", ExecutionState.SUCCEEDED)
     place.run("broken", ExecutionState.FAILED, exit_code=1)
@@ -92,7 +92,7 @@ def test_a_job_that_failed_tells_how_far_it_came_and_one_that_succeeded_is_not_a
     assert "failed at 4/10, 40 %" in model.bundle()["text/plain"]
 
 
-def test_selected_jobs_are_the_only_ones_and_are_listed_again_with_the_same_options(place, clock):
+def test_list_has_only_selected_jobs_and_names_the_options_that_selected_them(place, clock):
     place.run("old", ExecutionState.SUCCEEDED)
     selected = SelectedJobs(frozenset({"old", "gone"}), "--tag best")
     model = JobsModel(place, EXPERIMENT, selected=selected, clock=clock)
@@ -111,7 +111,7 @@ def test_jobs_have_their_tags_and_the_parameters_that_differ(place, clock):
     assert rows == {"resnet": (["best"], {"lr": "0.1"}), "old": ([], {"lr": "0.5"})}
 
 
-def test_labels_are_asked_for_at_intervals_and_when_there_is_a_new_job(place, clock):
+def test_labels_are_read_at_intervals_and_for_a_new_job(place, clock):
     place.records = ScriptedLabels()
     model = jobs_model(place, clock)
     clock.now += LABELS_INTERVAL_S / 2

@@ -30,7 +30,7 @@ def test_a_live_view_comes_with_a_snapshot_for_the_saved_notebook(publisher, pla
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_html_a_picture_is_refreshed(publisher, clock, place, page, kind):
+def test_html_output_is_refreshed(publisher, clock, place, page, kind):
     shown = opened(publisher, place, page, kind, ui="html")
     assert set(page.shown[shown.id]) == {"text/html", "text/plain"}
     place.run("another")
@@ -40,7 +40,7 @@ def test_as_html_a_picture_is_refreshed(publisher, clock, place, page, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_as_text_it_is_text_and_nothing_is_left_running(place, page, kind):
+def test_text_output_is_text(place, page, kind):
     widgets.show_dashboard(subject(place, kind), ui="text")
     assert set(page.shown[""]) == {"text/plain"}
     assert "resnet" in page.shown[""]["text/plain"]
@@ -54,19 +54,19 @@ def test_a_list_of_selected_jobs_has_only_these(place, page):
     assert "resnet" not in page.shown[""]["text/plain"]
 
 
-def test_where_no_page_can_be_text_is_shown(place, page):
+def test_text_is_shown_without_a_frontend(place, page):
     widgets.show_dashboard(place.jobs_subject)
     assert set(page.shown[""]) == {"text/plain"}
 
 
-def test_only_the_newest_of_two_pictures_of_one_thing_is_refreshed(publisher, place, page):
+def test_only_the_newest_html_output_of_a_resource_is_refreshed(publisher, place, page):
     older = opened(publisher, place, page, "cluster", ui="html")
     newer = opened(publisher, place, page, "cluster", ui="html")
     assert (older.is_closed, newer.is_closed) == (True, False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ten_views_look_once_and_less_often_while_nothing_happens(publisher, clock, place, page, kind):
+def test_ten_views_share_polls_that_back_off_without_changes(publisher, clock, place, page, kind):
     place.jobs.clear()
     for _ in range(10):
         say(opened(publisher, place, page, kind), kind="ready")
@@ -76,7 +76,7 @@ def test_ten_views_look_once_and_less_often_while_nothing_happens(publisher, clo
     assert place.looks <= (11 if kind == "cluster" else 6)
 
 
-def test_a_page_that_falls_silent_costs_nothing_until_it_speaks_again(publisher, clock, place, page):
+def test_view_of_a_silent_page_is_not_polled_until_its_next_message(publisher, clock, place, page):
     shown = opened(publisher, place, page, "cluster")
     say(shown, kind="ready")
     turns(publisher, clock, 80)
@@ -88,7 +88,7 @@ def test_a_page_that_falls_silent_costs_nothing_until_it_speaks_again(publisher,
     assert place.looks > 0
 
 
-def test_the_page_is_told_images_per_sec_once_and_again_when_they_grow(publisher, clock, place, page):
+def test_page_is_sent_rates_once_and_again_after_a_change(publisher, clock, place, page):
     say(opened(publisher, place, page, "jobs"), kind="ready")
     turns(publisher, clock, 2)
     assert sent(page, "rates")[0]["rates"] == {"old": [50.0, 60.0], "resnet": [100.0, 200.0, 300.0]}
@@ -100,7 +100,7 @@ def test_the_page_is_told_images_per_sec_once_and_again_when_they_grow(publisher
     assert sent(page, "rates")[-1]["rates"] == {"resnet": [100.0, 200.0, 300.0, 400.0]}
 
 
-def test_the_page_changes_the_size_and_hears_what_was_wrong(publisher, clock, place, page):
+def test_page_resizes_the_cluster_and_is_sent_errors(publisher, clock, place, page):
     shown = opened(publisher, place, page, "cluster")
     say(shown, kind="ready")
     say(shown, kind="scale", id="a", settings={"manual": {"targetNodeCount": 7}})
@@ -114,7 +114,7 @@ def test_the_page_changes_the_size_and_hears_what_was_wrong(publisher, clock, pl
     assert shown.view.facts["target"] == 7
 
 
-def test_the_page_opens_a_job_that_is_there(publisher, clock, place, page):
+def test_page_opens_existing_jobs_only(publisher, clock, place, page):
     shown = opened(publisher, place, page, "jobs")
     say(shown, kind="ready")
     say(shown, kind="open", id="a", names=["resnet"])
@@ -128,7 +128,7 @@ def test_the_page_opens_a_job_that_is_there(publisher, clock, place, page):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_without_a_page_a_view_is_still_after_a_while_and_live_again_when_one_comes(
+def test_view_without_a_page_is_frozen_and_becomes_live_again_after_a_hello(
     publisher, clock, place, page, kind
 ):
     shown = opened(publisher, place, page, kind)
@@ -145,7 +145,7 @@ def test_without_a_page_a_view_is_still_after_a_while_and_live_again_when_one_co
     assert publisher.outputs() == [shown]
 
 
-def test_a_view_where_nothing_happens_for_long_becomes_a_picture(publisher, clock, place, page):
+def test_view_without_changes_for_long_is_frozen(publisher, clock, place, page):
     place.states = [NodeState.IDLE] * 4
     shown = opened(publisher, place, page, "cluster")
     for _ in range(11):
@@ -154,7 +154,7 @@ def test_a_view_where_nothing_happens_for_long_becomes_a_picture(publisher, cloc
     assert set(page.shown[shown.id]) == {"text/html", "text/plain"}
 
 
-def test_a_view_that_is_to_be_a_widget_stays_one(publisher, clock, place, page):
+def test_widget_view_is_not_frozen_while_idle(publisher, clock, place, page):
     place.states = [NodeState.IDLE] * 4
     shown = opened(publisher, place, page, "cluster", ui="widget")
     for _ in range(11):

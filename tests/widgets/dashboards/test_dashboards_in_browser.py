@@ -141,7 +141,7 @@ def test_running_the_cell_again_leaves_one_view(lab, setup_cell):
     lab.page.get_by_text("1 shown").wait_for()
 
 
-def test_a_busy_kernel_is_told_of_or_answers(lab, setup_cell):
+def test_busy_kernel_is_reported_until_it_answers(lab, setup_cell):
     lab.open("busy", setup_cell, CLUSTER, "time.sleep(4)")
     lab.run(0)
     lab.run(1)
