@@ -146,10 +146,12 @@ def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
         yield item
         return
     allowed = (root.resolve(), item.source.resolve())
-    found = list(_walk(item, allowed, (item.source.resolve(),)))
-    if not found:
+    is_empty = True
+    for found in _walk(item, allowed, (item.source.resolve(),)):
+        is_empty = False
+        yield found
+    if is_empty:
         raise UsageError(f"--upload {item.word}: there are no files in this folder", hint=_excluded_hint())
-    yield from found
 
 
 def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -> Iterator[_UploadItem]:

@@ -194,7 +194,10 @@ def test_a_dry_run_does_not_list_thousands_of_files(folder):
 @pytest.mark.parametrize(
     ("name", "told"), [("MAX_BYTES", "at most 0 MiB can be uploaded"), ("MAX_FILES", "at most 3 files")]
 )
-def test_too_much_is_refused_before_it_is_read(folder, monkeypatch, name, told):
+def test_too_much_is_refused_before_it_is_read_or_the_rest_of_its_folder_is_listed(
+    folder, monkeypatch, name, told
+):
+    (folder / "a/zz").symlink_to("/etc")  # which would be refused
     monkeypatch.setattr(cell_uploads, name, 3)
     monkeypatch.setattr(cell_uploads, "_read", None)
     message = refused("r --upload a", folder=folder)
