@@ -14,6 +14,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.state.test_store_rebuild import lose
 from tests.backends.local.watch.test_crashes import end, kernel, up
+from tests.backends.local.watch.test_hand_over import GATE, let_go
 from tests.patience import PATIENCE_S
 from tests.world import World, is_alive, until
 
@@ -67,14 +68,13 @@ def test_a_waiting_job_holds_up_no_queue_and_is_not_ahead_of_it(world: World) ->
 
 def test_a_waiting_job_keeps_its_secrets_and_their_holder_ends_with_it(world: World, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hush-hush")
-    go = "import os, time\nwhile not os.path.exists(os.environ['AZ_BATCHAI_MOUNT_ROOT'] + '/autoafs/go'):"
-    first = world.submit("first", f"{go}\n    time.sleep(0.05)")
+    first = world.submit("first", GATE)
     code_of_second = "import os; print(len(os.environ['TOKEN']))"
     second = world.submit("second --secret TOKEN --after first", code_of_second)
     third = world.submit("third --secret TOKEN --after second --after first", "raise SystemExit(1)")
     fourth = world.submit("fourth --secret TOKEN --after third", "print('never')")
     holder = world.supervisor(fourth)
-    world.backend.storage.upload("batchaishare", {"go": b""})
+    let_go(world)
     assert second.wait(PATIENCE_S).log() == "9\n"
     assert first.state is ExecutionState.SUCCEEDED
     assert code(fourth) == "DependencyFailed"
@@ -84,10 +84,12 @@ def test_a_waiting_job_keeps_its_secrets_and_their_holder_ends_with_it(world: Wo
 
 def test_a_lost_database_leaves_no_job_waiting_for_what_it_had(world: World, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hush-hush")
-    done = world.run("done")
+    done = world.submit("done", GATE)
     lost = up(world, "lost --processes 2")
     fine = world.submit("fine --secret TOKEN --after lost --after done")
     until(world.backend.layout.job(world.guid(fine)).supervisor.exists)  # who holds its secrets
+    let_go(world)
+    done.wait(PATIENCE_S)
     world.backend.close()
     lose(world.home)
     again = LocalBackend(LocalSettings(home=world.home))

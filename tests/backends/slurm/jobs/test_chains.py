@@ -10,7 +10,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.jobs.test_restarts import restart_place, restart_slurm
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import HOLD, Place
+from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.contract.resumable import RESUMED, said, started
 from tests.world import until
 
@@ -56,4 +56,23 @@ def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(restart_place: Pl
     assert place.backend.show(second).waiting == f"{first.name} has to succeed first"
     assert place.wait(second).state is ExecutionState.SUCCEEDED
     assert said(place, first) == RESUMED
+    assert place.backend.show(first).execution.ended <= place.backend.show(second).execution.started
+
+
+def test_a_job_goes_back_to_the_queue_if_its_predecessor_is_to_run_again(
+    restart_place: Place, restart_slurm: RealSlurm
+) -> None:
+    place, go = restart_place, f"{MOUNTED}/go"
+    line = f"echo up; while [ ! -e {go} ]; do sleep 0.1; done"
+    first = place.start(line, "first", nodeCount=2)
+    place.is_up(first)
+    second = place.start("echo ran", "second", **after(first))
+    place.scale(place.cluster, manual(1))  # too small for the first, which is queued again
+    line = ("scontrol", "show", "job", number(place, second))
+    until(lambda: "Restarts=0" not in restart_slurm.ask(*line))  # Slurm has started it once
+    assert place.backend.show(second).waiting == "first has to succeed first"
+    place.backend.storage.upload(place.share, {"go": b""})
+    place.scale(place.cluster, manual(2))
+    assert place.wait(second).state is ExecutionState.SUCCEEDED
+    assert place.log(second) == b"ran\n"
     assert place.backend.show(first).execution.ended <= place.backend.show(second).execution.started
