@@ -18,7 +18,7 @@ from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import Kind
 from batchai_magics.metrics.grammar.metric_names import split_phase
 from batchai_magics.metrics.grammar.position_grammar import count
-from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan
+from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.process_lines import LineSpan
 from batchai_magics.metrics.reading.readings import LineGroup
@@ -323,16 +323,17 @@ class Block:
 
     def _add_found(self, layout: Layout, rows: Sequence[int], found: list[Groups]) -> list[int]:
         """Add lines of a layout; gives the rows of those whose plan is not known."""
-        if layout.is_of_one_plan and (plan := layout.plans.get(())):
-            self._group(plan).add(rows, found)
+        if not found:
             return []
-        left = []
-        for row, groups in zip(rows, found, strict=True):
-            plan = layout.plan_of(groups, self.lines.texts[row])
+        keys = layout.keys_of(found, map(self.lines.texts.__getitem__, rows))
+        parts = {keys[0]: (rows, found)} if keys.count(keys[0]) == len(keys) else _by_key(keys, rows, found)
+        left: list[int] = []
+        for key, (own_rows, own_found) in parts.items():
+            plan = layout.plan_at(key)
             if plan is None:
-                left.append(row)
+                left += own_rows
             else:
-                self._group(plan).add_line(row, groups)
+                self._group(plan).add(own_rows, own_found)
         return left
 
     def _group(self, plan: LinePlan) -> PlanLines:
@@ -340,6 +341,18 @@ class Block:
         if group is None:
             group = self._by_plan[id(plan)] = PlanLines(plan)
         return group
+
+
+def _by_key(
+    keys: Sequence[PlanKey], rows: Sequence[int], found: Sequence[Groups]
+) -> Mapping[PlanKey, tuple[list[int], list[Groups]]]:
+    """The rows and groups of each key."""
+    parts: defaultdict[PlanKey, tuple[list[int], list[Groups]]] = defaultdict(lambda: ([], []))
+    for key, row, groups in zip(keys, rows, found, strict=True):
+        own_rows, own_found = parts[key]
+        own_rows.append(row)
+        own_found.append(groups)
+    return parts
 
 
 @lru_cache(4096)

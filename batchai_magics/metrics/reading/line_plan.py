@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
@@ -30,6 +31,9 @@ _POINT = re.compile(rb"\d\.\d")  # the commas of such a line are not decimal
 
 Groups = Sequence[bytes]
 """The texts of an expression's groups."""
+
+PlanKey = tuple[object, ...]
+"""What tells apart lines of a layout that are read differently."""
 
 
 class MetricName(NamedTuple):
@@ -104,29 +108,24 @@ class Layout:
     has_commas: bool
     clock: LineClock
     count_epoch: Callable[[bytes], float] = fraction
-    plans: dict[tuple[object, ...], LinePlan] = field(default_factory=dict)
+    plans: dict[PlanKey, LinePlan] = field(default_factory=dict)
 
-    @property
-    def is_of_one_plan(self) -> bool:
-        """Whether all lines of this layout are read alike."""
-        return not (self.names or self.same or self.has_commas)
-
-    def key_of(self, groups: Groups, line: bytes) -> tuple[object, ...]:
+    def keys_of(self, found: Sequence[Groups], lines: Iterable[bytes]) -> list[PlanKey]:
         """What tells apart the lines of this layout that are read differently: the digits of their names."""
-        key: tuple[object, ...] = tuple([groups[place] for place in self.names])
+        names = [map(itemgetter(place), found) for place in self.names]
+        keys: list[PlanKey] = [*zip(*names, strict=True)] if names else [()] * len(found)
         if self.same:
-            key = (groups[self.same[0]] == groups[self.same[1]], *key)
-        if not self.has_commas:
-            return key
-        is_decimal = has_decimal_commas(line)
-        return (is_decimal, not is_decimal and is_undecided(line), *key)
+            one, other = self.same[:2]
+            keys = [(groups[one] == groups[other], *key) for groups, key in zip(found, keys, strict=True)]
+        if self.has_commas:
+            keys = [(*_commas_of(line), *key) for line, key in zip(lines, keys, strict=True)]
+        return keys
 
-    def plan_of(self, groups: Groups, line: bytes) -> LinePlan | None:
-        """The plan of a line, None if that is not known.
+    def plan_at(self, key: PlanKey) -> LinePlan | None:
+        """The plan of lines with this key, None if that is not known.
 
         Where a line does not tell what its commas are, they are those of its like that told it.
         """
-        key = self.key_of(groups, line)
         told = self.plans.get((True, False, *key[2:])) if self.has_commas and key[1] else None
         return told or self.plans.get(key)
 
@@ -148,6 +147,12 @@ class Layout:
         """Whether no time stands on a line."""
         clock = self.clock
         return self.seconds < 0 and clock.stamp is None and clock.glog_at < 0 and not clock.is_named
+
+
+def _commas_of(line: bytes) -> tuple[bool, bool]:
+    """Whether the commas of a line are decimal ones, and whether that is undecided."""
+    is_decimal = has_decimal_commas(line)
+    return is_decimal, not is_decimal and is_undecided(line)
 
 
 def layout_of(
