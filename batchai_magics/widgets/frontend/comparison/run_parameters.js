@@ -49,10 +49,10 @@ export function parameterAxis(name, rows) {
 export function grouped(lines, rows, parameter) {
   const groups = groupsOf(rows, parameter);
   return [...groups].flatMap(([value, places], i) => {
-    const own = lines.filter(({ run }) => places.includes(Number(run)) && run !== undefined);
-    const phases = [...new Set(own.map(({ label, run }) => label.slice((rows[Number(run)]?.name ?? "").length)))];
+    const groupLines = lines.filter(({ run }) => places.includes(Number(run)) && run !== undefined);
+    const phases = [...new Set(groupLines.map(({ label, run }) => label.slice((rows[Number(run)]?.name ?? "").length)))];
     return phases.map((phase, k) => {
-      const members = own.filter(({ label, run }) => label === (rows[Number(run)]?.name ?? "") + phase && label !== "");
+      const members = groupLines.filter(({ label, run }) => label === (rows[Number(run)]?.name ?? "") + phase && label !== "");
       const dash = members[0]?.dash && k ? members[0].dash : isDashed(i) ? DASH : undefined;
       const look = { key: `${value}${phase}`, label: `${parameter} ${value}${phase}`, colour: runColour(i), ...(dash ? { dash } : {}) };
       return { ...look, ...meanOf(members) };

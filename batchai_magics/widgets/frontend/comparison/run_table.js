@@ -330,8 +330,8 @@ function bestText({ name }, { values }) {
 function titleOf({ name, label }, { values, loss_trend: trend }, isBest, change) {
   const [value = null, best = null] = values[name] ?? [];
   const words = [best === null || best === value ? "" : `best so far ${quantity(best)}`, name === "loss" && trend ? trend : "", change, isBest ? "the best of all runs" : ""];
-  const told = words.filter(Boolean).join(", ");
-  return told && `${label}: ${told}`;
+  const text = words.filter(Boolean).join(", ");
+  return text && `${label}: ${text}`;
 }
 
 /** @type {(element: HTMLElement, tags: string[]) => void} */

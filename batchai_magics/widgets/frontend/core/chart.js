@@ -190,8 +190,8 @@ export class Chart {
     if (!plot || !picture) return;
     const keys = [...picture.lines, ...picture.bands.flatMap((band) => [band, band])].map((each) => each.keys);
     plot.batch(() =>
-      keys.forEach((own, i) => {
-        const show = !own.some((key) => this.legend.hidden.has(key));
+      keys.forEach((lineKeys, i) => {
+        const show = !lineKeys.some((key) => this.legend.hidden.has(key));
         if (plot.series[i + 1]?.show !== show) plot.setSeries(i + 1, { show });
       }),
     );
@@ -208,9 +208,9 @@ export class Chart {
 
   /** Updates legend and label with the values under the cursor, or the latest ones. */
   describe() {
-    const told = this.plot && this.picture ? this.readout(this.picture) : null;
-    this.legend.show(told?.place ?? "", told?.entries ?? []);
-    this.box.setAttribute("aria-label", told ? `${this.title.textContent}${told.words}` : `${this.title.textContent}: ${this.emptyMessage}`);
+    const readout = this.plot && this.picture ? this.readout(this.picture) : null;
+    this.legend.show(readout?.place ?? "", readout?.entries ?? []);
+    this.box.setAttribute("aria-label", readout ? `${this.title.textContent}${readout.words}` : `${this.title.textContent}: ${this.emptyMessage}`);
   }
 
   /**

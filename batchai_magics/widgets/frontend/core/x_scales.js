@@ -18,7 +18,7 @@ export class XScale {
   constructor(name, steps = [], places = []) {
     this.name = name;
     this.axis = AXES[name];
-    this.told = { steps, places };
+    this.points = { steps, places };
     /** @type {number[] | null} */
     this.steps = null; // those that other ones lie between, found when they are needed
     /** @type {number[]} */
@@ -45,10 +45,10 @@ export class XScale {
     if (this.steps) return this.steps;
     this.steps = [];
     let highest = -Infinity;
-    for (let i = 0; i < this.told.steps.length; i += 1) {
-      const value = this.told.places[i] ?? NaN;
+    for (let i = 0; i < this.points.steps.length; i += 1) {
+      const value = this.points.places[i] ?? NaN;
       if (!(value > highest)) continue;
-      this.steps.push(/** @type {number} */ (this.told.steps[i]));
+      this.steps.push(/** @type {number} */ (this.points.steps[i]));
       this.known.push((highest = value));
     }
     return this.steps;

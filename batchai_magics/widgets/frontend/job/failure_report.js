@@ -52,9 +52,9 @@ function logLine(text, { script, job }, near) {
  * @returns {any} a CodeMirror view
  */
 function editorOf(near, job) {
-  const own = near.closest(".jp-Cell");
+  const cell = near.closest(".jp-Cell");
   const notebook = near.closest(".jp-Notebook");
-  const editors = [own, ...(notebook?.querySelectorAll(".jp-CodeCell") ?? [])].map(viewIn).filter(Boolean);
+  const editors = [cell, ...(notebook?.querySelectorAll(".jp-CodeCell") ?? [])].map(viewIn).filter(Boolean);
   const name = job.replace(/-\d+$/, "");
   const starts = editors.map((editor) => /^%%batchai_job\s+(\S+)/.exec(editor.state.doc.line(1).text)?.[1]);
   const at = starts.findIndex((start) => start === job || start === name);

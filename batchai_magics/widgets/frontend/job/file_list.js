@@ -308,20 +308,20 @@ function exact(text) {
  */
 export function rows(text, separator, isCut) {
   /** @type {string[][]} */
-  const found = [];
+  const rows = [];
   const cell = new RegExp(`("(?:[^"]|"")*"|[^${separator}\\r\\n]*)(${separator}|\\r?\\n|\\r|$)`, "y");
   /** @type {string[]} */
   let row = [];
-  while (cell.lastIndex < text.length && found.length < MAX_ROWS) {
+  while (cell.lastIndex < text.length && rows.length < MAX_ROWS) {
     const match = cell.exec(text);
     if (!match) break; // text behind a closing quote
     const [, written, end] = match;
     row.push(unquoted(written ?? ""));
     if (end === separator) continue;
-    if (end || !isCut) found.push(row);
+    if (end || !isCut) rows.push(row);
     row = [];
   }
-  return row.length && !isCut ? [...found, [...row, ""]] : found;
+  return row.length && !isCut ? [...rows, [...row, ""]] : rows;
 }
 
 /** @param {string} cell */
@@ -329,9 +329,9 @@ function unquoted(cell) {
   return cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell;
 }
 
-/** @param {string[][]} found */
-function table(found) {
-  const [header = [], ...others] = found;
+/** @param {string[][]} rows */
+function table(rows) {
+  const [header = [], ...others] = rows;
   const line = (/** @type {"th" | "td"} */ tag, /** @type {string[]} */ cells) =>
     el("tr", {}, ...cells.slice(0, MAX_COLUMNS).map((text) => el(tag, tag === "th" ? { scope: "col" } : {}, plain(text))));
   return el("table", { class: "ba-cells" }, el("thead", {}, line("th", header)), el("tbody", {}, ...others.map((cells) => line("td", cells))));

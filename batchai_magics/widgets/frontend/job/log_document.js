@@ -156,8 +156,8 @@ export class LogDocument {
       const at = Number(starts[i]);
       return line(at, at + row.end - row.start, row.text);
     });
-    const own = lines.filter((row) => row.start >= gap.start && row.start < gap.end);
-    const rows = [...gapRow(gap.start, start), ...own, ...gapRow(end, gap.end)];
+    const inGap = lines.filter((row) => row.start >= gap.start && row.start < gap.end);
+    const rows = [...gapRow(gap.start, start), ...inGap, ...gapRow(end, gap.end)];
     // The bytes between its lines belong to other ranks: there is nothing to load.
     if (end >= gap.end && index === this.rows.length - 1) this.covered = gap.end;
     this.rows = this.rows.slice(0, index).concat(rows, this.rows.slice(index + 1));

@@ -113,8 +113,8 @@ class UseLine {
    * @param {(value: number) => string} shown
    */
   #curve(field, name, shown) {
-    const found = this.curves.get(field);
-    if (found) return found;
+    const known = this.curves.get(field);
+    if (known) return known;
     const made = useCell(name, shown);
     this.curves.set(field, made);
     const inOrder = CURVES.map(([each]) => this.curves.get(each)?.cell).filter((each) => each !== undefined);

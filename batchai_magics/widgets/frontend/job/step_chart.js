@@ -167,11 +167,11 @@ export class StepChart extends Chart {
     const smooth = this.#smooth;
     const [xs = [], ...others] = this.xs;
     const edges = this.#edges();
-    const own = [...this.#ranks.map((rank) => values.byRank.get(rank) ?? []), values.all, ...(smooth ? [smooth] : [])];
-    const first = [xs, ...own, ...edges];
+    const mainColumns = [...this.#ranks.map((rank) => values.byRank.get(rank) ?? []), values.all, ...(smooth ? [smooth] : [])];
+    const first = [xs, ...mainColumns, ...edges];
     const rest = others.map((each, i) => [each, this.subject.lines[i + 1]?.values.all ?? []]);
     const [x = [], ...columns] = rest.length ? joined(first, rest) : first;
-    const last = columns.splice(own.length, edges.length);
+    const last = columns.splice(mainColumns.length, edges.length);
     return /** @type {Column[]} */ ([x, ...columns, ...last]);
   }
 
@@ -272,8 +272,8 @@ export class StepChart extends Chart {
     const { lines, over, band } = this.subject;
     const isOnly = lines.every((other) => other === line || other.phase !== line.phase);
     const prefix = lines.length > 1 ? `${isOnly ? line.phase : line.name} ` : "";
-    const own = line.table.steps[row];
-    const suffix = own === step || own === undefined ? "" : ` at ${this.#hasSteps ? stepText(own) : this.scale.axis.words(Number(this.scale.of([own])[0]))}`;
+    const lineStep = line.table.steps[row];
+    const suffix = lineStep === step || lineStep === undefined ? "" : ` at ${this.#hasSteps ? stepText(lineStep) : this.scale.axis.words(Number(this.scale.of([lineStep])[0]))}`;
     const format = (/** @type {number | null | undefined} */ value) => this.format(value);
     if (line !== this.#main) {
       const { colour = "", dash } = this.#looks[lines.indexOf(line)] ?? {};
@@ -291,10 +291,10 @@ export class StepChart extends Chart {
     });
     const [steps = [], ...joined] = uPlot.join(/** @type {any} */ (columns.map(({ table, column }) => [table.steps, column])));
     const along = this.scales.filter(({ name }) => name !== "step").map((scale) => ({ name: scale.name, column: scale.of(/** @type {number[]} */ (steps)) }));
-    const own = this.#hasSteps ? [steps] : [];
-    const all = [...own, ...along.map(({ column }) => column), ...joined];
+    const stepColumns = this.#hasSteps ? [steps] : [];
+    const all = [...stepColumns, ...along.map(({ column }) => column), ...joined];
     const rows = Array.from(steps, (_, i) => all.map((column) => column[i] ?? null));
-    return { header: [...own.map(() => "step"), ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
+    return { header: [...stepColumns.map(() => "step"), ...along.map(({ name }) => (name === "time" ? "seconds" : name)), ...columns.map(({ name }) => name)], rows };
   }
 }
 
