@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import tracemalloc
 
 import pytest
 
@@ -258,3 +259,16 @@ def test_the_figures_are_json():
 def test_accuracies_of_step_lines_are_metrics():
     found = summary("".join(step(n, accuracies=f"\t0.{n}0\t0.500") + "\n" for n in (10, 20)))
     assert found.metric("top_1").best == 0.2
+
+
+def test_a_summary_needs_less_memory_than_an_object_for_each_line():
+    log = "\n".join(step(number, rate=number % 97, loss=f"{1 / number:.3f}") for number in range(1, 5001))
+    table = read_metrics(log.encode()).table
+    summarize(table)  # what has to be imported is imported
+    tracemalloc.start()
+    try:
+        summarize(table)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes / 5000 < 60
