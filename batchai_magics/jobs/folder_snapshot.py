@@ -189,7 +189,7 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
     """
     root = folder.resolve()
     unsent = _Unsent(root, pathspec.GitIgnoreSpec.from_lines(_lines(folder / IGNORE_FILE)), frozenset(homes))
-    listing = list_files(root, unsent)
+    listing = ProjectListing(frozenset()) if unsent.is_in_home(root) else list_files(root, unsent)
     sent = unsent.without(listing.names)
     project = _Project(root, sent)
     project.walk("", ".", ())
@@ -222,10 +222,14 @@ class _Unsent:
 
     def has_folder(self, path: Path) -> bool:
         """Whether nothing of a folder goes along; then it is not even listed, however large it is."""
-        if is_excluded(path.name) or path in self.homes:
+        if is_excluded(path.name) or self.is_in_home(path):
             return True
         is_environment = any(os.path.lexists(f"{path}{file}") for file in _ENVIRONMENT_FILES)
         return is_environment or self._is_ignored(path.relative_to(self.root).as_posix() + "/")
+
+    def is_in_home(self, path: Path) -> bool:
+        """Whether a folder is the home of a backend, or lies in one."""
+        return any(map(path.is_relative_to, self.homes))
 
     def has_file(self, path: Path) -> bool:
         """Whether a file does not go along, given that its folder does."""

@@ -24,6 +24,7 @@ CANCELLED = "cancelled"  # displayed state of a failed job that was cancelled
 TERMINATED = "JobTerminated"  # its error code
 STOPPED = "stopped"  # displayed state of a failed job whose stop condition was met
 CONDITION_MET = "JobStopConditionMet"  # its error code
+DEPENDENCY_FAILED = "DependencyFailed"  # the error code of one that was to start after a job which failed
 
 
 class NodeState(enum.Enum):

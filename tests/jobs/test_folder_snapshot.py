@@ -295,6 +295,12 @@ def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
     assert not [name for name in files if name.startswith("jobs/")]
 
 
+def test_of_the_home_of_a_backend_only_the_script_goes_along(folder):
+    settings = Settings(sections={"local": LocalSettings(home=folder)})
+    assert {*read_script(Path("pkg/__init__.py"), folder, settings).files} == {"pkg/__init__.py"}
+    assert {*read_script(Path("__init__.py"), folder / "pkg", settings).files} == {"__init__.py"}
+
+
 def test_the_working_directory_is_sent_and_its_script_keeps_its_path(folder):
     script = read_script(Path("pkg/__init__.py"), folder)
     assert (script.folder, script.name) == (folder, "pkg/__init__.py")

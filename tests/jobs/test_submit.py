@@ -114,6 +114,11 @@ def test_a_predecessors_name_means_the_latest_run_of_it_which_a_note_says(tmp_pa
     assert (id.name, note) == ("resnet-2", "It starts after resnet-2, the latest run of resnet.")
 
 
+def test_a_predecessors_name_is_one_in_any_case(tmp_path):
+    id, _ = after(tmp_path, "ResNet", "resnet", "resnet-2")
+    assert id.name == "resnet-2"
+
+
 def test_a_predecessors_id_means_that_run(tmp_path):
     id, note = after(tmp_path, str(EXPERIMENT.child(Kind.JOB, "resnet")), "resnet", "resnet-2")
     assert (id.name, note) == ("resnet", "")

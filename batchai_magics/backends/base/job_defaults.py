@@ -87,7 +87,8 @@ def run_names(names: Sequence[str], name: str) -> list[str]:
 
 
 def _runs_among(names: Sequence[str], name: str) -> Iterator[str]:
-    return (each for each in names if each == name or first_run(each) == name)
+    wanted = name.lower()
+    return (each for each in names if wanted in (each.lower(), first_run(each).lower()))
 
 
 def first_run(name: str) -> str:
@@ -97,7 +98,7 @@ def first_run(name: str) -> str:
 
 def run_number(run: str, name: str) -> int:
     """The number of a run of `name`, from 1: `resnet-50` is run 1 of itself, and run 50 of `resnet`."""
-    return 1 if run == name else int(run[len(name) + 1 :])
+    return 1 if run.lower() == name.lower() else int(run[len(name) + 1 :])
 
 
 MAX_EXPERIMENTS = 8  # the newest ones, besides its own, whose jobs are listed

@@ -403,11 +403,11 @@ def end_without_cluster(store: Store, guids: Sequence[str], text: str) -> None:
 
 def end_waiting(store: Store, guids: Sequence[str], predecessor: Run) -> None:
     """Ends those of these runs that still wait for a predecessor, which is about to be deleted."""
-    end = dependency_failed(predecessor.name, "was deleted")
+    end, chosen = dependency_failed(predecessor.name, "was deleted"), set(guids)
 
     def end_all(db: Database) -> None:
         for run in job_table.waiting_for(db, predecessor.guid):
-            if run.guid in guids:
+            if run.guid in chosen:
                 write_outcome(db, run.key, run.guid, end)
 
     store.insist(end_all)

@@ -462,8 +462,8 @@ def _fail_dependents(context: HomeContext, jobs: Sequence[Record]) -> None:
     for job in context.still_open(jobs) if waiting else ():
         runs = [run_of(record) for record in waiting if job.guid in record.more[AFTER]]
         context.runner.fail_waiting(runs, run_of(job))
-    if context.still_open(waiting):
-        context.runner.reconcile()  # what was just seen of those whose predecessors have failed
+    if waiting:
+        context.runner.reconcile()  # records what was just seen of those whose predecessors have failed
 
 
 def _end_cluster(context: HomeContext, cluster: Record) -> None:

@@ -176,7 +176,7 @@ def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
 
 
 def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
-    if job.execution and not (last and last.execution):
+    if job.execution and job.has_begun and not (last and last.has_begun):
         yield f"Job started execution at {_utc_time(job.execution.started)}"
     known = max(0, len(last.attempts) - 1) if last else 0  # all earlier ones are over
     yield from (f"Job was restarted: {attempt.sentence}" for attempt in job.attempts[known:-1])

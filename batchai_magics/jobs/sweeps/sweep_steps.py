@@ -75,9 +75,14 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
     if definition.ended:
         return _end_rest(sweep, trials) if definition.ended == STOPPED else False
     failures = quick_failures(trials, definition.since)
-    if len(failures) >= MAX_QUICK_FAILURES and not all(trial.ended for trial in trials):
+    is_over = all(trial.ended for trial in trials)
+    note = failure_note(failures) if len(failures) >= MAX_QUICK_FAILURES and not is_over else ""
+    if definition.retries or not is_over:  # no later trial would start either
+        latest = [trial.runs[-1] for trial in trials if trial.runs]
+        note = next((why for run in latest if (why := run.lost_predecessor)), note)
+    if note:
         check_rights(sweep, trials)
-        sweep.files.write(ended(definition, STOPPED, failure_note(failures)))
+        sweep.files.write(ended(definition, STOPPED, note))
         _end_rest(sweep, trials)
         return True
     pruned = _prune(sweep, definition, trials) if definition.prune else False

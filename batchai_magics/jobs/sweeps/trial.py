@@ -89,7 +89,7 @@ class Trial:
     @property
     def attempts(self) -> int:
         """How often it was started, on whatever nodes."""
-        return sum(len(run.attempts) or bool(run.execution) for run in self.runs)
+        return sum(len(run.attempts) or run.has_begun for run in self.runs)
 
     @property
     def ended(self) -> datetime | None:

@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.response_object import Provisioning, ResponseObject, WireObject, head, unreadable
-from batchai_magics.models.states import CANCELLED, CONDITION_MET, STOPPED, TERMINATED, ExecutionState
+from batchai_magics.models.states import (
+    CANCELLED,
+    CONDITION_MET,
+    DEPENDENCY_FAILED,
+    STOPPED,
+    TERMINATED,
+    ExecutionState,
+)
 from batchai_magics.models.wire_times import elapsed_time, wire_time
 
 if TYPE_CHECKING:
@@ -71,6 +78,18 @@ class JobResource:
     def is_running(self) -> bool:
         """Whether its processes or their preparation run."""
         return self.state is ExecutionState.RUNNING and self.execution is not None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of it ran; one that ends in the queue has a start too, the time of its end."""
+        execution = self.execution
+        return execution is not None and (execution.ended != execution.started or bool(self.ranks))
+
+    @property
+    def lost_predecessor(self) -> str:
+        """Why it never began: the sentence about a job that it was to start after; empty for any other."""
+        errors = self.execution.errors if self.execution else ()
+        return next((error.message for error in errors if error.code == DEPENDENCY_FAILED), "")
 
     @property
     def is_cancelled(self) -> bool:

@@ -92,6 +92,14 @@ def test_wait_tells_how_a_job_got_on(do, job_file):
     assert told[-1] == CommandExit(0)
 
 
+def test_wait_tells_no_start_of_a_job_that_never_ran(do, job_file):
+    do(f"job create -n bad -f {job_file('exit 3')}")
+    do(f"job create -n after -f {job_file('true')} --after bad")
+    lines = messages_in(parts(do, "job wait -n after"))
+    assert not [line for line in lines if line.startswith("Job started")]
+    assert "nothing of it ran" in "\n".join(lines)
+
+
 def test_wait_ends_with_the_exit_code_of_the_job(do, job_file):
     do(f"job create -n bad -f {job_file('exit 7')}")
     told = parts(do, "job wait -n bad")

@@ -62,6 +62,20 @@ def test_many_quick_failures_stop_the_sweep_although_nobody_reads_it_and_name_th
     assert "all of them on node" in sweep.note
 
 
+@pytest.mark.parametrize(
+    "more", ["--retry-failed 2", "--trials 20 --search tpe --best 'min loss' --parallel 2"]
+)
+def test_a_sweep_whose_predecessor_fails_tries_nothing_again_and_says_why(lab: SweepLab, more: str):
+    first = lab.world.run("first", "raise SystemExit(1)")
+    values = "log(1e-6,1)" if "tpe" in more else "1,2"
+    sweep = lab.run(f's --sweep "lr={values}" --after first {more}', "print('loss', 1)")
+    assert first.exit_code == 1
+    assert sweep.state == "stopped"
+    assert sweep.note == "first did not succeed, and the job was to start after it: nothing of it ran"
+    assert {trial.attempts for trial in sweep.trials()} == {0}
+    assert {len(trial.runs) for trial in sweep.trials()} <= {0, 1}
+
+
 def test_optuna_searches_where_the_values_are_good(lab: SweepLab):
     script = "import os, math\nprint('step 1 loss', abs(math.log10(float(os.environ['PARAM_LR'])) + 3))"
     sweep = lab.run('s --sweep "lr=log(1e-6,1)" --trials 24 --search tpe --best "min loss"', script)

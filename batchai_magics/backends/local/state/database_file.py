@@ -279,6 +279,24 @@ CREATE INDEX job_state ON job (state, cluster);
 -- history.
 CREATE INDEX job_queue ON job (cluster, state, is_assigned, after, priority DESC, owner);
 CREATE INDEX job_after ON job (guid) WHERE after != '[]';
+-- Which runs wait for a run: an index of `job.after`, since every end asks for it.
+CREATE TABLE dependent (
+    predecessor TEXT NOT NULL,
+    run TEXT NOT NULL,
+    PRIMARY KEY (predecessor, run)
+) STRICT, WITHOUT ROWID;
+CREATE TRIGGER job_waits AFTER INSERT ON job WHEN new.after != '[]' BEGIN
+    INSERT INTO dependent SELECT json_extract(value, '$[0]'), new.guid FROM json_each(new.after);
+END;
+CREATE TRIGGER job_waits_less AFTER UPDATE OF after ON job WHEN old.after != new.after BEGIN
+    DELETE FROM dependent WHERE run = old.guid
+        AND predecessor IN (SELECT json_extract(value, '$[0]') FROM json_each(old.after));
+    INSERT INTO dependent SELECT json_extract(value, '$[0]'), new.guid FROM json_each(new.after);
+END;
+CREATE TRIGGER job_waits_no_more AFTER DELETE ON job WHEN old.after != '[]' BEGIN
+    DELETE FROM dependent WHERE run = old.guid
+        AND predecessor IN (SELECT json_extract(value, '$[0]') FROM json_each(old.after));
+END;
 CREATE INDEX job_watched ON job (state) WHERE (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1);
 CREATE INDEX job_limited ON job (job_group) WHERE group_limit > 0 AND is_assigned = 1;
 -- Which GPUs of a node a job has that shares it with others; such a node runs no job of its own.

@@ -12,21 +12,22 @@ from batchai_magics.models.states import ExecutionState
 
 def release_dependents(db: sqlite3.Connection, guid: str, *, is_success: bool) -> None:
     """After the end of a run: queues those that waited for nothing else, or ends them, and so on."""
-    ended, waiting = {guid: is_success}, job_table.waiting_for(db, guid)
-    while waiting:
-        failed: dict[str, bool] = {}
-        for run in waiting:
-            lost = next(
-                (each for each in run.after if each.must_succeed and not ended.get(each.guid, True)), None
-            )
-            if lost:
-                job_table.end(db, run.key, run.guid, dependency_failed(lost.name))
-                failed[run.guid] = False
+    ended = [(guid, is_success)]
+    while ended:
+        guid, is_success = ended.pop()
+        for run in job_table.waiting_for(db, guid):
+            predecessor = next(each for each in run.after if each.guid == guid)
+            if predecessor.must_succeed and not is_success:
+                job_table.end(db, run.key, run.guid, dependency_failed(predecessor.name))
+                ended.append((run.guid, False))
             else:
-                job_table.set_after(db, run.guid, [each for each in run.after if each.guid not in ended])
-        ended = failed
-        runs = job_table.all_waiting(db) if failed else []
-        waiting = [run for run in runs if any(each.guid in failed for each in run.after)]
+                job_table.set_after(db, run.guid, [each for each in run.after if each != predecessor])
+
+
+def end_dependents_of_lost(db: sqlite3.Connection) -> None:
+    """Does the same for runs that do not exist any more, as if they had failed."""
+    for guid in job_table.lost_predecessors(db):
+        release_dependents(db, guid, is_success=False)
 
 
 def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
@@ -40,5 +41,5 @@ def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
 def release_all(db: sqlite3.Connection) -> None:
     """Does so for all runs that others wait for; those that wait for one that does not exist end."""
     for predecessor in {each for run in job_table.all_waiting(db) for each in run.after}:
-        if not release_from(db, predecessor):
-            release_dependents(db, predecessor.guid, is_success=False)
+        release_from(db, predecessor)
+    end_dependents_of_lost(db)

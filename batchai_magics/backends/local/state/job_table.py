@@ -266,10 +266,18 @@ def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
     )
 
 
+WAITING_FOR = f"SELECT job.* FROM dependent JOIN job ON guid = run WHERE predecessor = ? AND {IS_OPEN}"
+
+
 def waiting_for(db: sqlite3.Connection, guid: str) -> list[JobRow]:
     """The open runs that wait for the end of a run."""
-    query = f"SELECT * FROM job INDEXED BY job_after WHERE after != '[]' AND instr(after, ?) AND {IS_OPEN}"
-    return _all(db, query, guid)
+    return _all(db, WAITING_FOR, guid)
+
+
+def lost_predecessors(db: sqlite3.Connection) -> list[str]:
+    """The runs that others wait for and that do not exist any more."""
+    query = "SELECT DISTINCT predecessor FROM dependent WHERE predecessor NOT IN (SELECT guid FROM job)"
+    return [guid for (guid,) in db.execute(query)]
 
 
 def all_waiting(db: sqlite3.Connection) -> list[JobRow]:

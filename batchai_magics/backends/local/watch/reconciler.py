@@ -12,7 +12,7 @@ import time
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import unmanaged_mounts
-from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.state import job_chains, job_table
 from batchai_magics.backends.local.state.database_errors import DISK_FULL
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
@@ -38,10 +38,15 @@ OVERDUE_S = 15.0  # a supervisor that has not ended a terminating job so long af
 def recover_jobs(store: Store, layout: Layout) -> bool:
     """Ends or requeues open jobs without a live supervisor; True if there were any.
 
+    Jobs that wait for one which was deleted meanwhile end, too.
+
     Supervisors that are overdue in ending their job (hung, or stopped by SIGSTOP) are killed first.
     """
     with store.read() as db:
         watched = job_table.open_and_watched(db)
+        is_waiting_for_lost = bool(job_table.lost_predecessors(db))
+    if is_waiting_for_lost:
+        store.insist(job_chains.end_dependents_of_lost)
     for job in watched:
         if _is_overdue(layout, job):
             process.kill_one(job.supervisor)
@@ -50,7 +55,7 @@ def recover_jobs(store: Store, layout: Layout) -> bool:
         _recover_job(store, layout, job)
     if orphans:
         temporary_folder.sweep()
-    return bool(orphans)
+    return bool(orphans) or is_waiting_for_lost
 
 
 def _is_overdue(layout: Layout, job: JobRow) -> bool:

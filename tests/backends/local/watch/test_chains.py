@@ -9,6 +9,8 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.local.state import resource_table
+from batchai_magics.backends.local.state.job_table import WAITING_FOR
 from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
@@ -100,6 +102,25 @@ def test_a_lost_database_leaves_no_job_waiting_for_what_it_had(world: World, mon
     assert again.show(fine.id).execution.errors[0].code == "DependencyFailed"
     assert again.show(done.id).state is ExecutionState.SUCCEEDED
     again.close()
+
+
+def test_thousands_that_wait_are_no_burden_to_an_end_that_none_waits_for(world: World) -> None:
+    first = world.submit("first --processes 2 --nodes 2")
+    world.submit("waits --after first")
+    with world.backend.store.read() as db:
+        plan = [row["detail"] for row in db.execute(f"EXPLAIN QUERY PLAN {WAITING_FOR}", ("none",))]
+    assert not [step for step in plan if step.startswith("SCAN")]
+    first.cancel()
+
+
+def test_a_job_whose_predecessor_vanished_with_its_experiment_ends(world: World) -> None:
+    first = up(world, "first --processes 2 --experiment other")
+    second = world.submit(f"second --after {first.id}")
+    with world.backend.store.write() as db:  # as a deletion does that has not seen the second one
+        resource_table.delete(db, first.id.key)
+    until(lambda: world.backend.reconcile() or second.show().state.is_final)
+    assert code(second) == "DependencyFailed"
+    assert second.show().lost_predecessor.startswith("first did not succeed")
 
 
 def test_an_id_means_that_run_and_counts_once(world: World) -> None:
