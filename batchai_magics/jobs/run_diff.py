@@ -79,14 +79,16 @@ def diff_runs(first: Job, second: Job) -> RunDiff:
     one, two = seen
     records = [run.provenance for run in seen]
     notes = [f"{record.run} has no record of its code" for record in records if not record.submission]
+    without = [record.run for record in records if not record.machines]
+    is_comparable = len(without) != 1  # its first process records them, maybe after the end of a short run
+    notes += [] if is_comparable else [f"{without[0]} has no record of its machines and packages so far"]
     options = _without_arguments if all(record.submission for record in records) else dict
     rows = (
         *_differing("options", options(_options(one.spec)), options(_options(two.spec))),
         *_differing("parameters", _texts(one.labels.parameters), _texts(two.labels.parameters)),
         *_differing("submission", _submission(one.provenance), _submission(two.provenance)),
         *_differing("variables", _variables(one.provenance), _variables(two.provenance)),
-        *_differing("machines", _machines(one.provenance), _machines(two.provenance)),
-        *_differing("packages", _packages(one.provenance), _packages(two.provenance)),
+        *(_differing_machines(one.provenance, two.provenance) if is_comparable else ()),
         *_metrics(one.metrics, two.metrics),
     )
     return RunDiff((first.name, second.name), tuple(_code(*records)), rows, tuple(notes))
@@ -125,6 +127,11 @@ def _differing(section: str, one: Mapping[str, str], two: Mapping[str, str]) -> 
         first, second = one.get(name, ""), two.get(name, "")
         if first != second:
             yield Difference(section, name, *_short_ids(first, second))
+
+
+def _differing_machines(one: Provenance, two: Provenance) -> Iterator[Difference]:
+    yield from _differing("machines", _machines(one), _machines(two))
+    yield from _differing("packages", _packages(one), _packages(two))
 
 
 def _options(spec: JobSpec) -> dict[str, str]:
