@@ -66,13 +66,10 @@ def create(
     records: Mapping[str, str] | None = None,
 ) -> Record:
     """Creates a resource atomically, or finds the same one; returns the existing record."""
+    if isinstance(spec, JobSpec):
+        return create_jobs(context, [NewJob(id, spec, records or {}, owner)])[0]
     check_name(id.name, id.kind)
     record = _new_record(context, id, spec, owner)
-    if isinstance(spec, JobSpec):
-        engine = _container_engine(context, spec)
-        with context.snapshot([id, id.parent, ResourceId.parse(spec.cluster.id)]):
-            planned = _planned(context, record, spec, engine, records or {})
-            return _create_planned(context, [planned])[0] if isinstance(planned, PlannedJob) else planned
     if isinstance(spec, ClusterSpec):
         spec = stored_descriptions.with_setup_suffix(spec, id, record.guid)
         record = replace(record, spec=stored_descriptions.stored_text(spec))
@@ -179,14 +176,18 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     planned: dict[str, list[PlannedJob]] = {}  # by cluster
     for job in jobs:
         check_name(job.id.name, job.id.kind)
-        record = _new_record(context, job.id, job.spec, job.owner)
-        plan = _planned(context, record, job.spec, _container_engine(context, job.spec), job.records)
-        if isinstance(plan, PlannedJob):
-            planned.setdefault(plan.cluster.guid, []).append(plan)
-        else:
-            made[plan.key] = plan
-    for of_cluster in planned.values():
-        made |= {record.key: record for record in _create_planned(context, of_cluster)}
+    engines = [_container_engine(context, job.spec) for job in jobs]
+    ids = [id for job in jobs for id in (job.id, job.id.parent, ResourceId.parse(job.spec.cluster.id))]
+    with context.snapshot(ids):
+        for job, engine in zip(jobs, engines, strict=True):
+            record = _new_record(context, job.id, job.spec, job.owner)
+            plan = _planned(context, record, job.spec, engine, job.records)
+            if isinstance(plan, PlannedJob):
+                planned.setdefault(plan.cluster.guid, []).append(plan)
+            else:
+                made[plan.key] = plan
+        for of_cluster in planned.values():
+            made |= {record.key: record for record in _create_planned(context, of_cluster)}
     return [made[job.id.key] for job in jobs]
 
 
