@@ -29,6 +29,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     SlurmSubmission,
     Stop,
     array_logs,
+    dependency_on,
     written_at,
 )
 from batchai_magics.backends.slurm.parse import JobLine
@@ -187,7 +188,7 @@ class Runs:
         if submission is None:
             text = f"no job can start after {awaited.name} yet: it is being submitted"
             raise ServiceError(text, code="JobNotSubmitted", hint="Try again in a moment.")
-        return f"{'afterok' if awaited.must_succeed else 'afterany'}:{submission.slurm_job}"
+        return dependency_on(submission.slurm_job, must_succeed=awaited.must_succeed)
 
     def _chain(self, run: Run, known: Ends, depth: int = 0) -> Chain:
         """What became of the runs after which one starts.

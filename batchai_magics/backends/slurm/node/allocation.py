@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.node.launcher import Deadline
-from batchai_magics.backends.slurm.node.attempt_ends import EndState, outcome_of
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of, outcome_of
 from batchai_magics.launch.plan import Limits
 from batchai_magics.untrusted_files import tail_of
 
@@ -70,8 +70,17 @@ def boot_times(names: Sequence[str]) -> dict[str, str]:
 
 def own_fields() -> dict[str, str]:
     """Slurm's fields for this allocation; empty if the controller does not respond."""
-    answer = _scontrol("show", "job", os.environ["SLURM_JOB_ID"], "--oneliner")
-    return fields_of(answer)
+    return _fields(os.environ["SLURM_JOB_ID"], QUERY_TIMEOUT_S)
+
+
+def is_open(job: str) -> bool:
+    """Whether a job of Slurm's waits, runs or is ending; False if the controller does not respond."""
+    state = _fields(job, ORDER_TIMEOUT_S).get("JobState", "")
+    return bool(state) and end_state_of(state) is None
+
+
+def _fields(job: str, timeout_s: float) -> dict[str, str]:
+    return fields_of(_scontrol("show", "job", job, "--oneliner", timeout_s=timeout_s))
 
 
 _GRACE_TIME, _PREEMPTS = re.compile(r"\bGraceTime=(\d+)"), re.compile(r"\bPreemptMode=(?!OFF\b)")
@@ -124,14 +133,24 @@ def wake_tasks() -> None:
         )
 
 
-def requeue(*, is_allowed: bool = False) -> str:
-    """Has Slurm queue this job again once its script has ended; returns why it would not, if so.
-
-    `is_allowed`: also if it was submitted as one that is not to be queued again.
-    """
-    if is_allowed:
-        _change_job("update", f"jobid={os.environ['SLURM_JOB_ID']}", "requeue=1")
+def requeue() -> str:
+    """Has Slurm queue this job again once its script has ended; returns why it would not, if so."""
     return _change_job("requeue", os.environ["SLURM_JOB_ID"])
+
+
+def wait_for(conditions: Sequence[str]) -> str:
+    """Has Slurm queue this job again until conditions are met; returns why it would not, if so.
+
+    That also works for a job that is not to be queued again when it loses its nodes; it remains one.
+    """
+    job = f"jobid={os.environ['SLURM_JOB_ID']}"
+    before = own_fields().get("Requeue", "0")
+    if refusal := _change_job("update", job, "requeue=1") or requeue():
+        _change_job("update", job, f"requeue={before}")
+        return refusal
+    # Slurm forgets the conditions of a job once it has started it. Without them, it starts it soon.
+    _change_job("update", job, f"requeue={before}", f"dependency={','.join(conditions)}")
+    return ""
 
 
 def forbid_requeue() -> None:

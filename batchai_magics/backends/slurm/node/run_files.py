@@ -97,6 +97,11 @@ class AwaitedRun(NamedTuple):
     grace_s: float
 
 
+def dependency_on(slurm_job: str, *, must_succeed: bool) -> str:
+    """Slurm's condition that a job has ended."""
+    return f"{'afterok' if must_succeed else 'afterany'}:{slurm_job}"
+
+
 class AttemptStart(NamedTuple):
     """An attempt runs on these nodes; `restarts` counts how often Slurm has requeued it.
 

@@ -16,21 +16,29 @@ from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.slurm.node import allocation, notification_sending
 from batchai_magics.backends.slurm.node.attempt_ends import RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.node.run_files import RunFiles, dependency_on
 from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmLauncher
 from batchai_magics.launch.outcome import Outcome
+
+_NOT_QUEUED = "Slurm did not queue the job again: {}"
 
 
 def main() -> None:
     """Runs the job, and records its end."""
     files, signal_pipe = RunFiles(Path(sys.argv[1])), SignalPipe()
     termination.adopt_orphans()
-    if files.end or _waits_again(files):  # it was already recorded as lost, or is not due
+    if files.end:  # it was already recorded as lost
         return
     running = RunningAttempt(files, int(sys.argv[2]))
     try:
-        outcome = _failed_predecessor(files) or _run(files, running, signal_pipe)
+        outcome = _failed_predecessor(files)
+        if outcome is None and (conditions := _open_conditions(files)):
+            refusal = allocation.wait_for(conditions)
+            if not refusal:
+                return
+            outcome = failed_with("JobLaunchFailed", _NOT_QUEUED.format(refusal))
+        outcome = outcome or _run(files, running, signal_pipe)
     except ScratchError as error:
         outcome = failed_with("JobLaunchFailed", str(error))
     except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
@@ -44,10 +52,18 @@ def main() -> None:
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
 
-def _waits_again(files: RunFiles) -> bool:
-    """Has Slurm queue the job again if a run that it starts after is to run again; Slurm cannot know."""
-    awaited = [each for each in files.after if files.of_run(each.guid).is_requeued]
-    return bool(awaited) and not allocation.requeue(is_allowed=True)
+def _open_conditions(files: RunFiles) -> list[str]:
+    """Slurm's conditions for the runs which have not ended, although Slurm has started this one after them.
+
+    They run again, as other jobs of Slurm's or as the same ones: Slurm cannot know.
+    """
+    found = []
+    for each in files.after:
+        predecessor = files.of_run(each.guid)
+        submission = None if predecessor.end else predecessor.submission(predecessor.attempt)
+        if submission and (predecessor.is_requeued or allocation.is_open(submission.slurm_job)):
+            found.append(dependency_on(submission.slurm_job, must_succeed=each.must_succeed))
+    return found
 
 
 def _failed_predecessor(files: RunFiles) -> Outcome | None:
@@ -75,8 +91,7 @@ def _requeued(outcome: Outcome) -> Outcome:
     refusal = allocation.requeue() if outcome.reason else ""
     if not refusal:
         return outcome
-    text = f"Slurm did not queue the job again: {refusal}"
-    return outcome._replace(is_requeued=False).warned("JobNotRequeued", text)
+    return outcome._replace(is_requeued=False).warned("JobNotRequeued", _NOT_QUEUED.format(refusal))
 
 
 if __name__ == "__main__":

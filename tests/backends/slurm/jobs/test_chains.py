@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.errors import SpecError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
-from tests.backends.slurm.job_files import first_error, number
+from tests.backends.slurm.job_files import files, first_error, number
 from tests.backends.slurm.jobs.test_restarts import restart_place, restart_slurm
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
@@ -76,3 +78,25 @@ def test_a_job_goes_back_to_the_queue_if_its_predecessor_is_to_run_again(
     assert place.wait(second).state is ExecutionState.SUCCEEDED
     assert place.log(second) == b"ran\n"
     assert place.backend.show(first).execution.ended <= place.backend.show(second).execution.started
+
+
+def test_a_job_goes_on_waiting_for_one_that_left_its_node_and_runs_as_another_slurm_job(
+    restart_place: Place, restart_slurm: RealSlurm, tmp_path: Path
+) -> None:
+    place, slurm, done = restart_place, restart_slurm, tmp_path / "done"
+    place.is_up(place.start(HOLD))
+    until_done = f"[ $BATCHAI_ATTEMPT = 2 ] || exec sleep 1000; until [ -e {done} ]; do sleep 0.1; done"
+    first = place.start(f"echo up; {until_done}", "first")
+    until(lambda: place.log(first))
+    second = place.start("echo ran", "second", **after(first))
+    place.scale(place.cluster, manual(1, "requeue"))
+    again, waiting = number(place, first, attempt=2), number(place, second)
+    place.scale(place.cluster, manual(2))
+    until(lambda: place.log(first).count(b"up\n") == 2)
+    place.backend.terminate(place.job())  # its node is free for the second one
+    asked = ("squeue", "--noheader", f"--jobs={waiting}", "--format=%E")
+    until(lambda: again in slurm.ask(*asked) or files(place, second).end)
+    done.touch()
+    ended, later = place.wait(first).execution, place.wait(second)
+    assert (later.state, ended.ended <= later.execution.started) == (ExecutionState.SUCCEEDED, True)
+    assert "Requeue=0" in slurm.ask("scontrol", "show", "job", waiting)  # it is not restarted for a lost node

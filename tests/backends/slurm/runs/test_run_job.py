@@ -1,14 +1,19 @@
-"""What the program that runs a job makes of signals."""
+"""What the program that runs a job makes of signals, and of a job that it is to wait for again."""
 
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from batchai_magics.backends.node.launcher import PlanProcesses
+from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.node.run_files import AwaitedRun, RunFiles, SlurmSubmission, Stop
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmReport
 from batchai_magics.launch.plan import LogFile, Output, Plan, ProcessExit
 
@@ -35,3 +40,19 @@ def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_sta
     report = SlurmReport(files, RunningAttempt(files, 1), ["node1"], plan)
     told = ScriptedProcesses(CHILD, set(), CHILD, END)
     assert report.was_ended(cast(PlanProcesses, told))
+
+
+@pytest.mark.slow
+def test_a_job_that_cannot_go_back_to_the_queue_fails_instead_of_running_beside_its_predecessor(
+    tmp_path: Path,
+) -> None:
+    first, second = RunFiles(tmp_path / "first"), RunFiles(tmp_path / "second")
+    first.note_submission(1, SlurmSubmission("7", 1.0))
+    first.ask_to_stop(1, Stop(REQUEUE, 2.0))
+    second.note_after([AwaitedRun("first", "first", True, 1.0, 1.0)])
+    words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
+    done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol
+    assert done.returncode == 1
+    (error,) = second.end.errors
+    assert error["code"] == "JobLaunchFailed"
+    assert error["message"].startswith("Slurm did not queue the job again: ")
