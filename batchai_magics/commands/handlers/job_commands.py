@@ -6,6 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.backends.base.job_defaults import run_names
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import (
     LogOutput,
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_progress import Operation
-    from batchai_magics.jobs.job_handle import Job
     from batchai_magics.jobs.run_selection import SelectedRuns
+    from batchai_magics.models.resources import Resource
 
 
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
@@ -69,11 +70,21 @@ def _yield_all(parts: list[Message | LogOutput]) -> StreamParts:
     yield from parts
 
 
-def show(context: Context, arguments: Namespace) -> Job:
+def show(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The handle of the job, which notebooks display live."""
     from batchai_magics.jobs.job_handle import Job
 
-    return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+    job = resource_commands.show(context, arguments, Kind.JOB)
+    return ValueWithNotes(Job(context.backend, job.id), later_run_notes(context, job))
+
+
+def later_run_notes(context: Context, job: Resource) -> tuple[str, ...]:
+    """That an ended job has later runs: a name alone means the first one."""
+    if not (isinstance(job, JobResource) and job.state.is_final):
+        return ()
+    names = run_names(context.backend.names(job.id.parent, Kind.JOB, job.id.name), job.id.name)
+    is_latest = not names or names[-1].lower() == job.id.name.lower()
+    return () if is_latest else (f"{names[-1]} is the latest run of {job.id.name}.",)
 
 
 def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
@@ -158,7 +169,8 @@ def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Cancels a job."""
     job = resource_commands.show(context, arguments, Kind.JOB)
     if isinstance(job, JobResource) and job.state.is_final:
-        return ValueWithNotes(None, (f"{job.id.name} has already ended ({job.word}).",))
+        said = f"{job.id.name} has already ended ({job.word})."
+        return ValueWithNotes(None, (said, *later_run_notes(context, job)))
     is_again = isinstance(job, JobResource) and job.state is ExecutionState.TERMINATING
     context.backend.terminate(job.id, now=is_again)
     if is_again:

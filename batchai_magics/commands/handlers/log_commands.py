@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.base.failure_logs import PREPARATION_LOG
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
-from batchai_magics.commands.handlers.job_commands import resume_command
+from batchai_magics.commands.handlers.job_commands import later_run_notes, resume_command
 from batchai_magics.commands.output.command_progress import (
     LogOutput,
     Message,
@@ -60,7 +60,13 @@ def logs(context: Context, arguments: Namespace) -> Stream:
     if path:
         check_log_exists(backend, shown.id, path)
     parts = _with_own_paths(_content(backend, shown.id, _files(backend, shown, path), selection), shown)
-    return Stream(_tail(parts, arguments.tail) if arguments.tail else parts, _STOPPED)
+    parts = _tail(parts, arguments.tail) if arguments.tail else parts
+    return Stream(_with_notes(parts, later_run_notes(context, shown)), _STOPPED)
+
+
+def _with_notes(parts: StreamParts, notes: Iterable[str]) -> StreamParts:
+    yield from parts
+    yield from map(Message, notes)
 
 
 def _with_own_paths(parts: StreamParts, job: JobResource) -> StreamParts:

@@ -137,6 +137,17 @@ def test_a_queued_job_is_listed_and_waited_for_with_the_reason(do, running, job_
     assert any(text == f"Job is waiting: {reason}" for text in said)
 
 
+def test_the_latest_run_of_a_name_is_told_where_the_first_one_has_ended(do, job_file):
+    for name in ("train", "train-2", "train-3"):
+        do(f"job create -n {name} -f {job_file('true')}")
+        assert list(do(f"job wait -n {name}").parts)
+    told = "train-3 is the latest run of train."
+    assert do("show train").notes == (told,)
+    assert do("show train-3").notes == ()
+    assert do("cancel train").notes == ("train has already ended (succeeded).", told)
+    assert [part.text for part in do("logs train").parts if isinstance(part, Message)] == [told]
+
+
 def test_options_that_exclude_each_other_are_refused(do):
     for line in ("logs hello --err --file x", "logs hello --out --err", "logs hello -f --tail 1"):
         with pytest.raises(UsageError, match="are both given"):
