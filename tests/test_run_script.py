@@ -48,6 +48,15 @@ def test_a_script_runs_with_its_folder_and_its_exit_code_is_the_commands(folder)
     assert "Job train was submitted." in err
 
 
+def test_a_script_that_ran_before_is_not_said_to_be_submitted_again(folder):
+    (folder / "train.py").write_text("print('done')\n")
+    first, again = (started(folder, "train.py").communicate(timeout=PATIENCE_S) for _ in range(2))
+    assert (first[0], again[0]) == ("done\n", "done\n")
+    assert "Job train was submitted." in first[1]
+    assert "nothing ran, showing that run" in again[1]
+    assert "was submitted." not in again[1]
+
+
 def test_a_script_of_a_project_runs_as_python_runs_it_from_there(folder):
     (folder / "my scripts").mkdir()
     (folder / "my scripts/helper.py").write_text("word = 'sibling'\n")

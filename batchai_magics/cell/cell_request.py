@@ -327,6 +327,10 @@ def _target(options: CellOptions, settings: Settings, notebook: Notebook) -> _Ta
         raise UsageError(
             "the job has no name", hint="the first word of the line names it: %%batchai_job resnet …"
         )
+    if name.startswith("-"):
+        raise UsageError(
+            f"{name}: a job's name does not begin with a dash", hint="For example: --name resnet"
+        )
     workspace = workspace_id(settings, options.workspace or "")
     experiment = check_name(options.experiment or settings.experiment, Kind.EXPERIMENT)
     job = check_name(name, Kind.JOB)

@@ -150,6 +150,7 @@ def test_a_syntax_error_names_the_line_of_the_cell():
     [
         ("", SCRIPT, "the job has no name"),
         ("a.b", SCRIPT, "'a.b' is not a valid job name"),
+        ("--name=--dry-run", SCRIPT, "--dry-run: a job's name does not begin with a dash"),
         ("r --experiment a/b", SCRIPT, "is not a valid experiment name"),
         ("r --workspace a/b", SCRIPT, "is not a valid workspace name"),
         ("r --spec --toolkit mpi", JOB_JSON, "--toolkit does not go with --spec"),

@@ -38,7 +38,7 @@ from batchai_magics.errors import BatchAIError, UsageError, translate_file_error
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import read_model
-from batchai_magics.jobs.submit import submit
+from batchai_magics.jobs.submit import Submitted, submit
 from batchai_magics.jobs.uv_project import not_on_nodes, project_python
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.backend_options import BackendOption, declared_by
@@ -98,7 +98,7 @@ class PreparedRun:
     def submit(self) -> StartedRun:
         """Submits the job."""
         submitted = submit(self.context.backend, self.request, self.context.settings)
-        stream = None if self.line.is_detached else _stream(submitted.job, is_error=self.line.is_json)
+        stream = None if self.line.is_detached else _stream(submitted, is_error=self.line.is_json)
         return StartedRun(submitted.note, submitted.job, stream, self.line.is_json)
 
 
@@ -245,8 +245,8 @@ class _RunWords:
             self.taken += [f"{flag}={value}" for value in values]
 
     def _values(self, option: Option, rest: list[str]) -> list[str]:
-        """The next word; behind the script, all words that follow an option with several values."""
-        values = [rest.pop(0)] if rest else []
+        """The next word, unless it is an option; behind the script, all values of an option with several."""
+        values = [rest.pop(0)] if rest and rest[0].partition("=")[0] not in self.known else []
         while self.script and option.value_kind is ValueKind.MANY and rest and not rest[0].startswith("-"):
             values.append(rest.pop(0))
         return values
@@ -292,15 +292,17 @@ def _spec_request(line: RunLine, context: Context, folder: Path) -> CellRequest:
     return parse(text, "", settings=context.settings, notebook=Notebook(folder=folder))
 
 
-def _stream(job: Job, *, is_error: bool) -> Stream:
-    again = resume_command(job.id, "logs -f")
+def _stream(submitted: Submitted, *, is_error: bool) -> Stream:
+    again = resume_command(submitted.job.id, "logs -f")
     message = f"Stopped watching; the job keeps running. To resume: {again}"
-    return Stream(_parts(job, is_error=is_error), message)
+    return Stream(_parts(submitted, is_error=is_error), message)
 
 
-def _parts(job: Job, *, is_error: bool) -> StreamParts:
+def _parts(submitted: Submitted, *, is_error: bool) -> StreamParts:
     """What happens to the job and its log, all of it for stderr if `is_error`."""
-    yield Message(f"Job {job.name} was submitted.")
+    job = submitted.job
+    if submitted.is_new:
+        yield Message(f"Job {job.name} was submitted.")
     for part in watch_job(job.backend, job.id, logs=(OUT, ERR)):
         if isinstance(part, CommandExit):
             yield from (Message(f"Warning: {notice}") for notice in _notices(job))

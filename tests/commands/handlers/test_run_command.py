@@ -73,6 +73,19 @@ def test_a_shell_in_place_of_a_script_gets_the_list_of_launchers():
     assert "torchrun" in caught.value.hint
 
 
+@pytest.mark.parametrize("words", ["--tag --dry-run", "--name --dry-run", "--after -d", "--tag --nodes=2"])
+def test_an_option_is_no_value_of_another(words):
+    flag = words.split()[0]
+    for line in (f"train.py {words}", f"{words} train.py"):
+        with pytest.raises(UsageError, match=f"{flag}: expected one argument"):
+            read_line(line.split(), run_options())
+
+
+def test_a_value_may_begin_with_a_dash():
+    words = ["train.py", "--prep", "-v", "--tag=--dry-run", "--metric", "--x=(.+)"]
+    assert read_line(words, run_options()).options == ("--prep=-v", "--tag=--dry-run", "--metric=--x=(.+)")
+
+
 @pytest.mark.parametrize(
     ("files", "hint"),
     [
