@@ -511,7 +511,7 @@ class ScriptFolder:
         """The warnings, also about the arguments, and what stays behind and is not uploaded by name."""
         yield from self.warnings
         if self.is_notebook:
-            yield from notebook_script.overwritten_notes(self.files[self.name], args)
+            yield from notebook_script.parameter_notes(self.files[self.name], args)
         named = {
             parent.as_posix()
             for path in uploaded

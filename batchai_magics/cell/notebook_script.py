@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import UsageError, did_you_mean
 from batchai_magics.models import secret_masking
 from batchai_magics.models.runs.parameters import is_parameter
 from batchai_magics.untrusted_files import parse_json
@@ -59,13 +59,15 @@ def code_of(data: bytes) -> str:
     return "\n\n".join(f"# cell {number}\n{code}" for number, code in enumerate(kept, 1)) + "\n"
 
 
-def overwritten_notes(data: bytes, words: Iterable[str]) -> Iterator[str]:
-    """Messages about parameters that the notebook, which has no tagged cell, sets again behind them."""
-    if any("parameters" in _tags(cell) for cell in json.loads(data)["cells"]):
-        return
+def parameter_notes(data: bytes, words: Iterable[str]) -> Iterator[str]:
+    """Messages about parameters that change nothing: no cell names them, or one sets them again."""
+    is_tagged = any("parameters" in _tags(cell) for cell in json.loads(data)["cells"])
     code = code_of(data)
+    known = set(re.findall(r"[^\W\d]\w*", code))
     for name in (word.partition("=")[0] for word in words):
-        if re.search(rf"^{re.escape(name)}\s*(?::[^=\n]+)?=(?!=)", code, re.MULTILINE):
+        if name not in known:
+            yield " ".join(filter(None, (f"{name}: no cell mentions it.", did_you_mean(name, sorted(known)))))
+        elif not is_tagged and re.search(rf"^{re.escape(name)}\s*(?::[^=\n]+)?=(?!=)", code, re.MULTILINE):
             yield f"{name}: a cell sets it again; give that cell the tag `parameters` for -p to win"
 
 

@@ -8,7 +8,7 @@ from batchai_magics.cell.notebook_script import (
     check_modules,
     checked_parameter,
     code_of,
-    overwritten_notes,
+    parameter_notes,
     parameter_words,
     sent_notebook,
 )
@@ -110,14 +110,20 @@ def test_a_parameter_without_a_name_is_refused(word):
         ("lr = 0.5", [], True),
         ("lr: float = 0.5", [], True),
         ("if lr == 0.5: pass\nprint(lr=1)", [], False),
-        ("other_lr = 0.5", [], False),
+        ("other_lr = lr", [], False),
         ("lr = 0.5", ["parameters"], False),
     ],
 )
 def test_a_parameter_that_an_untagged_cell_sets_again_is_told(source, tags, told):
     data = sent_notebook(document(code(source, metadata={"tags": tags})), "a.ipynb")
-    notes = list(overwritten_notes(data, ["lr=0.1"]))
+    notes = list(parameter_notes(data, ["lr=0.1"]))
     assert [note[:25] for note in notes] == ["lr: a cell sets it again;"] * told
+
+
+@pytest.mark.parametrize("tags", [[], ["parameters"]])
+def test_a_parameter_that_no_cell_mentions_is_told(tags):
+    data = sent_notebook(document(code("lr = 0.5", metadata={"tags": tags})), "a.ipynb")
+    assert list(parameter_notes(data, ["lrr=0.1"])) == ['lrr: no cell mentions it. Did you mean "lr"?']
 
 
 def test_what_is_no_json_is_refused_with_its_name():
