@@ -162,6 +162,11 @@ def hold_args(number: str, *, is_held: bool) -> list[str]:
     return ["scontrol", "hold" if is_held else "release", number]
 
 
+def show_job_args(number: str) -> list[str]:
+    """The command that prints a job's fields."""
+    return ["scontrol", "show", "job", number, "--oneliner"]
+
+
 def overlap_options(number: str, node: str) -> list[str]:
     """The srun options that run a command on a node of a job, alongside its processes."""
     return [f"--jobid={number}", "--overlap", f"--nodelist={node}"]

@@ -74,6 +74,10 @@ class SlurmClient:
         self._run(cli_args.exclude_nodes_args(number, excluded), may_fail=True)
         self._run(cli_args.hold_args(number, is_held=is_held), may_fail=True)
 
+    def placement(self, number: str) -> tuple[tuple[str, ...], bool]:
+        """The excluded nodes of a job, and whether it is held."""
+        return parse.placement(self._run(cli_args.show_job_args(number)))
+
     @property
     def _environ(self) -> dict[str, str]:
         environ = self.machine.environ

@@ -80,6 +80,7 @@ class PendingNotes(NamedTuple):
     report: EngineReport | None = None  # that the attempt is over
     end: Outcome | None = None
     overdue: str = ""  # the number of the Slurm job to cancel
+    again: str = ""  # the number of the Slurm job to submit anew
 
 
 class Chain(NamedTuple):
@@ -352,6 +353,12 @@ class Runs:
         if files.stop(attempt + 1) or files.end:  # it was stopped meanwhile
             self._cancel_attempt(files, attempt + 1)
 
+    def _submit_again(self, run: Run, number: str) -> None:
+        """Submits an attempt in place of a Slurm job that has not started, for the same nodes."""
+        excluded, is_held = self._slurm.placement(number)
+        placement = Placement(excluded, 0 if is_held else run.state["node_count"])
+        self.submit(run, placement, attempt=self.files(run.guid).attempt + 1)
+
     def _cancel_attempt(self, files: RunFiles, attempt: int) -> None:
         """Cancels an attempt that may have been submitted and has not started."""
         submission = files.submission(attempt)
@@ -392,6 +399,9 @@ class Runs:
                     files.note_engine_report(files.attempt, due.report)
                 if due.end:
                     files.note_end(due.end)
+            if due.again:
+                with contextlib.suppress(ServiceError):  # it is tried again when somebody looks again
+                    self._submit_again(run, due.again)
             before = due
             state, due = self._observed(run)
             if due is None or not (before.report and due.end):
@@ -418,6 +428,9 @@ class Runs:
             due = self._due_unsubmitted(run, files)
             return (ended(state, due.end) if due and due.end else state), due
         observation = self._observe(files, attempt, submission)
+        if is_queued and observation and observation.line.waits_in_vain:
+            # What decides is how the predecessors end, which may be later, or other than Slurm has it.
+            return state, None if chain.waiting else PendingNotes(again=submission.slurm_job)
         due = self._due_submitted(run, state, submission, observation and observation.line)
         if due and due.end:
             return ended(state, due.end), due

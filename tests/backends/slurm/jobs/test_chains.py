@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import time
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.errors import SpecError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
@@ -42,6 +48,36 @@ def test_a_waiting_job_that_is_cancelled_in_slurm_was_cancelled(place: Place, sl
     second = place.start(name="second", **after(first, "batchaiAfterAny"))
     slurm.ask("scancel", number(place, second))
     assert first_error(place.wait(second)).code == "JobTerminated"
+
+
+def excluded_nodes(slurm: RealSlurm, job: str) -> list[str]:
+    return re.findall(r"ExcNodeList=node\S+", slurm.ask("scontrol", "show", "job", job))
+
+
+def kill(slurm: RealSlurm, job: str) -> None:
+    """Kills the program of a job, which can report nothing then."""
+    slurm.ask("scancel", "--batch", "--signal=KILL", job)
+
+
+def test_what_waits_for_a_job_that_could_not_report_its_end_names_it(place: Place, slurm: RealSlurm) -> None:
+    place.is_up(place.start(HOLD))
+    second = place.start(name="second", **after(place.job()))
+    kill(slurm, number(place, place.job()))
+    until(lambda: state_in_slurm(slurm, number(place, second)) == "CANCELLED")
+    with closing(SlurmBackend(replace(place.backend.settings, lost_s=3.0))) as backend:
+        until(lambda: backend.show(second).state is ExecutionState.FAILED or backend.reconcile())
+        assert first_error(backend.show(second)).code == "DependencyFailed"
+
+
+def test_a_job_that_slurm_cancelled_runs_if_its_predecessor_succeeded(place: Place, slurm: RealSlurm) -> None:
+    place.is_up(place.start(HOLD))
+    second = place.start("echo ran", "second", **after(place.job()))
+    files(place, place.job()).note_end(Outcome(0, ended=time.time()))
+    kill(slurm, number(place, place.job()))  # only its batch script fails
+    until(lambda: state_in_slurm(slurm, number(place, second)) == "CANCELLED")
+    job = place.wait(second)
+    assert (job.state, place.log(second)) == (ExecutionState.SUCCEEDED, b"ran\n")
+    assert excluded_nodes(slurm, number(place, second, 2)) == excluded_nodes(slurm, number(place, second))
 
 
 def test_a_dependency_of_slurms_own_does_not_go_with_it(place: Place) -> None:
