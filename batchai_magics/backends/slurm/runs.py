@@ -53,7 +53,7 @@ from batchai_magics.backends.slurm.run_state import (
     with_sentence,
 )
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
@@ -133,7 +133,12 @@ class Runs:
         """Submits an attempt; ServiceError with Slurm's message if it is refused.
 
         A run whose predecessor has failed ends instead.
+
+        Raises:
+            NotFoundError: A predecessor of a new run has just been deleted.
         """
+        if attempt == 1:
+            self._check_predecessors(run)
         if self._has_failed_predecessor([run]):
             return
         files, more = self.files(run.guid), run.state
@@ -174,6 +179,17 @@ class Runs:
             notice_s=more.get("notice_s", 0),
             more=tuple(shlex.split(more["options"])),
         )
+
+    def _check_predecessors(self, run: Run) -> None:
+        """Raises NotFoundError if one of a new run was deleted while that was prepared."""
+        if deleted := self._deleted_predecessor(run):
+            text = f"no job can start after {deleted}: it was deleted"
+            raise NotFoundError(text, code="JobNotFound")
+
+    def _deleted_predecessor(self, run: Run) -> str:
+        """The name of a predecessor that no longer exists; empty without one."""
+        awaited = self.files(run.guid).after if AFTER in run.state else ()
+        return next((each.name for each in awaited if not self.files(each.guid).root.exists()), "")
 
     def _has_failed_predecessor(self, runs: Sequence[Run]) -> bool:
         """Ends runs if one after which they all start has failed."""
@@ -233,8 +249,9 @@ class Runs:
         """Submits the first attempts of runs as the tasks of an array; returns its number.
 
         Which task a run is, is recorded before: whoever finds the array's comment knows all its runs. Runs
-        whose predecessor has failed end instead.
+        whose predecessor has failed end instead. NotFoundError if one has just been deleted.
         """
+        self._check_predecessors(runs[0])
         if self._has_failed_predecessor(runs):
             return ""
         array, folder = uuid.uuid4().hex, self.files(runs[0].guid).root.parent
@@ -430,6 +447,9 @@ class Runs:
         observation = self._observe(files, attempt, submission)
         if is_queued and observation and observation.line.waits_in_vain:
             # What decides is how the predecessors end, which may be later, or other than Slurm has it.
+            if deleted := self._deleted_predecessor(run):
+                end = self._end(run, dependency_failed(deleted, "was deleted"))
+                return ended(state, end), PendingNotes(end=end)
             return state, None if chain.waiting else PendingNotes(again=submission.slurm_job)
         due = self._due_submitted(run, state, submission, observation and observation.line)
         if due and due.end:

@@ -31,7 +31,7 @@ from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
 from batchai_magics.backends.slurm.runs import SKEW_S, STOP_TIMEOUT_S, Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
-from batchai_magics.errors import ServiceError
+from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
@@ -315,6 +315,30 @@ def test_a_job_whose_predecessor_has_failed_is_not_submitted(
     runs.submit(job, PLACEMENT)
     assert slurm.submitted == []
     assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+
+
+def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
+    runs: Runs, slurm: ScriptedSlurm, job: Run
+) -> None:
+    shutil.rmtree(follow(runs).root)
+    with pytest.raises(NotFoundError, match="after first: it was deleted"):
+        runs.submit(job, PLACEMENT)
+    with pytest.raises(NotFoundError):
+        runs.submit_array([job, job], PLACEMENT, limit=0, after="")
+    assert slurm.submitted == []
+
+
+def test_a_job_that_slurm_cancelled_with_a_predecessor_that_was_deleted_then_has_failed(
+    runs: Runs, slurm: ScriptedSlurm, job: Run
+) -> None:
+    files = follow(runs)
+    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
+    runs.submit(job, PLACEMENT)
+    age(runs, "submission", 1.0)
+    slurm.lines = {"1": JobLine("1", "CANCELLED", "DependencyNeverSatisfied", "N/A", "", "guid")}
+    shutil.rmtree(files.root)
+    (error,) = runs.statuses([job])[0].result.errors
+    assert (error["code"], "first was deleted" in error["message"]) == ("DependencyFailed", True)
 
 
 def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script(
