@@ -29,6 +29,9 @@ from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.runs.labels import LabelChange
+from batchai_magics.records.trial_record import trial_name, trial_of
+
+_SHOWN_TRIALS = 8  # that a hint lists
 
 
 @dataclass(frozen=True)
@@ -151,24 +154,61 @@ def with_predecessor_ids(backend: Backend, request: CellRequest) -> CellRequest:
     if not (spec.batchai_after or spec.batchai_after_any):
         return request
     fields = {
-        field: tuple(_predecessor_id(backend, request.id, text) for text in texts)
+        field: tuple(_predecessor_id(backend, request, text) for text in texts)
         for field in ("batchai_after", "batchai_after_any")
         if (texts := getattr(spec, field))
     }
     return replace(request, spec=spec.model_copy(update=fields))
 
 
-def _predecessor_id(backend: Backend, job: ResourceId, text: str) -> str:
+def check_predecessors(backend: Backend, request: CellRequest) -> None:
+    """Checks, reading only, that the jobs exist after which a job is to start.
+
+    Raises:
+        NotFoundError: One does not exist.
+        UsageError: The job would start after itself, or an id is not that of a job.
+        SpecError: A name is invalid.
+    """
+    spec = with_predecessor_ids(backend, request).spec
+    for id in map(ResourceId.parse, (*(spec.batchai_after or ()), *(spec.batchai_after_any or ()))):
+        try:
+            backend.show(id)
+        except NotFoundError as error:
+            text = f"no job can start after {id.name} of experiment {id.experiment}: it does not exist"
+            hint = error.hint if error.code == "JobNotFound" else ""  # else there is no experiment yet
+            raise NotFoundError(text, code="JobNotFound", hint=hint) from None
+
+
+def _predecessor_id(backend: Backend, request: CellRequest, text: str) -> str:
     if "/" in text:
         return str(of_kind(ResourceId.parse(text), Kind.JOB))
-    name = check_name(text, Kind.JOB)
-    if name.lower() == job.name.lower():
-        hint = f"Name the run that is to end first: {name}-2, or its id."
-        raise UsageError(f"the job {name} would wait for itself", hint=hint)
-    runs: Sequence[str] = ()
+    name, experiment = check_name(text, Kind.JOB), request.id.parent
+    names: Sequence[str] = ()
     with contextlib.suppress(NotFoundError):  # there is no experiment yet; the backend refuses the job
-        runs = _runs(backend, job.parent, name)
-    return str(job.parent.child(Kind.JOB, runs[-1] if runs else name))
+        names = backend.names(experiment, Kind.JOB, name)
+    runs = run_names(names, name)
+    if name.lower() == request.name.lower():
+        raise _own_name(request, [str(experiment.child(Kind.JOB, run)) for run in runs])
+    trials = sorted({found[0] for each in names if (found := trial_of(each, name))})
+    if trials and not runs:
+        shown = [trial_name(name, number) for number in trials[:_SHOWN_TRIALS]]
+        more = " …" if len(trials) > len(shown) else ""
+        raise UsageError(f"{name} is a sweep", hint=f"Name its trials: {' '.join(shown)}{more}")
+    return str(experiment.child(Kind.JOB, runs[-1] if runs else name))
+
+
+def _own_name(request: CellRequest, runs: Sequence[str]) -> UsageError:
+    """The error for a job that is to start after its own name; `runs` are the ids of those that exist."""
+    rename = "give this job another name" + (
+        ": --name NAME" if request.source and request.source.file else ""
+    )
+    if runs:
+        latest = runs[-1].rpartition("/")[2]
+        hint = f"Name the run to wait for: {runs[-1] if latest.lower() == request.name.lower() else latest}"
+        hint = f"{hint}, or {rename}."
+    else:
+        hint = f"There is no run of {request.name} yet: name another job, or {rename}."
+    return UsageError(f"the job {request.name} would wait for itself", hint=hint)
 
 
 def new_job(request: CellRequest, name: str, owner: str = "") -> NewJob:

@@ -175,6 +175,44 @@ def test_a_name_with_a_number_gets_runs_of_its_own(tmp_path):
     assert submit(Taken(tmp_path, "resnet-50"), edited(name="resnet-50"), SETTINGS).job.name == "resnet-50-2"
 
 
+def refusal(tmp_path, text, *there, name="late", **changes):
+    """The message and the hint for a job of that name that is to start after these."""
+    lab = Lab(tmp_path, *there)
+    lab.capabilities = replace(lab.capabilities, chains=True)
+    spec = request().spec.model_copy(update={"batchai_after": (text,)})
+    with pytest.raises(UsageError) as caught:
+        submit(lab, replace(request(name=name, **changes), spec=spec), SETTINGS)
+    assert lab.created == {}
+    return caught.value.message, caught.value.hint
+
+
+def test_a_job_that_would_wait_for_itself_is_told_its_latest_run(tmp_path):
+    message, hint = refusal(tmp_path, "late", "late", "late-2", "late-10")
+    assert message == "the job late would wait for itself"
+    assert hint == "Name the run to wait for: late-10, or give this job another name."
+    _, hint = refusal(tmp_path, "late", "late")
+    assert hint.startswith(f"Name the run to wait for: {EXPERIMENT.child(Kind.JOB, 'late')}, or ")
+    assert after(tmp_path, "late-2", "late", "late-2")[0].name == "late-2"
+
+
+def test_a_job_that_would_wait_for_itself_is_told_that_no_run_exists(tmp_path):
+    source = CellSource(tmp_path, file="late.py")
+    _, hint = refusal(tmp_path, "late", source=source)
+    assert hint == (
+        "There is no run of late yet: name another job, or give this job another name: --name NAME."
+    )
+
+
+def test_a_sweep_is_no_predecessor_but_its_trials_are(tmp_path):
+    trials = ["lr-t1", "lr-t2", "lr-t10", "lr-t2-2", "lr-tx"]
+    message, hint = refusal(tmp_path, "lr", *trials)
+    assert (message, hint) == ("lr is a sweep", "Name its trials: lr-t1 lr-t2 lr-t10")
+    assert after(tmp_path, "lr-t2", *trials)[0].name == "lr-t2-2"
+    _, hint = refusal(tmp_path, "lr", *(f"lr-t{number}" for number in range(1, 20)))
+    assert hint.endswith("lr-t7 lr-t8 …")
+    assert after(tmp_path, "lr", *trials, "lr")[0].name == "lr"
+
+
 # what a cell makes
 
 

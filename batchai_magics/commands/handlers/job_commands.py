@@ -54,7 +54,7 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
 
 
 def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutput]:
-    """The dry run of each file, without any request to the backend."""
+    """The dry run of each file."""
     from batchai_magics.commands.handlers import job_submission
     from batchai_magics.commands.output.dry_run import dry_run_text
 

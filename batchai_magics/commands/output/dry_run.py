@@ -1,6 +1,7 @@
 """The text of a dry run: what a cell would do. Writes nothing.
 
-Requests are only made to a paid backend for its prices, and to a server for what it does with an image.
+Requests are only made to a paid backend for its prices, to a server for what it does with an image, and to
+all backends for the jobs after which a job is to start.
 """
 
 from __future__ import annotations
@@ -46,22 +47,23 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
         job_site.describe_threads(_job_variables(request), plan.processes_per_node),
         *_gpu_order(plan, _job_variables(request)),
     ]
-    if is_paid(settings):
-        lines += filter(None, [_forecast(request, settings, check)])
-    elif is_made_here and request.spec.node_count > settings.cluster_nodes:
+    if is_paid(settings) or request.spec.batchai_after or request.spec.batchai_after_any:
+        lines += filter(None, [_answer(request, settings, check)])
+    if is_made_here and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster.name} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
     lines += filter(None, [host_note(settings, request.spec)])
     return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
 
 
-def _forecast(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> str:
-    """What the job is going to cost and wait for, or why it is refused."""
+def _answer(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> str:
+    """What the job is going to cost and wait for, or why its backend refuses it."""
     with contextlib.closing(open_backend(settings)) as backend:
         try:
             check(backend)
+            submit.check_predecessors(backend, request)
         except BatchAIError as error:
-            return f"problem: {error.message}"
+            return "\n".join(filter(None, (f"problem: {error.message}", error.hint)))
         return backend.prices.forecast(request.spec) if backend.prices else ""
 
 

@@ -1,6 +1,7 @@
 """`job create --dry-run`: the same reader and the same words as the job magic."""
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,9 @@ from batchai_magics.backends.node import containers
 from batchai_magics.cell import parse
 from batchai_magics.commands.output.command_progress import LogOutput, Message
 from batchai_magics.commands.output.dry_run import dry_run_text
+from batchai_magics.models.resource_ids import Kind, ResourceId
 
+ANYWHERE = ResourceId("0", "any", "any")
 ANY = {"nodeCount": 2, "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/external"}
 SHARE = {
     "azureFileUrl": "https://<AZURE_BATCHAI_STORAGE_ACCOUNT>.file.core.windows.net/logs",
@@ -58,7 +61,7 @@ def test_it_writes_nothing(context, output_of, job_file):
     _, text = output_of(f"job create -n hello -f {job_file('true')} --dry-run")
     assert text.startswith("job hello in experiment default of workspace default, on cluster default\n")
     assert text.endswith("Nothing was written or submitted.\n")
-    assert not context.settings.sections["local"].home.exists()
+    assert not list(context.backend.list(ANYWHERE, Kind.WORKSPACE))
 
 
 def test_each_of_several_files_is_shown(output_of, job_file):
@@ -88,3 +91,20 @@ def test_it_says_in_which_order_cuda_counts_gpus(context, env, words):
 def test_it_says_nothing_of_gpus_where_there_are_none(context):
     request = parse("none", "print()", settings=context.settings)
     assert "order of GPUs" not in str(dry_run_text(request, context.settings))
+
+
+def test_a_job_after_one_that_does_not_exist_is_a_problem_and_one_that_exists_is_none(
+    context, do, output_of, job_file
+):
+    line = f"job create -n late -f {job_file('true')} --dry-run"
+    _, text = output_of(f"{line} --after nosuch")
+    assert re.search(r"^problem: .*nosuch", text, re.MULTILINE)
+    assert not list(context.backend.list(ANYWHERE, Kind.WORKSPACE))
+    _, text = output_of(f"{line} --after late")
+    assert "problem: the job late would wait for itself\nThere is no run of late yet" in text
+    do("cluster create -n default -s Standard_D2 -t 1")
+    do(f"job create -n first -f {job_file('true')}")
+    _, text = output_of(f"{line} --after first")
+    assert "problem" not in text
+    _, text = output_of(f"{line} --after-any frst")
+    assert 'Did you mean "first"?' in text
