@@ -141,9 +141,12 @@ class HomeDirectory:
         """Nothing: records that are files have no backups."""
 
     def remove_runs(self, guids: Sequence[str]) -> None:
-        """Deletes the folders of runs."""
-        for guid in guids:
-            private_files.remove_folder(self._layout.job(guid).root)
+        """Deletes the folders of runs; each is gone at once for those who read it meanwhile."""
+        for root in (self._layout.job(guid).root for guid in guids):
+            deleted = root.with_name(f"{root.name}.deleted")
+            with contextlib.suppress(FileNotFoundError):
+                root.rename(deleted)
+            private_files.remove_folder(deleted)
 
     # -- output of jobs
 

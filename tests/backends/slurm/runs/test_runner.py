@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import CommandEnd
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
 from batchai_magics.backends.slurm import bundle_writer, cli_args, programs
@@ -109,6 +110,22 @@ def test_shares_and_containers_lie_apart(world: World, tmp_path: Path) -> None:
     assert world.backend.containers.download("out", "a") == b"container"
     kinds = {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("a")}
     assert kinds == {"shares", "containers"}
+
+
+def test_who_reads_a_job_that_is_deleted_finds_all_of_it_or_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, remove = [], private_files.remove_folder
+
+    def look_and_remove(path: Path) -> None:
+        found.append((path.exists(), root.exists()))
+        remove(path)
+
+    root = world.backend.layout.job(world.guid(world.job().id)).root
+    monkeypatch.setattr(private_files, "remove_folder", look_and_remove)
+    world.backend.delete(JOB)
+    assert found == [(True, False)]
+    assert not [path for path in root.parent.iterdir() if root.name in path.name]
 
 
 IN_CONTAINERS: dict[str, object] = {
