@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from batchai_magics.cell.sweep_options import PRUNERS, SEARCHES, SweepOptions, sweep_options_of
@@ -129,7 +130,6 @@ class CellOptions:
         return RUN_FUNCTION if self.is_function else RUN_CELL
 
 
-_HELP_HINT = f"`{MAGIC} --help` lists the options"
 _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the first word
 
 
@@ -155,7 +155,11 @@ class HelpRequested(BatchAIError):
 
 
 def read_options(
-    words: Sequence[str], env: Mapping[str, str], declared: Sequence[BackendOption] = ()
+    words: Sequence[str],
+    env: Mapping[str, str],
+    declared: Sequence[BackendOption] = (),
+    *,
+    command: str = MAGIC,
 ) -> CellOptions:
     """Parses the words of the magic line.
 
@@ -163,6 +167,7 @@ def read_options(
         words: The words, split as a shell does.
         env: Source of secrets.
         declared: The options of backends.
+        command: The command whose `--help` lists the options, for hints.
 
     Raises:
         UsageError: An option is unknown, lacks its value or has an invalid one; the message names it.
@@ -170,11 +175,13 @@ def read_options(
     """
     options = cell_options(declared)
     words = join_dashed_values(words, options)
-    given, extra = parse_options((_JOB, *options), words, make_error=_usage_error)
+    help_hint = f"`{command} --help` lists the options"
+    make_error = partial(_usage_error, hint=help_hint)
+    given, extra = parse_options((_JOB, *options), words, make_error=make_error)
     if given.help:
         raise HelpRequested(help_text(declared))
     if extra:
-        raise _unknown(extra[0], options)
+        raise _unknown(extra[0], options, help_hint)
     values = read_values(given, options)
     first = given.job_name
     named = given.name
@@ -209,16 +216,16 @@ def expected_in_cell(words: Sequence[str], declared: Iterable[BackendOption] = (
     return candidates_after(words, (_JOB, *cell_options(declared)))
 
 
-def _usage_error(message: str) -> UsageError:
-    return UsageError(message.removeprefix("argument "), hint=_HELP_HINT)
+def _usage_error(message: str, hint: str) -> UsageError:
+    return UsageError(message.removeprefix("argument "), hint=hint)
 
 
-def _unknown(word: str, options: Sequence[Option]) -> UsageError:
+def _unknown(word: str, options: Sequence[Option], help_hint: str) -> UsageError:
     if not word.startswith("-"):
         hint = f'put texts with blanks in quotes, as in --args "--model {word}"'
         return UsageError(f"unexpected argument {word!r}: the job's name is already given", hint=hint)
     flag = word.split("=")[0]
-    hint = flag_hint(flag, options) or _HELP_HINT
+    hint = flag_hint(flag, options) or help_hint
     return UsageError(f"unknown option {flag}", hint=hint)
 
 

@@ -25,7 +25,7 @@ from batchai_magics.cell.cell_job_spec import (
     with_program,
     with_script_folder,
 )
-from batchai_magics.cell.cell_options import CellOptions, read_options
+from batchai_magics.cell.cell_options import MAGIC, CellOptions, read_options
 from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
@@ -134,6 +134,7 @@ class Notebook:
         env: Source of secrets, by default the environment of this process.
         job_name: Name of a job that is named nowhere else.
         is_function: Whether the script calls a function, as `cell.function_script` makes them.
+        command: The command whose `--help` lists the options, for hints.
     """
 
     names: Mapping[str, object] = field(default_factory=dict, repr=False)
@@ -141,6 +142,7 @@ class Notebook:
     env: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     job_name: str = ""
     is_function: bool = False
+    command: str = MAGIC
 
 
 @dataclass(frozen=True)
@@ -199,7 +201,8 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     """
     notebook = notebook or Notebook()
     declared = declared_by(settings.sections.values())
-    options = read_options(split_line(line, notebook.names), notebook.env, declared)
+    words = split_line(line, notebook.names)
+    options = read_options(words, notebook.env, declared, command=notebook.command)
     values = (ArgumentNames if options.is_described else NamesRead)(notebook.names)
     body = expand(body, values, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
@@ -262,7 +265,8 @@ def parse_script(
         UsageError: An option is wrong, or is one for cells only.
         SpecError: A value is impossible; it lists every problem.
     """
-    options = read_options(words, notebook.env, declared_by(settings.sections.values()))
+    declared = declared_by(settings.sections.values())
+    options = read_options(words, notebook.env, declared, command=notebook.command)
     if options.is_described or options.uses or options.is_template:
         raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
     target = _target(options, settings, notebook)

@@ -21,6 +21,15 @@ from batchai_magics.options.option import NameKind, Option, ValueKind
 TOOLKITS = ("horovod", "mpi", "pytorch", "tensorflow", "cntk", "caffe", "caffe2", "chainer", "custom")
 PRIORITIES = ("low", "normal", "high")
 MISSPELT = 0.75  # how like an option a flag must be; others are arguments of the script
+_OF_SBATCH = (
+    "--mem",
+    "--mem-per-cpu",
+    "--cpus-per-task",
+    "--account",
+    "--qos",
+    "--constraint",
+    "--reservation",
+)
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
 
@@ -273,6 +282,14 @@ def flag_hint(flag: str, options: Iterable[Option]) -> str:
     for option in known:
         if isinstance(option, JobOption) and spelled in option.elsewhere:
             return f"Here it is {option.flags[0]}: {option.help}."
+    if spelled in _OF_SBATCH:
+        return f'On a Slurm cluster: --slurm "{spelled}=…".'
+    if spelled == "--partition":
+        return (
+            "On Slurm, a job's partition is its cluster's: see the settings slurm.sizes and slurm.partition."
+        )
+    if spelled == "--array":
+        return "Jobs over several values are a sweep, which is a cell: %%batchai_job NAME --sweep …"
     names = [name for option in known for name in option.flags if name.startswith("--")]
     return did_you_mean(flag, names, likeness=MISSPELT)
 

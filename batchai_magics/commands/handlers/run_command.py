@@ -58,7 +58,13 @@ _NOT_HERE = (  # for cells only
     *("--use", "--template", "--var", "--wait", "--spec", "--file", "--args"),
     *SWEEP_FLAGS,
 )
-_HINT = "`batchai run --help` lists the options"
+_MEANT = {  # by options of cells
+    "--wait": "`batchai run` waits for the end of the job; with --detach, it does not.",
+    "--file": "Here it is --spec FILE.",
+    **dict.fromkeys(SWEEP_FLAGS, "Sweeps are cells: %%batchai_job NAME --sweep …"),
+}
+_COMMAND = "batchai run"
+_HINT = f"`{_COMMAND} --help` lists the options"
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,8 @@ class _RunWords:
         elif option is _MODULE:
             self.script = ("python", "-m", values[-1])
         elif option is _PARAMETER:
+            if "=" not in values[-1]:
+                raise self._parameter_error(values[-1], rest)
             self.parameters += values
         elif option is _FORMAT:
             if values[-1] not in _FORMAT.choices:
@@ -243,6 +251,14 @@ class _RunWords:
             self.is_json = True
         else:
             self.taken += [f"{flag}={value}" for value in values]
+
+    def _parameter_error(self, name: str, rest: Sequence[str]) -> UsageError:
+        """The error for `-p lr 0.2`, or for `-p gpu` as sbatch has it."""
+        is_value = (
+            bool(rest) and not rest[0].startswith("-") and PurePath(rest[0]).suffix not in (".py", SUFFIX)
+        )
+        text = f"-p {name}: a notebook takes parameters, as NAME=VALUE"
+        return UsageError(text, hint=f"Write: -p {name}={rest[0] if is_value else 'VALUE'}")
 
     def _values(self, option: Option, rest: list[str]) -> list[str]:
         """The next word, unless it is an option; behind the script, all values of an option with several."""
@@ -265,13 +281,18 @@ def _stray_error(run_words: _RunWords, after: Sequence[str]) -> UsageError:
         text = f"{word} is not an option of `batchai run`; arguments of the script come after --"
         script = () if is_module else run_words.script
         parts = [*script, *run_words.typed, "--", *run_words.stray, *after]
-        guess = flag_hint(word.partition("=")[0], run_words.known.values())
+        guess = _guess(word.partition("=")[0], run_words.known.values())
     line = f"batchai run {shlex.join(parts)}"
     return UsageError(text, hint=f"{guess} Otherwise write: {line}" if guess else f"Write: {line}")
 
 
+def _guess(flag: str, known: Iterable[Option]) -> str:
+    """What an option that is not one of `batchai run` may mean; may be empty."""
+    return _MEANT.get(flag) or flag_hint(flag, known)
+
+
 def _unknown(flag: str, known: Iterable[Option]) -> UsageError:
-    hint = flag_hint(flag, known) or f"arguments of the script come after --; {_HINT}"
+    hint = _guess(flag, known) or f"arguments of the script come after --; {_HINT}"
     return UsageError(f"unknown option {flag}", hint=hint)
 
 
@@ -289,7 +310,7 @@ def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest
 def _spec_request(line: RunLine, context: Context, folder: Path) -> CellRequest:
     words = (*line.options, f"--file={line.spec}")
     text = shlex.join(words).replace("{", "{{").replace("}", "}}")
-    return parse(text, "", settings=context.settings, notebook=Notebook(folder=folder))
+    return parse(text, "", settings=context.settings, notebook=Notebook(folder=folder, command=_COMMAND))
 
 
 def _stream(submitted: Submitted, *, is_error: bool) -> Stream:
@@ -338,7 +359,7 @@ def launched_request(
     words = (*_translated(line, options), *_interpreter(line, script, options, settings), *options)
     if script.is_notebook:
         check_modules(words, is_here=shares_folders(settings))
-    notebook = Notebook(folder=folder, job_name=as_name(_job_name(script)))
+    notebook = Notebook(folder=folder, job_name=as_name(_job_name(script)), command=_COMMAND)
     request = parse_script(words, line.args, script, settings=settings, notebook=notebook)
     return request, line.note
 

@@ -6,6 +6,7 @@ import shlex
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
 from batchai_magics.commands.parsing.dialect_2017 import legacy_words, translate
 from batchai_magics.commands.specs import session_specs, storage_specs
@@ -217,6 +218,8 @@ def _unknown_word(path: Sequence[str], words: Sequence[str]) -> UsageError:
         return _usage_error(program, f"a command is missing before {word}", guess)
     if word == "help":
         guess = _meant(" ".join((*path, *words[1:], "--help")))
+    elif not path and PurePath(word).suffix in (".py", ".ipynb") and Path(word).is_file():
+        guess = _meant(f"{PROGRAM} run {shlex.join(words)}")
     else:
         guess = _guess(path, word, known) or commands
     return _usage_error(program, f"'{word}' is not in the '{program}' command group.", guess)

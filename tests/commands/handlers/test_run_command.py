@@ -67,6 +67,46 @@ def test_a_misspelt_option_behind_the_script_suggests_the_right_one():
     assert "batchai run train.py -- --nods 2" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("--sweep lr=1,2", "Sweeps are cells: %%batchai_job NAME --sweep …"),
+        ("--seeds 3", "Sweeps are cells"),
+        ("--wait", "`batchai run` waits for the end of the job; with --detach, it does not."),
+        ("--mem 8G", 'On a Slurm cluster: --slurm "--mem=…".'),
+        ("--cpus_per_task=4", '--slurm "--cpus-per-task=…"'),
+        ("--partition gpu", "slurm.partition"),
+        ("--array 0-3", "%%batchai_job NAME --sweep"),
+    ],
+)
+def test_an_option_of_cells_or_of_sbatch_is_answered_with_what_it_is_here(words, hint):
+    for line in (f"{words} train.py", f"train.py {words}"):
+        with pytest.raises(UsageError) as caught:
+            read_line(line.split(), run_options())
+        assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("-p lr 0.2 analysis.ipynb", "-p lr=0.2"),
+        ("analysis.ipynb -p lr 0.2", "-p lr=0.2"),
+        ("-p lr analysis.ipynb", "-p lr=VALUE"),
+        ("analysis.ipynb -p lr -d", "-p lr=VALUE"),
+    ],
+)
+def test_a_parameter_without_a_sign_is_answered_with_one(line, hint):
+    with pytest.raises(UsageError, match="-p lr: a notebook takes parameters, as NAME=VALUE") as caught:
+        read_line(line.split(), run_options())
+    assert caught.value.hint == f"Write: {hint}"
+
+
+def test_a_wrong_value_names_the_help_of_the_command(preview):
+    with pytest.raises(UsageError, match="--toolkit: 'mpy' is not one of") as caught:
+        preview("src/train.py --toolkit mpy")
+    assert caught.value.hint == "`batchai run --help` lists the options"
+
+
 def test_a_shell_in_place_of_a_script_gets_the_list_of_launchers():
     with pytest.raises(UsageError, match="bash: no such file, and no launcher") as caught:
         read_line(["bash", "train.sh"], run_options())

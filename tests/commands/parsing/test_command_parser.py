@@ -62,6 +62,13 @@ def test_a_word_like_nothing_is_answered_with_the_list():
     assert "Commands: create, show, list, delete." in complaint("workspace qqqqqq")
 
 
+def test_a_script_in_place_of_a_command_is_answered_with_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "batchai run" not in complaint("hello.py")
+    (tmp_path / "hello.py").touch()
+    assert 'Did you mean "batchai run hello.py --nodes 2"?' in complaint("hello.py --nodes 2")
+
+
 def test_a_wrong_option_is_answered_with_a_guess():
     told = complaint("job show --nmae x")
     assert "unrecognized arguments: --nmae" in told
