@@ -199,12 +199,25 @@ class Runs:
         return bool(failed)
 
     def _condition(self, awaited: AwaitedRun) -> str:
-        """Slurm's condition that a run has ended; ServiceError while it is being submitted."""
+        """Slurm's condition that a run has ended.
+
+        Raises:
+            ServiceError: It is being submitted, or Slurm has forgotten it and would take it for a success.
+        """
         files = self.files(awaited.guid)
         submission = files.submission(files.attempt)
         if submission is None:
             text = f"no job can start after {awaited.name} yet: it is being submitted"
             raise ServiceError(text, code="JobNotSubmitted", hint="Try again in a moment.")
+        if awaited.guid in self._due:
+            self.record_due()
+            report = files.engine_report(files.attempt)
+            if report and report.state == EndState.GONE.value:
+                text = (
+                    f"no job can start after {awaited.name} yet: Slurm no longer knows it, nor how it ended"
+                )
+                hint = f"That is settled within {self._settings.lost_s:g} s: try again then."
+                raise ServiceError(text, code="JobNotEnded", hint=hint)
         return dependency_on(submission.slurm_job, must_succeed=awaited.must_succeed)
 
     def _chain(self, run: Run, known: Ends, depth: int = 0) -> Chain:

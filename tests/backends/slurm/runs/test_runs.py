@@ -317,6 +317,19 @@ def test_a_job_whose_predecessor_has_failed_is_not_submitted(
     assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
 
 
+def test_a_job_does_not_start_after_one_that_slurm_has_forgotten_before_its_end_is_known(
+    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
+) -> None:
+    follow(runs)
+    patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
+    for _ in range(2):
+        with pytest.raises(ServiceError, match="after first yet: Slurm no longer knows it"):
+            patient.submit(job, PLACEMENT)
+    assert slurm.submitted == []
+    runs.submit(job, PLACEMENT)  # which counts it as lost without a delay
+    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+
+
 def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
