@@ -153,6 +153,11 @@ PROGRAM_LINES = (
         words={"name": r"(?<!O  \* )(?:Acc|Prec)", "val_top_1": r"\d+\.\d{3}", "val_top_5": r"\d+\.\d{3}"},
     ),
     ProgramLine(
+        program="PyTorch CIFAR-10",
+        sample="Accuracy of the network on the 10000 test images: <test_accuracy[%]=55> %",
+        kind=Kind.BELOW,
+    ),
+    ProgramLine(
         program="tf.estimator",
         sample="loss = <loss=7>, step = <step=0> (<interval_time[s]=12> sec)",
     ),

@@ -59,7 +59,7 @@ def test_a_number_that_both_have_counts_once(job):
 
 def test_lines_of_one_do_not_move_those_of_the_other(job):
     job.write(OUT, "Epoch 3\n")
-    assert rows(job.write(ERR, "Validation loss: 0.5\n")) == []
+    assert rows(job.write(ERR, "Validation loss: 0.5\n")) == [("val_loss", 0.5, None, None)]
 
 
 def test_a_dict_on_stdout_is_at_the_step_that_its_bar_on_stderr_shows_when_drawn_again(job):

@@ -21,6 +21,7 @@ from batchai_magics.metrics.grammar.phase_headings import phase_heading
 from batchai_magics.metrics.grammar.position_grammar import Position
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin, trained_end
 from batchai_magics.metrics.grammar.program_lines import read_program_line
+from batchai_magics.metrics.grammar.result_lines import states_results
 
 _MAX_LINE_BYTES = 32 * 1024
 _LONG_LINE_BYTES = 8 * 1024  # longer ones must be full of pairs
@@ -248,6 +249,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         prefixes.begin,
         is_bar=scan.is_bar,
         is_plain=_is_plain(scan),
+        is_result=kind is Kind.LOOSE and states_results(scan.text, prefixes.begin),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=_is_member(scan),
         is_list=is_heading and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,

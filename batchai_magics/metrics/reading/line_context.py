@@ -117,7 +117,7 @@ class LineContext:
     def _loose(
         self, plan: LinePlan, numbers: Values, line: int
     ) -> tuple[int | None, float | None, Values] | None:
-        """The numbers of a line without a position, if they belong to the position above it."""
+        """The numbers of a line without a position, if they belong to the position above it or need none."""
         if self.phase and self._is_of_phase(plan, line):
             self.phase_line, self.is_phase_new = line, False
             named = _in_phase(numbers, self.phase)
@@ -129,6 +129,8 @@ class LineContext:
         is_below_heading = line - self.heading_line <= gap
         if is_below_heading:
             self.heading_line = line
+        elif plan.reading.is_result and self.epoch is None and self.step is None:
+            return None, None, numbers
         elif not ((plan.reading.is_plain or is_twin) and self._has_position()):
             return None
         elif self.epoch is not None:

@@ -1,0 +1,36 @@
+"""Lines that state results and nothing else, as a script prints at its end: `Test accuracy: 93.1%`.
+
+They are measurements even where no line tells a step. Names are those of well-known measures, and numbers are
+fractions or percentages, as few settings are. A loss needs a word such as `final` or `test`, since training
+prints it all the time.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OF = (
+    rb"(?:test|testing|validation|valid|val|eval|evaluation|dev|train|training|final|overall|average|averaged"
+    rb"|avg|mean|median|macro|micro|weighted|balanced|model|top[ -]?\d{1,2}|cross[ -]validation|cv|root"
+    rb"|squared|absolute|percentage|log|roc|pr|word|character|hold-?out)"
+)
+_MEASURE = (
+    rb"(?:accuracy|acc|f[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r2|bleu(?:-\d)?"
+    rb"|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|miou"
+    rb"|dice|fid|wer|cer|ndcg(?:@\d{1,3})?|mrr|logloss|silhouette|acc@\d{1,2}|pass@\d{1,3})"
+)
+_BEHIND_OTHERS = rb"(?:loss|error|iou|score|entropy|mr|hits@\d{1,3})"
+_NAME = (
+    rb"(?!train(?:ing)?[ _/-]loss)"
+    rb"(?:(?:" + _OF + rb"[ _/-]){0,4}" + _MEASURE + rb"(?:[ _-](?:score|macro|micro|weighted|avg|mean))?"
+    rb"|(?:" + _OF + rb"[ _/-]){1,4}" + _BEHIND_OTHERS + rb"|score)"
+)
+_SPREAD = rb"(?:[ ]?\(?(?:\+/-|\xc2\xb1)[ ]?\d{1,9}(?:\.\d{1,20})?%?\)?)?"
+_VALUE = rb"-?\d{1,9}(?:\.\d{1,20}(?:[eE][-+]\d{1,3})?(?:[ ]?%)?|[ ]?%)" + _SPREAD
+_PAIR = _NAME + rb"[ ]?[:=][ \t]{0,20}" + _VALUE
+_RESULT = re.compile(rb"(?i)" + _PAIR + rb"(?:(?:[ ]?[,;|][ ]?|[ \t]{1,8})" + _PAIR + rb"){0,11}\.?[ \t]*")
+
+
+def states_results(text: bytes, begin: int) -> bool:
+    """Whether a line has nothing but names of well-known measures and their numbers from `begin` on."""
+    return _RESULT.fullmatch(text, begin) is not None and not text[max(0, begin - 2) : begin].isspace()

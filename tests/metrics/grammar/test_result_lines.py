@@ -1,0 +1,81 @@
+"""A log that tells no position has its numbers on lines that state results and nothing else."""
+
+import pytest
+
+from batchai_magics.metrics import Parser, read_metrics
+from batchai_magics.metrics.reading.log_reader import read_table
+
+RESULTS = {
+    "Accuracy: 0.93": {"accuracy": 0.93},
+    "Test accuracy: 93.1%": {"test_accuracy": 93.1},
+    "RMSE: 3.21": {"rmse": 3.21},
+    "F1-score = 0.85": {"f1-score": 0.85},
+    "final loss = 0.12, f1 = 0.8": {"final_loss": 0.12, "f1": 0.8},
+    "RMSE = 3.21, MAE = 2.1, R2 = 0.87": {"rmse": 3.21, "mae": 2.1, "r2": 0.87},
+    "MSE: 12.3 | MAE: 2.1": {"mse": 12.3, "mae": 2.1},
+    "Balanced accuracy: 0.93 (+/- 0.02)": {"balanced_accuracy": 0.93},
+    "ROC AUC: 0.97": {"roc_auc": 0.97},
+    "Mean squared error: 25.41": {"mean_squared_error": 25.41},
+    "mAP@0.5: 0.71": {"map@0.5": 0.71},
+    "Validation Dice score: 0.71": {"val_dice_score": 0.71},
+    "2026-03-02 10:00:00,087 INFO Validation F1: 0.85": {"val_f1": 0.85},
+    "Accuracy of the network on the 10000 test images: 55 %": {"test_accuracy": 55},
+}
+NO_RESULTS = (
+    *("accuracy: 93", "mse: 1", "error: 404", "iou: 0.7", "margin: 0.5", "lr: 0.1", "loss: mse"),
+    *("target accuracy: 0.95", "score_threshold: 0.5", "mae_weight: 0.25", "batch size: 32", "epochs: 10"),
+    *("loss: 0.5", "Training loss: 0.5", "accuracy: 0.9, lr: 0.1", "  accuracy: 0.93", "recall 0.5"),
+    *("accuracy: 9 of 10", "accuracy: 0.93 is enough", "the accuracy: 0.93", "iou=0.5, conf=0.25"),
+)
+
+
+def read(text):
+    return [tuple(record) for record in read_table([text.encode()])]
+
+
+@pytest.mark.parametrize("line", RESULTS)
+def test_a_line_of_results_needs_no_position(line):
+    assert {record[0]: record[1] for record in read(f"loading\n{line}\ndone\n")} == RESULTS[line]
+
+
+def test_a_setting_or_a_sentence_is_no_result():
+    assert [line for line in NO_RESULTS if read(f"loading\n{line}\n")] == []
+
+
+def test_results_are_read_alike_at_once_and_as_they_are_printed():
+    text = "".join(f"{line}\n" for line in (*NO_RESULTS, *RESULTS)).encode()
+    parser = Parser()
+    printed = [record for at in range(len(text)) for record in parser.feed(text[at : at + 1])]
+    at_once = read(text.decode())
+    assert [tuple(record) for record in printed + parser.finish()] == at_once
+    assert len(at_once) == sum(map(len, RESULTS.values()))
+
+
+def test_digits_do_not_decide_what_a_line_states():
+    lines = ("top-5 accuracy: 0.9", "top-1 accuracy: 10.25", "acc@1: 0.5", "acc@10: 0.5")
+    assert [record[0] for line in lines for record in read(f"{line}\n")] == [
+        record[0] for record in read("".join(f"{line}\n" for line in lines))
+    ]
+
+
+def test_results_below_a_result_of_keras_are_read():
+    assert [record[0] for record in read("Test accuracy: 0.9904\nRecall: 0.8\n")] == [
+        "test_accuracy",
+        "recall",
+    ]
+
+
+def test_a_result_of_a_phase_is_at_the_last_position():
+    last = read("Epoch 1 loss 0.5\nEpoch 2 loss 0.4\nTest F1: 0.85\n")[-1]
+    assert (last[0], last[4]) == ("test_f1", 2)
+
+
+def test_a_summary_shows_results_without_a_position(tmp_path):
+    log = tmp_path / "stdout.txt"
+    log.write_text("loading\nAccuracy: 0.93\nF1: 0.85\n", encoding="utf-8")
+    read_log = read_metrics(log)
+    assert [(metric.label, metric.text) for metric in read_log.summary().metrics] == [
+        ("accuracy", "0.93"),
+        ("f1", "0.85"),
+    ]
+    assert not read_log.notices
