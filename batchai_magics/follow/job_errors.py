@@ -141,4 +141,10 @@ def _too_few_gpus(job: JobResource, error: JobError) -> str:
     return "start one process per GPU (--processes N); gloo lets processes share a GPU, NCCL does not"
 
 
-_HINTS: tuple[Callable[[JobResource, JobError], str], ...] = (_missing_module, _too_few_gpus)
+def _no_input(job: JobResource, error: JobError) -> str:
+    """That nothing can be typed into a job."""
+    is_read = error.exception.startswith("EOFError: EOF when reading a line")
+    return "a job has no stdin: pass what it reads as an argument, a variable or a file" if is_read else ""
+
+
+_HINTS: tuple[Callable[[JobResource, JobError], str], ...] = (_missing_module, _too_few_gpus, _no_input)

@@ -65,5 +65,13 @@ def test_more_processes_than_gpus_are_advised_to_be_fewer(text: str):
     assert "--processes" in hint
 
 
+def test_a_script_that_reads_stdin_is_told_that_a_job_has_none():
+    text = "EOFError: EOF when reading a line"
+    (hint,) = hints_of(JOB, JobError("resnet", text, exception=text))
+    assert hint == "a job has no stdin: pass what it reads as an argument, a variable or a file"
+    text = "EOFError: Ran out of input"  # of pickle
+    assert hints_of(JOB, JobError("resnet", text, exception=text)) == ()
+
+
 def test_any_other_failure_has_none():
     assert hints_of(JOB, JobError("resnet", "ValueError: 3", exception="ValueError: 3")) == ()

@@ -59,6 +59,14 @@ def test_a_job_that_failed_says_how_far_it_came_and_one_that_succeeded_does_not(
     assert (job.progress() is None) == (told is None)
 
 
+def test_a_job_that_its_predecessor_ended_names_it(world: World) -> None:
+    world.run("first", "raise SystemExit(1)")
+    second = world.submit("second --after first").wait()
+    assert table(world).rows[1][-1] == "first did not succeed"
+    (problem,) = job_overview(second).problems
+    assert "first did not succeed, and the job was to start after it" in problem
+
+
 def test_the_lowest_rank_tells_how_far_a_job_of_many_is(world: World) -> None:
     job = world.submit("ranks --nodes 2 --processes 4", RANKS)
     until(lambda: job.log().count("\n") == 4)

@@ -61,7 +61,9 @@ def logs(context: Context, arguments: Namespace) -> Stream:
         check_log_exists(backend, shown.id, path)
     parts = _with_own_paths(_content(backend, shown.id, _files(backend, shown, path), selection), shown)
     parts = _tail(parts, arguments.tail) if arguments.tail else parts
-    return Stream(_with_notes(parts, later_run_notes(context, shown)), _STOPPED)
+    lost = shown.lost_predecessor
+    notes = [f"{shown.id.name} has no log: {lost}."] if lost else []
+    return Stream(_with_notes(parts, [*notes, *later_run_notes(context, shown)]), _STOPPED)
 
 
 def _with_notes(parts: StreamParts, notes: Iterable[str]) -> StreamParts:

@@ -200,14 +200,16 @@ class JobList(list[JobResource]):
     def _with_progress(self) -> list[JobResource]:
         """The newest running and failed jobs, whose logs are read for progress."""
         running = [job for job in self if job.is_running]
-        failed = [job for job in self if job.state is ExecutionState.FAILED]
+        failed = [job for job in self if job.state is ExecutionState.FAILED and not job.lost_predecessor]
         return running[-MAX_RUNNING_READ:] + failed[-MAX_FAILED_READ:]
 
     def _progress(self) -> dict[str, str]:
         telling = self._with_progress()
         saving = [job for job in self if job.state is ExecutionState.TERMINATING]
+        failed = (job for job in self if job.state is ExecutionState.FAILED)
+        lost = {job.id.key: why.partition(",")[0] for job in failed if (why := job.lost_predecessor)}
         if not (telling or saving):
-            return {}
+            return lost
         from batchai_magics.jobs.job_logs import (  # imports log readers
             progress_text,
             saving_text,
@@ -216,7 +218,7 @@ class JobList(list[JobResource]):
         seen = [(job, self._model(job).progress) for job in telling]
         now = time.time()
         known = {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}
-        return known | {job.id.key: saving_text(job) for job in saving}
+        return known | lost | {job.id.key: saving_text(job) for job in saving}
 
 
 class NewestFirst(JobList):

@@ -98,6 +98,8 @@ def test_wait_tells_no_start_of_a_job_that_never_ran(do, job_file):
     lines = messages_in(parts(do, "job wait -n after"))
     assert not [line for line in lines if line.startswith("Job started")]
     assert "nothing of it ran" in "\n".join(lines)
+    (line,) = messages_in(parts(do, "logs after"))
+    assert line.startswith("after has no log: bad did not succeed, and the job was to start after it")
 
 
 def test_wait_ends_with_the_exit_code_of_the_job(do, job_file):
