@@ -18,7 +18,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
 from batchai_magics.backends.service import api_errors, private_files
-from batchai_magics.backends.service.repository import AFTER, Footprint
+from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -256,26 +256,23 @@ class SlurmRunner(Runner):
                 if len(of_cluster) == 1:
                     self.runs.submit(of_cluster[0].run, placement)
                 else:
-                    self._submit_arrays([each.run for each in of_cluster], placement)
+                    self._submit_arrays(of_cluster, placement)
 
-    def _submit_arrays(self, runs: Sequence[Run], placement: Placement) -> None:
+    def _submit_arrays(self, planned: Sequence[PlannedRun], placement: Placement) -> None:
         """Submits runs as arrays, split at Slurm's limit of tasks and throttled by Slurm."""
         size = max(1, int(self._queries.configuration().get("MaxArraySize", "1001")))
         by_request: dict[str, list[Run]] = {}
-        for run in runs:
-            request = [run.group, self._after(run), *map(run.state.get, _OF_ARRAY)]
+        for run, after in ((each.run, each.after) for each in planned):
+            awaited = [(each.run.guid, each.must_succeed) for each in after]
+            request = [run.group, awaited, *map(run.state.get, _OF_ARRAY)]
             by_request.setdefault(json.dumps(request), []).append(run)
         for alike in by_request.values():
             for begin in range(0, len(alike), size):
                 part, group = alike[begin : begin + size], alike[0].group
                 # The limit is one array's: the next one of the group waits for the end of this one.
-                after = self._latest_arrays.get(group.name, "") if group.limit else ""
-                number = self.runs.submit_array(part, placement, limit=group.limit, after=after)
+                previous = self._latest_arrays.get(group.name, "") if group.limit else ""
+                number = self.runs.submit_array(part, placement, limit=group.limit, after=previous)
                 self._latest_arrays[group.name] = number
-
-    def _after(self, run: Run) -> Sequence[object]:
-        """After which runs one starts."""
-        return self.runs.files(run.guid).after if run.state.get(AFTER) else ()
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run, read as one batch."""
