@@ -70,9 +70,12 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
         return replace(stream, parts=json_lines(parts) if is_json else parts)
     if isinstance(values[0], Operation):
         return PendingCommand(values[0], arguments.query, notes)
-    value = values[0] if len(values) == 1 else [value for value in values if value is not None] or None
+    plain = [_result(value, arguments.query) for value in values]
+    notes = (*notes, *(note for result in plain for note in result.notes))
+    given = [result.value for result in plain]
+    value = given[0] if len(given) == 1 else [value for value in given if value is not None] or None
     is_summary = invocation.command.prints_summaries and not invocation.is_az
-    return replace(_result(value, arguments.query, notes), is_summary=is_summary)
+    return Result(value, arguments.query, notes, is_summary=is_summary)
 
 
 def confirmation_preview(invocation: Invocation, context: Context) -> str:

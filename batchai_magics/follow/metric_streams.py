@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 METRICS_FILES = (OUT, ERR, TRAINER_LOG)
 
-MIN_COLUMN_BYTES = 1 << 14  # of one file per chunk: from here, columns are faster and worth importing numpy
+MIN_COLUMN_BYTES = 1 << 14  # of one file per chunk: from here, columns are faster
 _MAX_KEYS = 1 << 14  # numbers of a stream that are compared with the other's
 _MAX_BARS = 1 << 17
 _REDRAW_S = 0.5  # both logs are read a few times a second, and what is read together has one time

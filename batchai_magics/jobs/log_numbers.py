@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -227,6 +228,8 @@ class RecordHistory(Collection[Record]):
 
     def __init__(self) -> None:
         self._files: dict[str, MeasurementTable] = {}
+        self._lock = threading.Lock()  # one thread adds, others read
+        self._table: MeasurementTable | None = None  # of the records so far
 
     def __len__(self) -> int:
         return sum(map(len, self._files.values()))
@@ -239,15 +242,26 @@ class RecordHistory(Collection[Record]):
 
     @property
     def table(self) -> MeasurementTable:
-        """The records so far; of a single file, these grow with it."""
-        return MeasurementTable.of(in_time_order([*self._files.values()]))
+        """The records so far: a table that does not grow, for any thread."""
+        with self._lock:
+            if self._table is not None:
+                return self._table
+            parts, count = [part.copy() for part in self._files.values()], len(self)
+        table = MeasurementTable.of(in_time_order(parts))
+        with self._lock:
+            if count == len(self):
+                self._table = table
+        return table
 
     def add(self, records: Iterable[Record], file: str = "") -> bool:
         """Appends records of a file; returns whether they are its first, and other files have some."""
-        is_new = file not in self._files
-        self._files.setdefault(file, MeasurementTable()).extend(records)
-        return is_new and len(self._files) > 1
+        with self._lock:
+            is_new, self._table = file not in self._files, None
+            self._files.setdefault(file, MeasurementTable()).extend(records)
+            return is_new and len(self._files) > 1
 
     def clear(self) -> None:
         """Drops all records: the log was truncated."""
-        self._files.clear()
+        with self._lock:
+            self._files.clear()
+            self._table = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -128,8 +129,7 @@ def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> 
     words: list[str] = []
     for name, value in options.items():
         if name not in known:
-            meant = flag_hint(f"--{name}", known.values()).replace("--", "")
-            hint = meant or f"Options: {', '.join(known)}."
+            hint = _meant(name, known) or f"Options: {', '.join(known)}."
             raise UsageError(f"run: unknown option {name}", hint=hint)
         flag = known[name].flags[0]
         if known[name].value_kind is ValueKind.NOTHING:
@@ -137,6 +137,14 @@ def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> 
         else:
             words += [f"{flag}={text}" for text in _texts(value)]
     return words
+
+
+def _meant(name: str, known: Mapping[str, Option]) -> str:
+    """Which option is meant by an unknown name, as Python writes it; may be empty."""
+    names = {option.flags[0]: option.name for option in known.values()}
+    return re.sub(
+        r"--[\w-]+", lambda flag: names.get(flag[0], flag[0]), flag_hint(f"--{name}", known.values())
+    )
 
 
 def _texts(value: object) -> Iterator[str]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from batchai_magics.metrics import Record, summarize
+from batchai_magics.jobs.log_numbers import RecordHistory
+from batchai_magics.metrics import summarize
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
@@ -92,12 +93,12 @@ class UsageCurves:
             self._take(use)
         self.version += 1
 
-    def to_json(self, records: Collection[Record]) -> bytes:
+    def to_json(self, records: RecordHistory) -> bytes:
         """Returns everything, with the reasons of stragglers, as JSON (`ResourceUsage` in messages.d.ts)."""
         # Stragglers are sought less often as the number of records grows.
         if len(self._ranks) > 1 and self._due <= len(records) <= MAX_RECORDS:
             self._due = int(len(records) * GROWTH) + 1
-            self._stragglers = summarize(records).stragglers
+            self._stragglers = summarize(records.table).stragglers
         reasons = {rank: reason_for(self._means, rank) for rank in self._stragglers}
         ranks = [row.fields for _, row in sorted(self._ranks.items())]
         data = {

@@ -66,6 +66,8 @@ class Column(Sequence[Any]):
     def take(self, places: Sequence[int]) -> Column:
         """The numbers at these places."""
         taken = Column()
+        if not places:
+            return taken
         taken._kind, taken._has_none, taken._count = self._kind, self._has_none, len(places)
         if self.is_constant:
             taken._stored = self._stored[:]

@@ -99,9 +99,13 @@ class MeasurementTable(Collection[Record]):
         found = [each for each in lines if each.rows]
         return MeasurementTable(found, self.facts if facts is None else facts, self.row_count)
 
+    def copy(self) -> MeasurementTable:
+        """A table of its own with the same rows."""
+        return self.with_lines(lines.take(range(len(lines.rows))) for lines in self.lines)
+
     def followed_by(self, later: MeasurementTable) -> MeasurementTable:
         """This part of a table and a later one."""
-        table = self.with_lines(lines.take(range(len(lines.rows))) for lines in self.lines)
+        table = self.copy()
         table._extend(later, first_row=0)
         table.row_count = later.row_count
         return table

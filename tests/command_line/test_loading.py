@@ -80,7 +80,7 @@ def test_text_is_printed_without_what_parses_logs(home, words):
 def test_what_has_ended_is_told_without_what_follows_jobs(home, words):
     loaded = loaded_by(words, home)
     assert "batchai_magics.commands.command_runner" in loaded
-    modules = "follow.follower", "jobs.job_handle", "jobs.job_model", "metrics.reading.log_parser"
+    modules = "follow.event_loop", "jobs.job_handle", "jobs.job_model", "metrics.reading.log_parser"
     assert not loaded & {*HEAVY, *(f"batchai_magics.{name}" for name in modules)}
 
 

@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,15 @@ def test_an_option_by_the_name_of_a_launcher_is_told_with_ours():
     with pytest.raises(UsageError, match="num_processes") as caught:
         batchai_magics.run(sum_of_ranks, num_processes=2)
     assert caught.value.hint.startswith("Here it is processes: total number of processes")
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("max_tim", "max_time"), ("time_limit", "max_time"), ("stop_iff", "stop_if")]
+)
+def test_a_guessed_option_of_run_is_a_name_of_python(name, meant):
+    with pytest.raises(UsageError) as caught:
+        batchai_magics.run(sum_of_ranks, **{name: "1h"})
+    assert re.search(rf'(Did you mean "|Here it is ){meant}\b', caught.value.hint)
 
 
 def test_a_target_that_is_no_function_and_no_path_is_refused():

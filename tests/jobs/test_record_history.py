@@ -44,3 +44,13 @@ def test_no_record_stays_an_object_that_the_collector_visits():
     for first in range(0, 5000, 1000):
         history.add(steps(first, 1000))
     assert (len(history), measurements_alive() - before) == (20_000, 0)
+
+
+def test_a_table_that_was_asked_for_does_not_grow():
+    history = RecordHistory()
+    history.add(steps(1, 3))
+    table = history.table
+    records = list(table)
+    history.add(steps(4, 3))
+    assert list(table) == records
+    assert len(history.table) == 2 * len(records)

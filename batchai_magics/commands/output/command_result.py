@@ -116,8 +116,10 @@ class Result:
 
     @cached_property
     def resolved(self) -> Any:
-        """The value; for a handle, the current resource."""
-        return self.value.show_with_cost() if isinstance(self.value, ResourceHandle) else self.value
+        """The value; for handles, the current resources."""
+        values = self.value if type(self.value) is list else [self.value]
+        shown = [each.show_with_cost() if isinstance(each, ResourceHandle) else each for each in values]
+        return shown if values is self.value else shown[0]
 
     @cached_property
     def data(self) -> Any:

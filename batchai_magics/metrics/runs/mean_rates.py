@@ -152,7 +152,7 @@ def _speeds_so_far(numbers: Sequence[int], rates: Sequence[float]) -> Iterator[t
     """For each line, its step and the mean rate of all steps up to it with its standard error."""
     done, spent, count, total, squares = 0, 0.0, 0, 0.0, 0.0
     for number, rate in zip(numbers, rates, strict=True):
-        if not rate > 0:
+        if not 0 < rate < math.inf:
             yield number, math.nan, math.nan
             continue
         spent += (number - done) / rate

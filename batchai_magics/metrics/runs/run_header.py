@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -84,7 +85,8 @@ def _devices(facts: Sequence[Fact]) -> tuple[str, ...]:
 
 def _printed_devices(run: MeasurementTable) -> int:
     """The number of devices that a line of a program's own tells."""
-    return int(max(max(lines.value("devices")) for lines in run.lines if "devices" in lines.names))
+    told = (number for lines in run.lines if "devices" in lines.names for number in lines.value("devices"))
+    return int(max((number for number in told if math.isfinite(number)), default=0))
 
 
 def _count(value: str | None) -> int | None:

@@ -53,6 +53,8 @@ def chance(ratios: Sequence[float]) -> float:
 def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[float]]:
     """For each segment, the log of each rank's speed relative to the median of the others."""
     edges = _edges(histories, cut)
+    if not edges:
+        return {rank: [] for rank in histories}
     spent = {rank: _spent(history, edges) for rank, history in histories.items()}
     result: dict[int, list[float]] = {rank: [] for rank in histories}
     for times in zip(*spent.values(), strict=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
@@ -58,7 +60,9 @@ class ModelPoller:
         except Exception as error:  # noqa: BLE001  # one failing model must not stop the others
             _log.debug("what a live view shows cannot be read", exc_info=True)
             self.model.report_problem(stopped_message(error))
-            self.model.end()
+            self._due_at = math.inf  # should the end fail, too
+            with contextlib.suppress(Exception):
+                self.model.end()
             return
         self._due_at = now if self.model.is_behind else now + delay_s
 

@@ -162,7 +162,7 @@ class Publisher:
 
 
 def _load_parser() -> None:
-    """Imports what parsing the first log line needs, above all numpy."""
+    """Imports what parsing the first log line needs."""
     from batchai_magics.metrics import Parser
 
     Parser().feed(b"\n")

@@ -123,7 +123,7 @@ class Cursor:
         if self._sent_use != model.use.version:
             self._sent_use = model.use.version
             batch.content["use"] = True
-            batch.buffers.append(model.use.to_json(model.records.table))
+            batch.buffers.append(model.use.to_json(model.records))
 
     def _add_points(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
         is_restarted = self._generation != model.points.generation

@@ -268,3 +268,11 @@ def test_lists_tell_of_idle_nodes_that_cost_money(context, do):
     with contextlib.closing(priced.backend):
         for line in ("job list", "ps", "cluster list"):
             assert until(lambda line=line: idle in "".join(run(parse(line.split()), priced).notes))
+
+
+def test_several_jobs_are_shown_by_their_ids(do, job_file):
+    ids = [finished(do, f"job create -n {name} -f {job_file('true')}").id for name in ("a", "b")]
+    shown = do(f"job show --ids {ids[0]} {ids[1]}")
+    assert [job.id for job in shown.value] == ids
+    assert [job["name"] for job in shown.data] == ["a", "b"]
+    assert [row[0] for row in shown.table.rows] == ["a", "b"]

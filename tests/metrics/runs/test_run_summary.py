@@ -272,3 +272,19 @@ def test_a_summary_needs_less_memory_than_an_object_for_each_line():
     finally:
         tracemalloc.stop()
     assert peak_bytes / 5000 < 60
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "step 1 loss 0.18 samples/sec: inf\nstep 2 loss 0.1 samples/sec: 5.0\n",
+        '{"step": 1, "devices": NaN, "loss": 1}\n{"step": 2, "devices": Infinity, "loss": 1}\n',
+        "".join(
+            f"[1,{rank}]<stdout>:step {step} loss 0.5 samples/sec: {rate}\n"
+            for step in range(1, 60)
+            for rank, rate in enumerate(("0.80", "0.90"))
+        ),
+    ],
+)
+def test_odd_rates_and_counts_leave_a_summary(text):
+    assert summary(text).metrics
