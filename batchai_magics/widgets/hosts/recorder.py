@@ -66,7 +66,7 @@ def record(job: Job, path: Path, *, extra: Mapping[str, Any] = {}) -> Path:
             publisher.add(EmbeddedOutput(job.id.key, model, stream))
             with suppress(KeyboardInterrupt):
                 publisher.start()
-                while not publisher.wait_for(lambda: stream.is_closed, 3600):
+                while not publisher.wait_for(lambda: stream.is_closed or bool(file.failure), 3600):
                     pass
     return path
 

@@ -8,6 +8,7 @@ requests of the kind `reply`.
 from __future__ import annotations
 
 import base64
+import contextlib
 import gzip
 import json
 import os
@@ -39,6 +40,7 @@ class RecordingFile:
     def __init__(self, path: Path, header: PageData, *, mask: SecretMask, clock: Clock = time.time) -> None:
         self.path = path
         self.size_bytes = 0
+        self.failure: OSError | None = None  # such as of a full disk; nothing is written after it
         self._mask = mask
         self._clock = clock
         self._started = clock()
@@ -69,6 +71,8 @@ class RecordingFile:
     def close(self) -> None:
         """Completes the file and moves it to its place."""
         try:
+            if self.failure:
+                raise self.failure
             with self._lock:
                 self._file.close()
             self._raw.close()
@@ -79,9 +83,10 @@ class RecordingFile:
 
     def discard(self) -> None:
         """Drops what was written."""
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):  # what is left to write finds no room either
             self._file.close()
-        self._raw.close()
+        with contextlib.suppress(OSError):
+            self._raw.close()
         Path(self._part).unlink(missing_ok=True)
 
     def _add(self, entry: PageData) -> None:
@@ -90,9 +95,13 @@ class RecordingFile:
     def _write(self, entry: PageData) -> None:
         line = json.dumps(entry, separators=(",", ":"), default=float).encode() + b"\n"
         with self._lock:
-            if not self._file.closed:
-                self.size_bytes += len(line)
+            if self._file.closed or self.failure:
+                return
+            self.size_bytes += len(line)
+            try:
                 self._file.write(line)
+            except OSError as error:
+                self.failure = error
 
 
 def read_recording(path: Path) -> bytes:

@@ -1,6 +1,7 @@
 """Recordings of what a view was sent: whole files, secrets masked, bounded."""
 
 import base64
+import errno
 import gzip
 import json
 import os
@@ -183,3 +184,19 @@ def test_what_is_no_recording_is_refused_before_it_is_served(tmp_path):
 def test_a_file_that_cannot_be_written_is_said_at_once(backend, tmp_path):
     with pytest.raises(StorageError, match="cannot write"):
         Job(backend, JOB).record(tmp_path / "missing" / "run.batchai")
+
+
+def test_a_recording_on_a_full_disk_ends_with_the_reason_before_the_job_does(backend, tmp_path, monkeypatch):
+    written = []
+
+    def write(file, data, own=gzip.GzipFile.write):
+        written.append(data)
+        if len(written) > 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return own(file, data)
+
+    monkeypatch.setattr(gzip.GzipFile, "write", write)
+    backend.write("begun\n")
+    with pytest.raises(StorageError, match=r"cannot write .*: No space left on device"):
+        Job(backend, JOB).record(tmp_path / "run.batchai")
+    assert not list(tmp_path.glob("*run.batchai*"))
