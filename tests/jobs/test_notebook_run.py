@@ -159,7 +159,7 @@ def test_the_executed_notebook_has_no_secrets(home, monkeypatch):
 
 
 def test_the_same_code_and_parameters_are_the_same_run(home):
-    write("x = 1")
+    write("print(x)")
     first = batchai_magics.run("analysis.ipynb", parameters={"x": 1}).wait(PATIENCE_S)
     document = nbformat.read("analysis.ipynb", 4)
     document.cells[0].outputs = [V4.new_output("stream", text="1")]
