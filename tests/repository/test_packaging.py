@@ -68,7 +68,8 @@ def holds_the_bundle_and_the_mark(wheel):
     assert names >= BUNDLE | {"batchai_magics/py.typed"}
     assert not [name for name in names if "node_modules" in name or "/frontend/" in name]
     static = {name for name in names if "/static/" in name}
-    assert all(name.startswith("batchai_magics/widgets/static/") and "_view." in name for name in static)
+    assert {name.rpartition("/")[0] for name in static} == {"batchai_magics/widgets/static"}
+    assert all(re.search(r"_(view|dashboard)\.(css|js)$", name) for name in static)
     assert wheel.stat().st_size <= MAX_BYTES
 
 
