@@ -4,6 +4,7 @@ import json
 
 from batchai_magics.follow import UsageSampled
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.log_numbers import RecordHistory
 from batchai_magics.jobs.usage_curves import MAX_POINTS, MAX_RANKS, Curve, UsageCurves
 from batchai_magics.metrics import Measurement
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
@@ -19,7 +20,9 @@ def record(*times, ranks=2, gpus=(), busy=1):
 
 
 def curves_json(curves, records=()):
-    return json.loads(curves.to_json(records))
+    history = RecordHistory()
+    history.add(records)
+    return json.loads(curves.to_json(history))
 
 
 def printed(rates, steps=30):
