@@ -88,6 +88,7 @@ def test_view_of_a_silent_page_is_not_polled_until_its_next_message(publisher, c
     assert place.looks > 0
 
 
+@pytest.mark.slow  # on a busy machine the second reading may not come: then it is tried again
 def test_page_is_sent_rates_once_and_again_after_a_change(publisher, clock, place, page):
     say(opened(publisher, place, page, "jobs"), kind="ready")
     turns(publisher, clock, 2)
@@ -96,7 +97,10 @@ def test_page_is_sent_rates_once_and_again_after_a_change(publisher, clock, plac
     turns(publisher, clock, 10)
     assert len(sent(page, "rates")) == count
     place.tell("resnet", step_line(40, 0, 200) + step_line(40, 1, 200))
-    turns(publisher, clock, 5)
+    for _ in range(2000):  # the slower a poll was, the later is the next one
+        turns(publisher, clock, 1)
+        if len(sent(page, "rates")) > count:
+            break
     assert sent(page, "rates")[-1]["rates"] == {"resnet": [100.0, 200.0, 300.0, 400.0]}
 
 
