@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from batchai_magics.jobs.metric_settings import metric_preferences
@@ -127,7 +128,7 @@ def show(subject: LiveResult, publisher: Publisher, open_jobs: OpenJobs, *, ui: 
     key = subject.id.key
     if subject.selected:
         key = f"{key} {' '.join(sorted(subject.selected.names))}"
-    model = publisher.model(key, lambda: _polled(subject))
+    model = publisher.model(key, lambda: _polled(subject, publisher.clock))
     for older in publisher.outputs(key):
         if not isinstance(older, LiveDashboard):
             older.close()  # only the newest HTML output of a resource is refreshed
@@ -146,19 +147,21 @@ def show(subject: LiveResult, publisher: Publisher, open_jobs: OpenJobs, *, ui: 
 
 def show_text(subject: LiveResult) -> None:
     """Shows the current state of a cluster or a list of jobs as text."""
-    model = _polled(subject)
+    model = _polled(subject, time.monotonic)
     while model.is_behind:
         model.poll()
     display.show({"text/plain": model.bundle()["text/plain"]}, "")
 
 
-def _polled(subject: LiveResult) -> ClusterModel | JobsModel:
+def _polled(subject: LiveResult, clock: Clock) -> ClusterModel | JobsModel:
     """A model with the current state of a cluster or of an experiment's jobs."""
     model: ClusterModel | JobsModel
     if subject.id.kind is Kind.CLUSTER:
-        model = ClusterModel(subject.backend, subject.id)
+        model = ClusterModel(subject.backend, subject.id, clock=clock)
     else:
         preferences = metric_preferences()
-        model = JobsModel(subject.backend, subject.id, preferences=preferences, selected=subject.selected)
+        model = JobsModel(
+            subject.backend, subject.id, preferences=preferences, selected=subject.selected, clock=clock
+        )
     model.poll()
     return model

@@ -187,7 +187,8 @@ def _row(job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageDat
 
 TAIL_BYTES = 1 << 20  # only this much of a longer log is read
 MAX_VALUES = 40
-MAX_CPU_SHARE = 0.05  # of a core, for the values of a job
+MAX_CPU_SHARE = 0.05  # of a core, for the values of a job …
+MAX_INTERVAL_S = 10.0  # … which are found this often, whatever they cost
 
 
 class JobRates:
@@ -204,6 +205,7 @@ class JobRates:
         preferences: MetricPreferences = NO_PREFERENCES,
         patterns: Mapping[str, str] = MappingProxyType({}),
         clock: Callable[[], float] = time.monotonic,
+        cpu_time: Callable[[], float] = time.thread_time,
     ) -> None:
         self.run = job.output_path_segment
         self.values: list[float] = []
@@ -215,7 +217,7 @@ class JobRates:
         self._logs = LogFollower(backend, job.id, patterns, files, tail_bytes=TAIL_BYTES)
         self._model: JobModel | None = JobModel(preferences=preferences)
         self._model.take(StateChanged(job))
-        self._clock, self._due_at = clock, 0.0
+        self._clock, self._cpu_time, self._due_at = clock, cpu_time, 0.0
         self._has_news = False  # the logs have more than the values
 
     @property
@@ -241,12 +243,13 @@ class JobRates:
             model.take(event)
             self._has_news |= isinstance(event, MetricsAdded)
         self._has_news |= model.progress != progress
-        started = self._clock()
-        if not self._has_news or (started < self._due_at and not self.is_drained):
+        if not self._has_news or (self._clock() < self._due_at and not self.is_drained):
             return False
         self._has_news = False
+        started_at_s = self._cpu_time()  # which other load on the machine does not affect
         self._update(model)
-        self._due_at = self._clock() + (self._clock() - started) / MAX_CPU_SHARE
+        interval_s = min(MAX_INTERVAL_S, (self._cpu_time() - started_at_s) / MAX_CPU_SHARE)
+        self._due_at = self._clock() + interval_s
         return True
 
     def _update(self, model: JobModel) -> None:

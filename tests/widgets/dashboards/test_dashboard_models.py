@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.backends.base import Capabilities, Pace, StatusPoller
 from batchai_magics.commands.output.command_result import SelectedJobs
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
-from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, JobsModel
+from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, MAX_INTERVAL_S, JobsModel
 from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_model, jobs_model
 from tests.widgets.scripted_cluster import (
     CLUSTER,
@@ -76,6 +76,7 @@ def test_running_jobs_have_progress(place, clock):
     model.poll()
     assert {name: progress.words for name, progress in model.progress.items()} == {"resnet": "step 3/10"}
     (place.folder / "resnet" / "stderr.txt").write_text("\r 40%|#  | 4/10 [00:01<00:02, 1it/s]")
+    clock.now += MAX_INTERVAL_S
     model.poll()
     assert model.progress["resnet"].words == "4/10"
     assert "40 %, 4/10" in model.bundle()["text/plain"]

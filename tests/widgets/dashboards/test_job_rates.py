@@ -4,14 +4,14 @@ import pytest
 
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
-from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_VALUES, JobRates
+from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_INTERVAL_S, MAX_VALUES, JobRates
 from tests.widgets.scripted_job import ScriptedBackend, step_line
 
 
 def reader(tmp_path, text, **options):
     backend = ScriptedBackend(tmp_path)
     backend.write(text)
-    return JobRates(backend, backend.job, clock=lambda: 0.0, **options)
+    return JobRates(backend, backend.job, clock=lambda: 0.0, cpu_time=lambda: 0.0, **options)
 
 
 def test_the_values_of_a_job_are_those_of_its_headline_metric(tmp_path):
@@ -49,3 +49,16 @@ def test_a_long_line_is_thinned_to_few_values(tmp_path):
     assert rates.advance()
     assert len(rates.values) <= MAX_VALUES
     assert rates.values[-1] == 999
+
+
+def test_values_that_cost_long_are_found_seldom_but_at_the_latest_after_some_seconds(tmp_path):
+    now, spent = [0.0], iter(range(0, 10_000, 100))  # each look takes 100 s of the processor
+    backend = ScriptedBackend(tmp_path)
+    backend.write("step 1: loss 3\n")
+    rates = JobRates(backend, backend.job, clock=lambda: now[0], cpu_time=lambda: float(next(spent)))
+    assert rates.advance()
+    backend.write("step 2: loss 2\n")
+    assert not rates.advance()
+    now[0] += MAX_INTERVAL_S
+    assert rates.advance()
+    assert rates.values == [3, 2]
