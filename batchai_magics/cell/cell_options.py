@@ -142,7 +142,7 @@ def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
 def _native_option(option: BackendOption) -> Option:
     if option.is_switch:
         return Option((option.flag,), option.help, value_kind=ValueKind.NOTHING)
-    return Option((option.flag,), option.help, option.metavar)
+    return Option((option.flag,), option.help, option.metavar, elsewhere=option.elsewhere)
 
 
 class HelpRequested(BatchAIError):

@@ -40,12 +40,12 @@ class Column(Sequence[Any]):
     def __contains__(self, number: object) -> bool:
         return (number is not None or self._has_none) and any(number == each for each in self)
 
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return self.take(range(*place.indices(self._count)))
-        if not -self._count <= place < self._count:
-            raise IndexError(place)
-        return self._known(self._stored[0 if self.is_constant else place]) if self._kind else None
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return self.take(range(*index.indices(self._count)))
+        if not -self._count <= index < self._count:
+            raise IndexError(index)
+        return self._known(self._stored[0 if self.is_constant else index]) if self._kind else None
 
     @property
     def is_missing(self) -> bool:
@@ -63,18 +63,18 @@ class Column(Sequence[Any]):
             return [missing if number is None else number for number in self]
         return self._stored  # type: ignore[no-any-return]  # an array or a list
 
-    def take(self, places: Sequence[int]) -> Column:
-        """The numbers at these places."""
+    def take(self, indices: Sequence[int]) -> Column:
+        """The numbers at these indices."""
         taken = Column()
-        if not places:
+        if not indices:
             return taken
-        taken._kind, taken._has_none, taken._count = self._kind, self._has_none, len(places)
+        taken._kind, taken._has_none, taken._count = self._kind, self._has_none, len(indices)
         if self.is_constant:
             taken._stored = self._stored[:]
-        elif isinstance(places, range):
-            taken._stored = self._stored[places.start : places.stop : places.step]
+        elif isinstance(indices, range):
+            taken._stored = self._stored[indices.start : indices.stop : indices.step]
         else:
-            numbers = map(self._stored.__getitem__, places)
+            numbers = map(self._stored.__getitem__, indices)
             taken._stored = [*numbers] if self._kind == _MIXED else array(self._kind, numbers)
         return taken
 

@@ -236,16 +236,16 @@ class LineColumns:
         """The lines of a range of rows."""
         return self.take(range(bisect_left(self.rows, begin), bisect_left(self.rows, end)))
 
-    def take(self, places: Sequence[int]) -> LineColumns:
-        """The lines at these places, in this order."""
+    def take(self, indices: Sequence[int]) -> LineColumns:
+        """The lines at these indices, in this order."""
         taken: dict[int, Column] = {}  # metrics share their steps
         for column in self._columns:
             if id(column) not in taken:
-                taken[id(column)] = column.take(places)
+                taken[id(column)] = column.take(indices)
         columns = [taken[id(column)] for column in self._columns]
         count = len(self.metrics)
         return LineColumns(
-            self.metrics, self.rows.take(places), columns[:count], columns[count:-4], *columns[-4:]
+            self.metrics, self.rows.take(indices), columns[:count], columns[count:-4], *columns[-4:]
         )
 
     def extend(self, later: LineColumns, first_row: int = 0) -> None:
@@ -286,22 +286,22 @@ def by_rank(
     """
     pieces: defaultdict[Rank, list[list[Column]]] = defaultdict(list)
     for lines, columns in parts:
-        for rank, places in _places(lines.ranks).items():
+        for rank, indices in _indices_by_rank(lines.ranks).items():
             own = [lines.rows, *columns]
-            part = own if len(places) == len(lines.rows) else [each.take(places) for each in own]
+            part = own if len(indices) == len(lines.rows) else [each.take(indices) for each in own]
             pieces[unknown if rank is None else rank].append(part)
     joined = {rank: _in_order(every) for rank, every in pieces.items()}
     return {rank: columns for rank, (_, *columns) in sorted(joined.items(), key=lambda each: each[1][0][0])}
 
 
-def _places(ranks: Column) -> Mapping[Rank, Sequence[int]]:
-    """The places of each rank."""
+def _indices_by_rank(ranks: Column) -> Mapping[Rank, Sequence[int]]:
+    """The indices of each rank."""
     if ranks.is_constant:
         return {ranks[0]: range(len(ranks))}
-    places: defaultdict[Rank, array[int]] = defaultdict(partial(array, "q"))
-    for place, rank in enumerate(ranks):
-        places[rank].append(place)
-    return places
+    indices: defaultdict[Rank, array[int]] = defaultdict(partial(array, "q"))
+    for index, rank in enumerate(ranks):
+        indices[rank].append(index)
+    return indices
 
 
 def _in_order(pieces: Sequence[Sequence[Column]]) -> Sequence[Column]:

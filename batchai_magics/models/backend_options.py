@@ -28,6 +28,7 @@ class BackendOption:
         metavar: Names the option's text in help.
         check: Raises ValueError that names what is wrong with a text, before anything is written.
         is_switch: It takes no text on a line; its text is then `yes`.
+        elsewhere: Flags of the engine's own commands that belong in its text: `--mem` of sbatch.
     """
 
     name: str
@@ -35,6 +36,7 @@ class BackendOption:
     metavar: str = "OPTIONS"
     check: Callable[[str], object] = str
     is_switch: bool = False
+    elsewhere: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

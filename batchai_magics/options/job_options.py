@@ -21,15 +21,6 @@ from batchai_magics.options.option import NameKind, Option, ValueKind
 TOOLKITS = ("horovod", "mpi", "pytorch", "tensorflow", "cntk", "caffe", "caffe2", "chainer", "custom")
 PRIORITIES = ("low", "normal", "high")
 MISSPELT = 0.75  # how like an option a flag must be; others are arguments of the script
-_OF_SBATCH = (
-    "--mem",
-    "--mem-per-cpu",
-    "--cpus-per-task",
-    "--account",
-    "--qos",
-    "--constraint",
-    "--reservation",
-)
 _SHORT_TIME = re.compile(r"(?=\d)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?", re.IGNORECASE)
 
 
@@ -41,13 +32,11 @@ class JobOption(Option):
         read: Converts what is given with a flag: a text, several, or True; raises UsageError.
         sets: The property of the job that it sets, by its path: `constraints.maxWallClockTime`.
         field: Otherwise the field that has its value, by default its name.
-        elsewhere: What mpirun, torchrun, Slurm and others call it.
     """
 
     read: Callable[[str, Any], Any] = lambda _, given: given
     sets: str = ""
     field: str = ""
-    elsewhere: tuple[str, ...] = ()
 
 
 def read_values(given: Namespace, options: Iterable[Option]) -> dict[str, Any]:
@@ -280,16 +269,8 @@ def flag_hint(flag: str, options: Iterable[Option]) -> str:
     known = list(options)
     spelled = flag.lower().replace("_", "-") if flag.startswith("--") else flag
     for option in known:
-        if isinstance(option, JobOption) and spelled in option.elsewhere:
+        if spelled in option.elsewhere:
             return f"Here it is {option.flags[0]}: {option.help}."
-    if spelled in _OF_SBATCH:
-        return f'On a Slurm cluster: --slurm "{spelled}=…".'
-    if spelled == "--partition":
-        return (
-            "On Slurm, a job's partition is its cluster's: see the settings slurm.sizes and slurm.partition."
-        )
-    if spelled == "--array":
-        return "Jobs over several values are a sweep, which is a cell: %%batchai_job NAME --sweep …"
     names = [name for option in known for name in option.flags if name.startswith("--")]
     return did_you_mean(flag, names, likeness=MISSPELT)
 

@@ -77,6 +77,7 @@ class Option:
     minimum: int | None = None  # smallest valid number
     section: str = "Arguments"  # heading in the help text
     is_repeatable: bool = False  # one value each time
+    elsewhere: tuple[str, ...] = ()  # what mpirun, torchrun, Slurm and others call it
 
     @property
     def name(self) -> str:

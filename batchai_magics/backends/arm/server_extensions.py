@@ -158,7 +158,7 @@ class ServerExtensions(PublishedApi):
         return body
 
     def host_note(self, job: JobSpec) -> str:
-        """What the server says of a job whose image it cannot run, or its refusal."""
+        """What the server does with a job whose image it cannot run, or its refusal."""
         request = ArmRequest("POST", self._provider("batchaiHostNote"), body=request_body(job))
         return str(self._connection.request_json(request)["value"])
 

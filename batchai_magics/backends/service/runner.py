@@ -365,7 +365,7 @@ class Runner(Protocol):
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
         """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
-        raise AssertionError("only engines whose facts say so have runs that start after others")
+        raise AssertionError("only engines with the capability `chains` have runs that start after others")
 
     @abstractmethod
     def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:

@@ -86,9 +86,8 @@ def _with_backend(settings: Settings, arguments: Namespace) -> Settings:
         settings = with_backend_settings(settings, **backend_settings)
     is_changed = arguments.backend or backend_settings
     if is_changed and (endpoint_of(settings) is not None or backend_setting(settings, "ssh")):
-        open_backend(
-            settings
-        ).close()  # raises for a wrong endpoint (found offline) or login node (by connecting)
+        # Raises for a wrong endpoint (found offline) or login node (by connecting).
+        open_backend(settings).close()
     return settings
 
 

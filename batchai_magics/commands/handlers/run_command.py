@@ -58,10 +58,10 @@ _NOT_HERE = (  # for cells only
     *("--use", "--template", "--var", "--wait", "--spec", "--file", "--args"),
     *SWEEP_FLAGS,
 )
-_MEANT = {  # by options of cells
+_MEANT = {  # by options of cells and of sbatch
     "--wait": "`batchai run` waits for the end of the job; with --detach, it does not.",
     "--file": "Here it is --spec FILE.",
-    **dict.fromkeys(SWEEP_FLAGS, "Sweeps are cells: %%batchai_job NAME --sweep …"),
+    **dict.fromkeys((*SWEEP_FLAGS, "--array"), "Sweeps are cells: %%batchai_job NAME --sweep …"),
 }
 _COMMAND = "batchai run"
 _HINT = f"`{_COMMAND} --help` lists the options"

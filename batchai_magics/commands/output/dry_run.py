@@ -48,7 +48,7 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
         *_gpu_order(plan, _job_variables(request)),
     ]
     if is_paid(settings) or request.spec.batchai_after or request.spec.batchai_after_any:
-        lines += filter(None, [_answer(request, settings, check)])
+        lines += filter(None, [_cost_or_problem(request, settings, check)])
     if is_made_here and request.spec.node_count > settings.cluster_nodes:
         has = f"cluster {request.cluster.name} is made with {settings.cluster_nodes} nodes"
         lines.append(f"problem: the job wants {request.spec.node_count} nodes; {has}")
@@ -56,7 +56,7 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
     return DisplayText("\n".join([*lines, "Nothing was written or submitted."]))
 
 
-def _answer(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> str:
+def _cost_or_problem(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> str:
     """What the job is going to cost and wait for, or why its backend refuses it."""
     with contextlib.closing(open_backend(settings)) as backend:
         try:

@@ -7,6 +7,7 @@ import pytest
 
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.machine_devices import MachineDevices
+from batchai_magics.backends.slurm.settings import SBATCH
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.handlers import run_command
@@ -73,16 +74,16 @@ def test_a_misspelt_option_behind_the_script_suggests_the_right_one():
         ("--sweep lr=1,2", "Sweeps are cells: %%batchai_job NAME --sweep …"),
         ("--seeds 3", "Sweeps are cells"),
         ("--wait", "`batchai run` waits for the end of the job; with --detach, it does not."),
-        ("--mem 8G", 'On a Slurm cluster: --slurm "--mem=…".'),
-        ("--cpus_per_task=4", '--slurm "--cpus-per-task=…"'),
-        ("--partition gpu", "slurm.partition"),
+        ("--mem 8G", "Here it is --slurm: options of sbatch, on a Slurm cluster"),
+        ("--cpus_per_task=4", "Here it is --slurm: options of sbatch"),
+        ("--partition gpu", "Here it is --slurm: options of sbatch"),
         ("--array 0-3", "%%batchai_job NAME --sweep"),
     ],
 )
 def test_an_option_of_cells_or_of_sbatch_is_answered_with_what_it_is_here(words, hint):
     for line in (f"{words} train.py", f"train.py {words}"):
         with pytest.raises(UsageError) as caught:
-            read_line(line.split(), run_options())
+            read_line(line.split(), run_options([SBATCH]))
         assert hint in caught.value.hint
 
 

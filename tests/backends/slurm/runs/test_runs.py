@@ -288,6 +288,15 @@ def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
     return files
 
 
+def submitted_behind_a_running_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -> RunFiles:
+    """Submits a job after one that runs; returns the files of the latter."""
+    files = follow(runs)
+    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
+    runs.submit(job, PLACEMENT)
+    age(runs, "submission", 1.0)
+    return files
+
+
 @pytest.mark.parametrize(("must_succeed", "condition"), [(True, "afterok:7"), (False, "afterany:7")])
 def test_slurm_is_told_what_a_job_starts_after(
     runs: Runs, slurm: ScriptedSlurm, job: Run, must_succeed: bool, condition: str
@@ -344,10 +353,7 @@ def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
 def test_a_job_that_slurm_cancelled_with_a_predecessor_that_was_deleted_then_has_failed(
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
-    files = follow(runs)
-    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
-    runs.submit(job, PLACEMENT)
-    age(runs, "submission", 1.0)
+    files = submitted_behind_a_running_one(runs, slurm, job)
     slurm.lines = {"1": JobLine("1", "CANCELLED", "DependencyNeverSatisfied", "N/A", "", "guid")}
     shutil.rmtree(files.root)
     (error,) = runs.statuses([job])[0].result.errors
@@ -357,10 +363,7 @@ def test_a_job_that_slurm_cancelled_with_a_predecessor_that_was_deleted_then_has
 def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script(
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
-    files = follow(runs)
-    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
-    runs.submit(job, PLACEMENT)
-    age(runs, "submission", 1.0)
+    files = submitted_behind_a_running_one(runs, slurm, job)
     slurm.lines = {
         "7": JobLine("7", "COMPLETED", "None", "N/A", "", "first"),
         "1": JobLine("1", "PENDING", "Resources", "N/A", "", "guid"),
