@@ -90,6 +90,14 @@ def test_what_the_place_itself_says_comes_before_what_the_queue_looks_like():
     assert feed.activity == "Waiting for 2 nodes of nc6: a limit is reached."
 
 
+def test_a_job_that_starts_after_another_one_waits_for_that_and_not_for_nodes():
+    queued = resource(ExecutionState.QUEUED)
+    spec = queued.spec.model_copy(update={"batchai_after": (str(JOB),)})
+    feed = JobModel()
+    feed.take(StateChanged(replace(queued, spec=spec, waiting="prep has to succeed first")))
+    assert feed.activity == "Waiting: prep has to succeed first."
+
+
 MOMENT = b"2026-03-01T12:00:00.000000Z "
 STARTING = MOMENT + b"starting 4 process(es) on 2 node(s)\n"
 PREPARING = MOMENT + b"job preparation started\n"

@@ -131,7 +131,7 @@ export function looks(box, lines, { bands, isLog, fromZero, shadedTo, marks, axi
  * @returns {uPlot.Series.Points}
  */
 function pointsOf({ width, dash }) {
-  if (dash) return { show: (plot, i) => known(plot.data[i] ?? []) * POINT_PX < plot.over.clientWidth };
+  if (dash) return { show: (plot, i) => known(plot.data[i] ?? []) * POINT_PX < plot.bbox.width / (devicePixelRatio || 1) };
   return width > 1 ? {} : { show: (plot) => plot.data[0].length < FEW };
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { lineLooks, PHASES, yRange } from "../../../../batchai_magics/widgets/frontend/core/chart_style.js";
+import { lineLooks, looks, PHASES, yRange } from "../../../../batchai_magics/widgets/frontend/core/chart_style.js";
 import { smoothed } from "../../../../batchai_magics/widgets/frontend/core/chart_bar.js";
 
 test("two metrics of one phase have colours of their own, and the dashes of it", () => {
@@ -23,4 +23,14 @@ test("the axis of a constant is as wide whether or not smoothing rounds its valu
   assert.ok(low < high);
   const [min, max] = yRange(low, high, false);
   assert.ok(max - min > 1e-4);
+});
+
+test("the points of a dashed line are drawn where there is room, also before its place is in the page", () => {
+  Object.assign(globalThis, { devicePixelRatio: 2, getComputedStyle: () => ({ getPropertyValue: () => "" }) });
+  const line = { label: "accuracy", colour: "--ba-val", width: 1, dash: [6, 4] };
+  const look = { bands: [], isLog: false, fromZero: false, shadedTo: () => null, marks: () => [], axis: { label: "step" } };
+  const { show } = looks({}, [line], look).series[1].points;
+  const plot = { data: [[1, 2, 3], [0.5, null, 0.6]], over: { clientWidth: 0 }, bbox: { width: 60 } };
+  assert.equal(show(plot, 1), true);
+  assert.equal(show({ ...plot, bbox: { width: 40 } }, 1), false);
 });
