@@ -1,4 +1,4 @@
-"""`batchai cluster …`."""
+"""`batchai cluster …` and `file-server create`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import ServiceError, UsageError, command_error, visible_lines
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models import vm_sizes
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.documents.description import NOTHING, Description, load_file
+from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job_spec import JobSpec, PreflightMode
 from batchai_magics.models.mount_volumes import with_volumes
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -26,6 +28,13 @@ from batchai_magics.models.resources import Cluster, ExperimentSpec, Resource
 from batchai_magics.records.preflight import NodeCheck, PreflightReport, size_text
 
 _ACCOUNT = "properties.userAccountSettings"
+_SSH_CONFIGURATION = "properties.sshConfiguration"
+_SERVER_ACCOUNT = f"{_SSH_CONFIGURATION}.userAccountSettings"
+_DISKS = {  # option → field, and the message of `az` where it is missing
+    "disk_count": ("diskCount", "Please provide number of data disks (at least one disk is required)."),
+    "disk_size": ("diskSizeInGB", "Please provide disk size in Gb."),
+    "storage_sku": ("storageAccountType", "Please provide storage account type (storage sku)."),
+}
 _MAX_BELOW_MIN = "Maximum nodes count must be greater or equal to minimum nodes count"
 _CHECK_EXPERIMENT = "preflight"  # of the jobs that measure clusters
 _CHECK_TITLES = (
@@ -45,7 +54,8 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
         body["scaleSettings"], note = _default_scale(context)
         notes = (*notes, note)
     checked = described.checked(ClusterSpec, body)  # before anything is created
-    workspace_commands.check_size(context, checked.vm_size)
+    if context.backend.capabilities.known_sizes:
+        vm_sizes.lookup(checked.vm_size)
     if arguments.use_auto_storage:
         storage = auto_storage(context.backend, workspace_commands.location(context, id))
         body = _with_volumes(body, with_volumes(_volumes(body), storage.volumes()))
@@ -87,11 +97,6 @@ def auto_scale(context: Context, arguments: Namespace) -> Resource:
     counts = {"minimumNodeCount": least, "maximumNodeCount": most, "initialNodeCount": 0}
     patch = ClusterPatch.from_wire({"properties": {"scaleSettings": {"autoScale": counts}}})
     return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
-
-
-def delete(context: Context, arguments: Namespace) -> None:
-    """Deletes a cluster."""
-    resource_commands.delete(context, arguments, Kind.CLUSTER)
 
 
 def _described(context: Context, arguments: Namespace) -> Description:
@@ -264,3 +269,39 @@ def _check_spec(cluster: Cluster, count: int) -> JobSpec:
         "batchaiPreflight": PreflightMode.STOP.value,
     }
     return JobSpec.from_wire({"properties": properties})
+
+
+def create_file_server(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """Creates a file server from its file and options; options override the file."""
+    id = context.target(arguments, Kind.FILE_SERVER)
+    resource_commands.check_is_new(context, id)
+    file = arguments.config_file
+    described = load_file(FileServerSpec, Path(file).expanduser()) if file else NOTHING
+    spec = described.checked(FileServerSpec, _file_server_body(context, arguments, described.body))
+    workspace_commands.ensure(context, id)
+    notes = (*described.notes, *machine_options.notes(arguments))
+    return ValueWithNotes(context.backend.create(id, spec), notes)
+
+
+def _file_server_body(context: Context, arguments: Namespace, of_file: Mapping[str, Any]) -> dict[str, Any]:
+    """The server's `properties`: those of the file, overridden by the options."""
+    body = dict(of_file)
+    chosen = {"vmSize": arguments.vm_size, "subnet": machine_options.subnet_reference(arguments.subnet)}
+    body.update({key: value for key, value in chosen.items() if value})
+    if not body.get("vmSize"):
+        raise command_error("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
+    ssh = machine_options.object_of(body, "sshConfiguration", _SSH_CONFIGURATION)
+    of_account = machine_options.object_of(
+        ssh, "userAccountSettings", f"{_SSH_CONFIGURATION}.userAccountSettings"
+    )
+    ssh["userAccountSettings"] = machine_options.account_settings(arguments, of_account, context.backend)
+    disks = dict(machine_options.object_of(body, "dataDisks", "properties.dataDisks"))
+    for option, (field, missing) in _DISKS.items():
+        value = getattr(arguments, option)
+        if value is not None:
+            disks[field] = value
+        if not disks.get(field):
+            raise command_error(missing)
+    if arguments.caching_type:
+        disks["cachingType"] = arguments.caching_type
+    return {**body, "sshConfiguration": ssh, "dataDisks": disks}

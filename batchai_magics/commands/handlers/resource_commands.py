@@ -1,4 +1,4 @@
-"""Show, list and delete for every kind of resource."""
+"""`show`, `list` and `delete` of every kind of resource."""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def show(context: Context, arguments: Namespace, kind: Kind) -> Resource:
         raise NotFoundError(error.message, code=error.code, hint=_hint(context, id, error.hint)) from None
 
 
+def list_all(context: Context, arguments: Namespace, kind: Kind) -> Sequence[Resource]:
+    """The resources of this kind in the workspace that the line refers to."""
+    return list_children(context, context.workspace(arguments), kind)
+
+
 def delete(context: Context, arguments: Namespace, kind: Kind) -> None:
     """Deletes the resource named on the line with everything in it."""
     context.backend.delete(context.target(arguments, kind))
@@ -38,21 +43,19 @@ def list_children(
 
     A default workspace or experiment that does not exist yet counts as empty.
     """
-    settings = context.settings
+    settings, backend = context.settings, context.backend
     defaults = {Kind.WORKSPACE: settings.workspace, Kind.EXPERIMENT: settings.experiment}
     try:
-        return _newest(context, parent, kind, newest) if newest else list(context.backend.list(parent, kind))
+        if not newest:
+            return list(backend.list(parent, kind))
+        # reads only the names of all resources, and the newest ones whole
+        ids = [parent.child(kind, name) for name in backend.names(parent, kind)[-newest:]]
+        statuses = backend.status(ids)
+        return [resource for resource in map(statuses.of, ids) if resource]
     except NotFoundError:
         if parent.name == defaults.get(parent.kind) and parent.workspace == settings.workspace:
             return []
         raise
-
-
-def _newest(context: Context, parent: ResourceId, kind: Kind, count: int) -> list[Resource]:
-    """Reads only the names of all resources, and the newest ones whole."""
-    ids = [parent.child(kind, name) for name in context.backend.names(parent, kind)[-count:]]
-    seen = context.backend.status(ids)
-    return [resource for resource in map(seen.of, ids) if resource]
 
 
 def check_is_new(context: Context, id: ResourceId) -> None:

@@ -1,40 +1,41 @@
-"""`batchai workspace …`."""
+"""`batchai workspace …`, `experiment …` and `list-usages`."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import USAGES
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
+from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.config import Settings
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import JobFailedError, NotFoundError
+from batchai_magics.follow import endings
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
-from batchai_magics.models.resources import Resource, Workspace, WorkspaceSpec
+from batchai_magics.models.resources import ExperimentSpec, JobResource, Resource, Workspace, WorkspaceSpec
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.subscription import Usage
-from batchai_magics.models.vm_sizes import lookup
 
 _ANY_GROUP = Settings.resource_group  # the default: no group was chosen
 
 
-def create(context: Context, arguments: Namespace) -> Resource:
+def create_workspace(context: Context, arguments: Namespace) -> Resource:
     """Creates a workspace; returns an existing one unchanged."""
     id = context.target(arguments, Kind.WORKSPACE)
     if resource_commands.exists(context, id):
         return context.backend.show(id)
-    return context.backend.create(
-        id, WorkspaceSpec(location=arguments.location or _group_location(context, id.group))
-    )
+    region = arguments.location
+    if not region:
+        try:
+            region = context.groups.show(id.group).location
+        except NotFoundError:
+            region = context.settings.location
+    return context.backend.create(id, WorkspaceSpec(location=region))
 
 
-def show(context: Context, arguments: Namespace) -> Resource:
-    """The workspace named on the line."""
-    return resource_commands.show(context, arguments, Kind.WORKSPACE)
-
-
-def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
+def list_workspaces(context: Context, arguments: Namespace) -> Sequence[Resource]:
     """The workspaces of the resource group, by default of the whole subscription."""
     settings = context.settings_for(arguments)
     if arguments.resource_group or settings.resource_group != _ANY_GROUP:
@@ -42,11 +43,6 @@ def list_all(context: Context, arguments: Namespace) -> Sequence[Resource]:
     groups = [group.name for group in context.groups.list()]
     ids = [workspace_id(replace(settings, resource_group=name)) for name in groups]
     return [workspace for id in ids for workspace in context.backend.list(id, Kind.WORKSPACE)]
-
-
-def delete(context: Context, arguments: Namespace) -> None:
-    """Deletes a workspace with its clusters, experiments and jobs."""
-    resource_commands.delete(context, arguments, Kind.WORKSPACE)
 
 
 def location(context: Context, id: ResourceId) -> str:
@@ -59,19 +55,6 @@ def location(context: Context, id: ResourceId) -> str:
     return workspace.location
 
 
-def _group_location(context: Context, group: str) -> str:
-    try:
-        return context.groups.show(group).location
-    except NotFoundError:
-        return context.settings.location
-
-
-def check_size(context: Context, size: str) -> None:
-    """Raises ServiceError for an unknown VM size, on backends with a fixed list of sizes."""
-    if context.backend.capabilities.known_sizes:
-        lookup(size)
-
-
 def ensure(context: Context, id: ResourceId) -> None:
     """Creates the session's default workspace on first use; any other must exist."""
     if id.workspace == context.settings.workspace and not resource_commands.exists(context, id.workspace_id):
@@ -82,3 +65,38 @@ def list_usages(context: Context, arguments: Namespace) -> Sequence[Usage]:
     """The usage of each quota."""
     asked = arguments.location or location(context, workspace_id(context.settings))
     return USAGES.of(context.backend).list(asked)
+
+
+def create_experiment(context: Context, arguments: Namespace) -> Resource:
+    """Creates an experiment; returns an existing one unchanged."""
+    id = context.target(arguments, Kind.EXPERIMENT)
+    ensure(context, id)
+    return context.backend.create(id, ExperimentSpec())
+
+
+def wait_for_experiment(context: Context, arguments: Namespace) -> Operation:
+    """Waits until all jobs of the experiment have ended; raises JobFailedError if any of them failed."""
+    named = Namespace(**{**vars(arguments), "experiment": arguments.name})
+    id = context.experiment(named)
+    jobs = resource_commands.list_children(context, id, Kind.JOB)
+    back = f"The jobs keep running. To resume: batchai experiment wait -n {id.name} -w {id.workspace}"
+    return Operation("Waiting", len(jobs), "job", _wait_for_all(context, id, jobs), back)
+
+
+def _wait_for_all(
+    context: Context, id: ResourceId, jobs: Sequence[Resource]
+) -> Generator[int, None, list[Resource]]:
+    for ended in endings(context.backend, [job.id for job in jobs]):
+        yield len(ended)
+    keys = {job.id.key for job in jobs}
+    remaining = [job for job in resource_commands.list_children(context, id, Kind.JOB) if job.id.key in keys]
+    unsuccessful = [
+        f"{job.id.name} ({job.word})"
+        for job in remaining
+        if isinstance(job, JobResource) and job.state is ExecutionState.FAILED
+    ]
+    if unsuccessful:
+        hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
+        message = f"{len(unsuccessful)} of {len(remaining)} jobs did not succeed: {', '.join(unsuccessful)}"
+        raise JobFailedError(message, exit_code=1, hint=hint)
+    return remaining

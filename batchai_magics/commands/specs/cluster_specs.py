@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import CommandSpec, standard_commands
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
 WORKSPACE_GROUPS = {
@@ -26,20 +27,30 @@ WORKSPACE_COMMANDS = (
     CommandSpec(
         "workspace create",
         "Create a workspace.",
-        "handlers.workspace_commands:create",
+        "handlers.workspace_commands:create_workspace",
         (*_WORKSPACE, o.LOCATION),
     ),
-    *standard_commands("workspace", one=_WORKSPACE, several=(o.GROUP,)),
+    *standard_commands(
+        Kind.WORKSPACE,
+        one=_WORKSPACE,
+        several=(o.GROUP,),
+        list_all=CommandSpec(
+            "workspace list", "List workspaces.", "handlers.workspace_commands:list_workspaces", (o.GROUP,)
+        ),
+    ),
 )
 EXPERIMENT_COMMANDS = (
     CommandSpec(
-        "experiment create", "Create an experiment.", "handlers.experiment_commands:create", _EXPERIMENT
+        "experiment create",
+        "Create an experiment.",
+        "handlers.workspace_commands:create_experiment",
+        _EXPERIMENT,
     ),
-    *standard_commands("experiment", one=_EXPERIMENT, several=(o.GROUP, o.WORKSPACE)),
+    *standard_commands(Kind.EXPERIMENT, one=_EXPERIMENT, several=(o.GROUP, o.WORKSPACE)),
     CommandSpec(
         "experiment wait",
         "Wait until all jobs of an experiment have ended.",
-        "handlers.experiment_commands:wait",
+        "handlers.workspace_commands:wait_for_experiment",
         (o.GROUP, o.WORKSPACE, o.name_option("experiment", NameKind.EXPERIMENT, is_required=False)),
     ),
 )
@@ -131,7 +142,17 @@ _NODE = Option(("--node-id", "-n"), "Id of the node.", is_required=True, complet
 
 CLUSTER_COMMANDS = (
     CommandSpec("cluster create", "Create a cluster.", "handlers.cluster_commands:create", _CREATE),
-    *standard_commands("cluster", one=_CLUSTER, several=(o.GROUP, o.WORKSPACE), shown=_SHOWN),
+    *standard_commands(
+        Kind.CLUSTER,
+        one=_CLUSTER,
+        several=(),
+        show=CommandSpec(
+            "cluster show", "Show a cluster.", "handlers.cluster_commands:show", (*_SHOWN, o.IDS)
+        ),
+        list_all=CommandSpec(
+            "cluster list", "List clusters.", "handlers.cluster_commands:list_all", (o.GROUP, o.WORKSPACE)
+        ),
+    ),
     CommandSpec(
         "cluster resize",
         "Change a cluster's number of nodes.",
@@ -175,7 +196,10 @@ CLUSTER_COMMANDS = (
         (*_OF_CLUSTER, o.PATH, o.EXPIRY),
     ),
     CommandSpec(
-        "file-server create", "Create a file server.", "handlers.file_server_commands:create", _CREATE_SERVER
+        "file-server create",
+        "Create a file server.",
+        "handlers.cluster_commands:create_file_server",
+        _CREATE_SERVER,
     ),
-    *standard_commands("file-server", one=_SERVER, several=(o.GROUP, o.WORKSPACE)),
+    *standard_commands(Kind.FILE_SERVER, one=_SERVER, several=(o.GROUP, o.WORKSPACE)),
 )

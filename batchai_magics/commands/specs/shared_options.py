@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.config import Settings
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.options.option import NameKind, Option, ValueKind, with_declared
 
 OUTPUTS = ("json", "jsonc", "none", "table", "tsv", "yaml")
@@ -19,6 +21,7 @@ class CommandSpec:
     """One command. `handler` is `module:function` below `commands`, imported when the command runs.
 
     `preview` is the same for a function that returns what the command would do, to show before confirmation.
+    A handler that serves several kinds of resources takes the `kind` too.
     """
 
     words: str
@@ -31,6 +34,7 @@ class CommandSpec:
     is_hidden: bool = False  # from help: it is accepted because lines of `az` have it, and does nothing
     takes_backend_options: bool = False  # besides `options`, those that backends declare
     prints_summaries: bool = False  # of jobs with `-o`, except as a line of `az`
+    kind: Kind | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -39,7 +43,8 @@ class CommandSpec:
 
     def load(self) -> Callable[..., Any]:
         """Imports the handler, which takes a Context and the parsed arguments."""
-        return _import_function(self.handler)
+        handler = _import_function(self.handler)
+        return functools.partial(handler, kind=self.kind) if self.kind else handler
 
     def load_preview(self) -> Callable[..., Any] | None:
         """Imports the preview function, called with the same arguments; None for a command without one."""
@@ -222,34 +227,36 @@ def required(option: Option) -> Option:
 
 
 def standard_commands(
-    words: str,
+    kind: Kind,
     *,
     one: tuple[Option, ...],
     several: tuple[Option, ...],
-    shown: tuple[Option, ...] | None = None,
+    show: CommandSpec | None = None,
+    list_all: CommandSpec | None = None,
 ) -> tuple[CommandSpec, ...]:
     """`show`, `list` and `delete` of a kind of resource.
 
     Args:
-        words: The kind, as commands spell it: `file-server`.
+        kind: The kind.
         one: Options that identify one resource.
         several: Options that identify the parent of a list.
-        shown: Options of `show`, where they differ from `one`.
+        show: A command in place of the standard `show`.
+        list_all: A command in place of the standard `list`.
     """
-    noun, module = words.replace("-", " "), words.replace("-", "_")
+    noun, words = kind.noun, kind.noun.replace(" ", "-")
     a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
-    ending = (*one, IDS, NO_WAIT, YES)
+    handlers = "handlers.resource_commands"
     return (
-        CommandSpec(
-            f"{words} show", f"Show {a_noun}.", f"handlers.{module}_commands:show", (*(shown or one), IDS)
-        ),
-        CommandSpec(f"{words} list", f"List {noun}s.", f"handlers.{module}_commands:list_all", several),
+        show or CommandSpec(f"{words} show", f"Show {a_noun}.", f"{handlers}:show", (*one, IDS), kind=kind),
+        list_all
+        or CommandSpec(f"{words} list", f"List {noun}s.", f"{handlers}:list_all", several, kind=kind),
         CommandSpec(
             f"{words} delete",
             f"Delete {a_noun}.",
-            f"handlers.{module}_commands:delete",
-            ending,
+            f"{handlers}:delete",
+            (*one, IDS, NO_WAIT, YES),
             is_confirmed=True,
+            kind=kind,
         ),
     )
 
