@@ -18,7 +18,7 @@ from batchai_magics.backends.base import FileRef
 from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import run_command
-from batchai_magics.commands.handlers.comparison_commands import ComparisonResult
+from batchai_magics.commands.handlers.metrics_commands import ComparisonResult
 from batchai_magics.commands.handlers.run_record_commands import LabelsResult, RunDiffResult
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import state_summary

@@ -287,7 +287,7 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
 
 
 def _print_result(result: Result, invocation: Invocation) -> None:
-    from batchai_magics.commands.output.result_formats import colored
+    from batchai_magics.commands.output.command_result import colored
 
     output = invocation.arguments.output
     if output is None and not (result.query or invocation.is_az):

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.cell.cell_options import OPTIONS, HelpRequested, help_text, read_options
-from batchai_magics.commands.specs.job_specs import COMMANDS
+from batchai_magics.commands.specs.command_table import COMMANDS
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobPriority, JobSpec
 from batchai_magics.models.toolkit_settings import Toolkit

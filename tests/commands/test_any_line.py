@@ -13,7 +13,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import PendingCommand, run
 from batchai_magics.commands.output.command_progress import Stream, run_operation
-from batchai_magics.commands.output.result_formats import RENDERERS
+from batchai_magics.commands.output.command_result import RENDERERS
 from batchai_magics.commands.parsing.command_completion import expected_in_line
 from batchai_magics.commands.parsing.command_parser import Invocation, az_command_words, parse
 from batchai_magics.commands.specs.command_table import COMMANDS

@@ -10,8 +10,8 @@ from typing import Any
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.backend_commands import SettingsChoice
-from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError, did_you_mean
 from batchai_magics.models.subscription import ResourceGroup

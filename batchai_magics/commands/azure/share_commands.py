@@ -18,8 +18,8 @@ from batchai_magics.commands.azure.storage_bucket import (
     upload_operation,
 )
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.output.az_json import AzObject
 from batchai_magics.commands.output.command_progress import Operation
+from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.options.option_parsing import relative_path
 
 _KEEP = ".keep"

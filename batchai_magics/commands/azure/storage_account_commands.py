@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.output.az_json import AzObject
+from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.subscription import StorageAccount

@@ -53,7 +53,7 @@ def logs(context: Context, arguments: Namespace) -> Stream:
     backend, selection = context.backend, LogSelection(arguments.rank, _since(arguments.since))
     path = relative_path(flags[chosen[0]], chosen[0]) if chosen else ""
     if arguments.follow:
-        from batchai_magics.commands.handlers.followed_logs import followed  # imports the log readers
+        from batchai_magics.commands.handlers.output_file_commands import followed  # imports the log readers
 
         again = f"{resume_command(shown.id, 'logs')} -f" + (f" --file {path}" if path else "")
         return job_stream(_with_own_paths(followed(backend, shown.id, path, selection), shown), again)

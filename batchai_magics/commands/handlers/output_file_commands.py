@@ -1,13 +1,13 @@
-"""`batchai job file …` and `batchai cluster file …`: output files of jobs and setup tasks."""
+"""`batchai job file …`, `cluster file …` and `logs -f`: output files of jobs and setup tasks."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef
+from batchai_magics.backends.base import SETUP_LOGS, Backend, Chunk, FileRef, fault_text
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.handlers.job_commands import resume_command
@@ -25,12 +25,23 @@ from batchai_magics.commands.output.command_progress import (
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.table_columns import SetupFile
 from batchai_magics.errors import NotFoundError, command_error, visible
-from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, LogFault, events
+from batchai_magics.follow import (
+    ConnectionLost,
+    ConnectionRestored,
+    Event,
+    FailureFound,
+    LogBytes,
+    LogFault,
+    event_batches,
+    events,
+)
 from batchai_magics.jobs.job_files import entries_below
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_logs import LogSelection
+from batchai_magics.jobs.merged_log import FILES, MergedLog
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import FileKind, OutputFile
-from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.options.option_parsing import relative_path
 
@@ -202,3 +213,33 @@ def check_setup_logs(spec: ClusterSpec) -> None:
         )
     if not task.std_out_err_path_suffix:
         raise command_error("List files is not supported for this cluster")
+
+
+def followed(backend: Backend, job: ResourceId, path: str, selection: LogSelection) -> StreamParts:
+    """The output as it grows: one file, or both streams merged, until the job has ended."""
+    if path:
+        yield from stream_parts(backend, FileRef(job, path), selection.of)
+        return
+    log, files = MergedLog(), [FileRef(job, name) for name in FILES]
+    for batch in event_batches(backend, job, files=files):
+        yield from _new_output(log, batch, selection)
+    yield from (LogOutput(selection.lines_of(chunk)) for chunk in log.finish())
+    yield CommandExit(0)
+
+
+def _new_output(log: MergedLog, batch: Iterable[Event], selection: LogSelection) -> StreamParts:
+    """The lines that the events of a poll complete, and messages."""
+    messages = []
+    for event in batch:
+        if isinstance(event, LogBytes):
+            log.add(event.file.path, selection.chunk_since(event.chunk), is_restarted=event.restarted)
+            if not log.is_possible:  # write times are not known
+                yield LogOutput(selection.of(event.chunk))
+        elif isinstance(event, LogFault):
+            messages.append(f"Warning: {fault_text(visible(event.file.path), event.fault)}.")
+        elif isinstance(event, ConnectionLost | ConnectionRestored):
+            messages.append(connection_message(event).text)
+        elif isinstance(event, FailureFound):
+            messages += [event.error.sentence, *event.error.hints]
+    yield from (LogOutput(selection.lines_of(chunk)) for chunk in log.advance())
+    yield from map(Message, dict.fromkeys(messages))

@@ -10,9 +10,9 @@ from typing import Any
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
-from batchai_magics.commands.output.az_json import format_time
 from batchai_magics.commands.output.command_progress import BYTES, Operation
 from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.resource_json import format_time
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import StorageError, visible
 from batchai_magics.jobs.job_files import named_files, place_inside, places_of, ref_of, save

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.commands.output.az_json import format_time
+from batchai_magics.commands.output.resource_json import format_time
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.metrics.measurement import json_value
 from batchai_magics.models.runs.labels import Labels

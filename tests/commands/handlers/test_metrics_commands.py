@@ -6,7 +6,7 @@ import pytest
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
-from batchai_magics.commands.handlers.comparison_commands import ComparisonResult
+from batchai_magics.commands.handlers.metrics_commands import ComparisonResult
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.magics.extension import result_html
