@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import ACCOUNTS, CONTAINERS, GROUPS, STORAGE
+from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, cluster_id, of_kind, workspace_id
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class Context:
     def groups(self) -> Groups:
         """The backend's resource groups."""
         return GROUPS.of(self.backend)
+
+    def group_location(self, group: str) -> str:
+        """The location of a resource group; that of the settings for one that does not exist."""
+        try:
+            return self.groups.show(group).location
+        except NotFoundError:
+            return self.settings.location
 
     def settings_for(self, arguments: Namespace) -> Settings:
         """The settings, overridden by the options of the line."""

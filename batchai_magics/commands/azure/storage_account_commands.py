@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.config import DEFAULT_ACCOUNT
-from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.errors import UsageError
 from batchai_magics.models.subscription import StorageAccount
 
 _NUMBERS = {"primary": 1, "key1": 1, "secondary": 2, "key2": 2}
@@ -20,7 +20,7 @@ def create(context: Context, arguments: Namespace) -> StorageAccount:
         hint = "Its shares and containers need no --account-name."
         raise UsageError(f"--name: {DEFAULT_ACCOUNT} is the account that is always there", hint=hint)
     settings = context.settings_for(arguments)
-    location = arguments.location or _location(context, settings.resource_group)
+    location = arguments.location or context.group_location(settings.resource_group)
     sku = arguments.sku or "Standard_LRS"
     return context.accounts.create(arguments.name, settings.resource_group, location, sku)
 
@@ -72,10 +72,3 @@ def renew(context: Context, arguments: Namespace) -> list[dict[str, str]]:
     """Renews a key; returns both."""
     context.accounts.renew_key(arguments.account_name, _NUMBERS[arguments.key])
     return keys(context, arguments)
-
-
-def _location(context: Context, group: str) -> str:
-    try:
-        return context.groups.show(group).location
-    except NotFoundError:
-        return context.settings.location

@@ -26,12 +26,7 @@ def create_workspace(context: Context, arguments: Namespace) -> Resource:
     id = context.target(arguments, Kind.WORKSPACE)
     if resource_commands.exists(context, id):
         return context.backend.show(id)
-    region = arguments.location
-    if not region:
-        try:
-            region = context.groups.show(id.group).location
-        except NotFoundError:
-            region = context.settings.location
+    region = arguments.location or context.group_location(id.group)
     return context.backend.create(id, WorkspaceSpec(location=region))
 
 
