@@ -17,7 +17,6 @@ from batchai_magics.server.operations import DELETE_GROUP
 
 def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a group, or updates the tags of an existing one."""
-    context.check_subscription(call)
     groups, name, body = _groups(context), _group_name(call), call.json()
     existing = _find(context, name)
     tags = parse_tags(body)
@@ -35,7 +34,6 @@ def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def update(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Replaces the tags of a group."""
-    context.check_subscription(call)
     groups, name = _groups(context), _group_name(call)
     group = groups.show(name)
     context.check_owner(call, _owner_key(context, name))
@@ -44,25 +42,21 @@ def update(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def show(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows a group."""
-    context.check_subscription(call)
     return ApiResponse(data=_group_json(_groups(context).show(_group_name(call))))
 
 
 def exists(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Whether a group exists: 204 or 404."""
-    context.check_subscription(call)
     return ApiResponse(204 if _find(context, _group_name(call)) else 404)
 
 
 def list_all(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists all groups."""
-    context.check_subscription(call)
     return ApiResponse(data={"value": [_group_json(group) for group in _groups(context).list()]})
 
 
 def delete(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Starts deleting a group and everything in it."""
-    context.check_subscription(call)
     name, key = _group_name(call), _owner_key(context, _group_name(call))
     _groups(context).show(name)
     context.check_owner(call, key)
@@ -74,7 +68,6 @@ def delete(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def operation_result(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The result of deleting a group: 202 until it is gone, then 200."""
-    context.check_subscription(call)
     operation = context.operations.find(call.parts["operation"])
     if operation is None:
         raise ApiError(404, "OperationNotFound", "The specified operation is not found.")

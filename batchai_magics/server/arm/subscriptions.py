@@ -23,7 +23,6 @@ def list_subscriptions(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def show_subscription(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows the subscription."""
-    context.check_subscription(call)
     return ApiResponse(data=_subscription(context))
 
 
@@ -35,7 +34,6 @@ def list_tenants(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def list_locations(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the one location."""
-    context.check_subscription(call)
     location = {
         "id": f"/subscriptions/{context.subscription}/locations/{context.location}",
         "name": context.location,
@@ -75,13 +73,11 @@ _RESOURCE_TYPES = {
 
 def list_providers(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists all resource providers; all are registered."""
-    context.check_subscription(call)
     return ApiResponse(data={"value": [_provider(context, name) for name in _RESOURCE_TYPES]})
 
 
 def show_provider(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Shows a provider; also the response to `register` and `unregister`."""
-    context.check_subscription(call)
     wanted = call.parts["namespace"]
     name = next((name for name in _RESOURCE_TYPES if name.lower() == wanted.lower()), None)
     if name is None:
@@ -110,20 +106,17 @@ _QUOTED = re.compile(r"'([^']*)'")
 
 def list_role_definitions(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the roles named in the filter, whichever they are."""
-    context.check_subscription(call)
     names = _QUOTED.findall(call.query.get("$filter", "").replace("+", " "))
     return ApiResponse(data={"value": [_role_definition(context, name) for name in names or ["Contributor"]]})
 
 
 def list_role_assignments(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """An empty list: no assignment is stored."""
-    context.check_subscription(call)
     return ApiResponse(data={"value": []})
 
 
 def assign_role(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Echoes the assignment, which is not stored."""
-    context.check_subscription(call)
     body = call.json()
     requested = body.get("properties", body)
     properties = dict(requested) if isinstance(requested, dict) else {}
@@ -141,7 +134,6 @@ def assign_role(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def delete_role_assignment(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Always 204: no assignment is stored."""
-    context.check_subscription(call)
     return ApiResponse(204)
 
 

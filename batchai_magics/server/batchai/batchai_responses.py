@@ -124,7 +124,6 @@ def operation_status(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 
 def _find_operation(context: HandlerContext, call: ApiCall) -> AsyncOperation:
-    context.check_subscription(call)
     name = call.parts["operation"]
     operation = context.operations.find(name)
     if operation is None:

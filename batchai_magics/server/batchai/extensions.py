@@ -61,7 +61,6 @@ def show_capabilities(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The resources of many `ids` that exist; `x-batchai-since` waits for a change."""
-    context.check_subscription(call)
     states = context.backend.status(_ids(call)).states.values()
     value = [resource_json(context, resource) for resource in states]
     return ApiResponse(data={"value": value}, state=content_digest(value))
@@ -69,7 +68,6 @@ def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def show_host_note(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """What `Backend.host_note` says of the job of a body."""
-    context.check_subscription(call)
     return ApiResponse(data={"value": context.backend.host_note(JobSpec.from_wire(call.json()))})
 
 
@@ -83,7 +81,6 @@ def _ids(call: ApiCall) -> list[ResourceId]:
 
 def read_file(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Reads bytes of one file: `path`, `directoryId`, `offset` and `limit`."""
-    context.check_subscription(call)
     body = call.json()
     file = FileRef(
         call.id(Kind.JOB), string_field(body, "path"), string_field(body, "directoryId", STDOUTERR)
@@ -101,7 +98,6 @@ def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
     A long poll returns when there are some, or when the job or its cluster changes state.
     """
-    context.check_subscription(call)
     body, job = call.json(), call.id(Kind.JOB)
     new = context.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
     readable = job_handlers.chunk_redactor(context, call, job)
@@ -111,7 +107,6 @@ def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def list_jobs_ahead(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The ids of the jobs that get nodes before a queued one, in order."""
-    context.check_subscription(call)
     job = context.backend.show(call.id(Kind.JOB))
     before = context.backend.jobs_ahead_of(job) if isinstance(job, JobResource) else ()
     return ApiResponse(data={"value": [str(id) for id in before]})
@@ -121,7 +116,6 @@ def execute_command(kind: Kind) -> Handler:
     """The handler that runs a command on a node of a cluster or job and streams its output."""
 
     def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        context.check_subscription(call)
         id, body = call.id(kind), call.json()
         on_nodes: NodeCommands = NODE_COMMANDS.of(context.backend)
         context.backend.show(id)
@@ -135,7 +129,6 @@ def execute_command(kind: Kind) -> Handler:
 
 def preempt_node(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Preempts a node of a cluster."""
-    context.check_subscription(call)
     cluster, node = call.id(Kind.CLUSTER), string_field(call.json(), "nodeId")
     nodes: Preemption = PREEMPTION.of(context.backend)
     context.backend.show(cluster)
@@ -146,7 +139,6 @@ def preempt_node(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def read_telemetry(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The telemetry samples of a job taken after `after`, in seconds since the epoch."""
-    context.check_subscription(call)
     after = call.json().get("after", 0.0)
     if (
         isinstance(after, bool)
@@ -159,7 +151,6 @@ def read_telemetry(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def read_records(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The record files of a run with these `names`; a name that ends with `/` is a whole folder."""
-    context.check_subscription(call)
     names = call.json().get("names")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > 100:
         raise ApiError(400, "InvalidRequestContent", "names must be a list of at most 100 texts.")
@@ -169,7 +160,6 @@ def read_records(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def read_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The labels of those jobs among `ids` that have any."""
-    context.check_subscription(call)
     ids = _ids(call)
     records: Records = RECORDS.of(context.backend)
     return ApiResponse(data=extension_bodies.labels_to_wire(records.labels(ids)))
@@ -177,7 +167,6 @@ def read_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def change_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Changes the labels of a job: tags to `add` and `remove`, a `note`, `parameters`."""
-    context.check_subscription(call)
     job = call.id(Kind.JOB)
     try:
         change = LabelChange.from_json(call.json())
@@ -191,14 +180,12 @@ def change_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def show_baseline(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The name of the run that others of an experiment are compared with."""
-    context.check_subscription(call)
     records: Records = RECORDS.of(context.backend)
     return ApiResponse(data={"value": records.baseline(call.id(Kind.EXPERIMENT))})
 
 
 def list_setup_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists one level of the output of a cluster's setup tasks; `directory` selects it."""
-    context.check_subscription(call)
     logs: SetupLogs = SETUP_LOGS.of(context.backend)
     files = logs.files(call.id(Kind.CLUSTER), directory_path(call.query.get("directory", ".")))
     return ApiResponse(data={"value": [file.to_wire() for file in files]})
@@ -227,7 +214,6 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
     `files`, of a client whose users have no shares here, have the scripts of the job as base64 text by path.
     """
-    context.check_subscription(call)
     body = call.json()
     job = _parse_id(context, string_field(body, "job"))
     needs = JobNeeds(job, tuple(_parse_resources(context, body)))

@@ -89,7 +89,6 @@ class LogWatcher:
 
     def poll(self, context: HandlerContext, last: ApiResponse | None) -> ApiResponse:
         """Reads the job's state and log sizes; later polls read only what has changed."""
-        context.check_subscription(self._call)
         job = self._call.id(Kind.JOB)
         before = last.data if last and isinstance(last.data, JobLogState) else JobLogState("", {})
         look, cluster = _observe(context, job, before.cluster)
@@ -135,7 +134,6 @@ _LONGEST_LINK_MIN = 600  # as the API has it
 
 def terminate(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Requests termination of a job; an empty 200 if it has already ended."""
-    context.check_subscription(call)
     id = call.id(Kind.JOB)
     job = _job(context, call)
     context.check_owner(call, id.key)
@@ -147,7 +145,6 @@ def terminate(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def list_output_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists one level of an output directory, each file with a download URL that expires."""
-    context.check_subscription(call)
     directory_id = call.query.get("outputdirectoryid", "")
     if not directory_id:
         message = "The required query parameter outputdirectoryid is missing."

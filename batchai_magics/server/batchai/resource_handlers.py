@@ -52,7 +52,6 @@ def create(kind: Kind) -> Handler:
     """The handler that creates a resource of a kind, or returns an identical existing one."""
 
     def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        context.check_subscription(call)
         id, spec = call.id(kind), _SPEC_PARSERS[kind](call)
         existing = find_resource(context, id)
         records = _records(call, spec) if isinstance(spec, JobSpec) else {}
@@ -101,7 +100,6 @@ def show(kind: Kind) -> Handler:
     """The handler that shows a resource of a kind."""
 
     def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        context.check_subscription(call)
         return resource_response(context, context.backend.show(call.id(kind)))
 
     return handle
@@ -111,7 +109,6 @@ def list_in(parent: Kind, kind: Kind) -> Handler:
     """The handler that lists the resources of a kind in a workspace or experiment, oldest first."""
 
     def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        context.check_subscription(call)
         if _NAMES_QUERY in call.query:
             names = context.backend.names(call.id(parent), kind, call.query[_NAMES_QUERY])
             return ApiResponse(data={"value": list(names)})
@@ -126,7 +123,6 @@ def delete(kind: Kind) -> Handler:
     """The handler that starts deleting a resource of a kind; 204 if it does not exist."""
 
     def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        context.check_subscription(call)
         id = call.id(kind)
         if find_resource(context, id) is None:
             return ApiResponse(204)
@@ -147,7 +143,6 @@ def find_resource(context: HandlerContext, id: ResourceId) -> Resource | None:
 
 def update_cluster(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Updates a cluster's scale settings; the response has its state before, as the service's had."""
-    context.check_subscription(call)
     id, patch = call.id(Kind.CLUSTER), ClusterPatch.from_wire(call.json())
     before = context.backend.show(id)
     context.check_owner(call, id.key)
@@ -166,7 +161,6 @@ def list_nodes(kind: Kind) -> Handler:
     """The handler that lists the nodes of a cluster or a job with their login addresses."""
 
     def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
-        context.check_subscription(call)
         return ApiResponse(data={"value": [node.to_wire() for node in context.backend.nodes(call.id(kind))]})
 
     return handle
@@ -177,7 +171,6 @@ _create_or_get = create(Kind.WORKSPACE)
 
 def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a workspace, or updates the tags of an existing one if any are given."""
-    context.check_subscription(call)
     id = call.id(Kind.WORKSPACE)
     spec = WorkspaceSpec.from_wire({"location": _location(call), **call.json()})
     existing = find_resource(context, id)
@@ -188,7 +181,6 @@ def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def update_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Replaces the tags of a workspace."""
-    context.check_subscription(call)
     body = call.json()
     patch = WorkspacePatch.from_wire({"tags": body.get("tags") or {}, **body})
     return _set_tags(context, call, patch)
@@ -196,7 +188,6 @@ def update_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def list_workspaces_in_group(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the workspaces of a resource group."""
-    context.check_subscription(call)
     listing = context.backend.list(
         _any_workspace(context, check_group_name(call.parts["group"])), Kind.WORKSPACE
     )
@@ -205,7 +196,6 @@ def list_workspaces_in_group(context: HandlerContext, call: ApiCall) -> ApiRespo
 
 def list_workspaces(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the workspaces of the subscription."""
-    context.check_subscription(call)
     return _workspace_page(context, call, list(_all_workspaces(context)))
 
 
@@ -286,7 +276,6 @@ _WORDS = {
 
 def list_usages(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the usage of each quota in a location."""
-    context.check_subscription(call)
     usages: Usages = USAGES.of(context.backend)
     return ApiResponse(data={"value": [usage.to_wire() for usage in usages.list(call.parts["location"])]})
 

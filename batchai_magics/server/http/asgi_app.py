@@ -20,7 +20,7 @@ from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.server.access.access_control import Authenticator, Owners, Users
-from batchai_magics.server.api_call import ApiError, ApiResponse
+from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.api_routes import ARM_ROUTES
 from batchai_magics.server.api_routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.arm.storage_accounts import RESERVED_PATHS
@@ -64,7 +64,10 @@ _RECONCILE_S = 1.0  # between two calls
 
 
 class HandlerEndpoint:
-    """Sends the response of a handler; a `handler` in the scope takes its place."""
+    """Sends the response of a handler; a `handler` in the scope takes its place.
+
+    Requests for another subscription than the server's are rejected (404).
+    """
 
     def __init__(self, handler: Handler, context: HandlerContext, threads: ThreadPool) -> None:
         self._handler, self._context, self._threads = handler, context, threads
@@ -72,7 +75,11 @@ class HandlerEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
         handler: Handler = scope.get("handler", self._handler)
-        await send_response(send, await self._threads.run(partial(handler, self._context, scope["call"])))
+        await send_response(send, await self._threads.run(partial(self._respond, handler, scope["call"])))
+
+    def _respond(self, handler: Handler, call: ApiCall) -> ApiResponse:
+        self._context.check_subscription(call)
+        return handler(self._context, call)
 
 
 class App:

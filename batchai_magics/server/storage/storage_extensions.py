@@ -77,7 +77,6 @@ def _unfinished_headers(request: StorageRequest) -> Mapping[str, str]:
 
 def store_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Stores the files of a pack on a share; none if one is damaged."""
-    context.check_subscription(call)
     share = call.query.get("share", "")
     sent = _unpack(call, share)
     storage = _storage_of(context, call, share)
@@ -105,7 +104,6 @@ def _unpack(call: ApiCall, share: str) -> dict[str, bytes]:
 
 def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Returns a pack of the files at `paths` that exist and fit together."""
-    context.check_subscription(call)
     paths = call.json().get("paths")
     if not isinstance(paths, list) or len(paths) > extension_bodies.MAX_FILES:
         raise invalid_content(f"paths must be a list of at most {extension_bodies.MAX_FILES} paths")
