@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from batchai_magics.cell.launcher_counts import JobCounts, LauncherCounts
 from batchai_magics.cell.launchers import (
     ACCELERATE,
     DEEPSPEED,
@@ -24,6 +23,8 @@ from batchai_magics.cell.launchers import (
     NAMES,
     TORCH_LAUNCH,
     TORCHRUN,
+    JobCounts,
+    LauncherCounts,
     LauncherSyntax,
 )
 from batchai_magics.errors import UsageError, did_you_mean

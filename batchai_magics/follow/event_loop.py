@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from batchai_magics.backends.base import Backend, FileRef, StatusPoller, StatusSnapshot
 from batchai_magics.errors import UnreachableError
+from batchai_magics.follow.hang_signs import StandstillPoller
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.follow.job_events import (
     ConnectionLost,
@@ -28,7 +29,6 @@ from batchai_magics.follow.job_events import (
     TelemetryPoller,
 )
 from batchai_magics.follow.log_follower import LogFollower
-from batchai_magics.follow.stack_collector import StandstillPoller
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource, Resource

@@ -398,7 +398,7 @@ class Job(JobRecord):
             ConflictError: The job does not run.
             CapabilityError: The backend runs no commands on nodes, or a node has no Python.
         """
-        from batchai_magics.follow.stack_collector import stacks_of  # few users need it
+        from batchai_magics.follow.hang_signs import stacks_of  # few users need it
 
         return stacks_of(self.backend, self.show())
 

@@ -29,10 +29,9 @@ from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.follow.wait_reason import QueueState
 from batchai_magics.jobs.job_logs import chunks, has_progress, read_redacted, saving_text
-from batchai_magics.jobs.log_numbers import LogNumbers, RecordHistory
+from batchai_magics.jobs.log_numbers import LogNumbers, RecordHistory, UsageCurves
 from batchai_magics.jobs.log_tail import LogTail, MergedLogTail, clean_lines
 from batchai_magics.jobs.merged_log import MERGED, MergedLog
-from batchai_magics.jobs.usage_curves import UsageCurves
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable

@@ -4,8 +4,8 @@ import shlex
 
 import pytest
 
-from batchai_magics.cell.launcher_counts import JobCounts
 from batchai_magics.cell.launcher_line import translate
+from batchai_magics.cell.launchers import JobCounts
 from batchai_magics.errors import UsageError
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from batchai_magics.backends.base import BackendDefaults, Chunk, WriteTime
 from batchai_magics.errors import CapabilityError
-from batchai_magics.follow import stack_collector
-from batchai_magics.follow.stack_collector import StandstillPoller
+from batchai_magics.follow import hang_signs
+from batchai_magics.follow.hang_signs import StandstillPoller
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records import rank_stacks
 from batchai_magics.records.rank_stacks import Frame, RankStack, RankStacks
@@ -42,7 +42,7 @@ def clock(job):
 def poller(clock, monkeypatch):
     """A poller whose job has a rank in `step`; its limit is a minute."""
     ranks = RankStacks("it", (RankStack(0, "n0", (Frame("train.py", 7, "step"),)),))
-    monkeypatch.setattr(stack_collector, "stacks_of", lambda backend, job: ranks)
+    monkeypatch.setattr(hang_signs, "stacks_of", lambda backend, job: ranks)
     return StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
 
 
@@ -76,15 +76,13 @@ def test_a_job_that_does_not_run_does_not_stand_still(poller, clock):
 
 
 def test_output_while_the_ranks_are_asked_makes_the_report_void(poller, clock, job, monkeypatch):
-    has_printed, ask = threading.Event(), stack_collector.stacks_of
-    monkeypatch.setattr(
-        stack_collector, "stacks_of", lambda *words: has_printed.wait(PATIENCE_S) and ask(*words)
-    )
+    has_printed, ask = threading.Event(), hang_signs.stacks_of
+    monkeypatch.setattr(hang_signs, "stacks_of", lambda *words: has_printed.wait(PATIENCE_S) and ask(*words))
     clock.now += MINUTE_S
     assert poller.poll(job) == []
     poller.printed(Chunk(b"x", 0, 1, is_complete=False))
     has_printed.set()
-    until(lambda: poller._found)
+    until(lambda: poller._standstills)
     assert poller.poll(job) == []
 
 
@@ -94,7 +92,7 @@ def test_a_silent_job_whose_ranks_move_on_is_not_reported(clock, job, monkeypatc
     def moving(backend, job):
         return RankStacks("it", (RankStack(0, "n0", (Frame("train.py", next(lines), "step"),)),))
 
-    monkeypatch.setattr(stack_collector, "stacks_of", moving)
+    monkeypatch.setattr(hang_signs, "stacks_of", moving)
     monkeypatch.setattr(rank_stacks, "SAMPLE_PAUSE_S", 0.0)
     poller = StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
     clock.now += MINUTE_S
@@ -111,7 +109,7 @@ def test_a_silent_job_whose_ranks_cannot_be_asked_is_not_reported(clock, job, mo
         asked.release()
         raise CapabilityError("no commands on nodes")
 
-    monkeypatch.setattr(stack_collector, "stacks_of", refuse)
+    monkeypatch.setattr(hang_signs, "stacks_of", refuse)
     poller = StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
     for _ in range(2):  # it is looked at again after as long a time
         clock.now += MINUTE_S

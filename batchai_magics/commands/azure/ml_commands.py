@@ -25,8 +25,7 @@ def list_jobs(context: Context, arguments: Namespace) -> JobList:
     jobs = [
         job
         for experiment in _experiments(context, arguments)
-        for job in resource_commands.list_children(context, experiment, Kind.JOB)
-        if isinstance(job, JobResource)
+        for job in resource_commands.list_jobs(context, experiment)
     ]
     jobs.sort(key=lambda job: job.provisioning.created, reverse=True)
     return JobList(jobs[: arguments.max_results], context.backend)
@@ -72,9 +71,7 @@ def _find(context: Context, arguments: Namespace) -> JobResource:
             continue
         if isinstance(job, JobResource):
             return job
-    job = resource_commands.show(context, arguments, Kind.JOB)
-    assert isinstance(job, JobResource)
-    return job
+    return resource_commands.show_job(context, arguments)
 
 
 def _experiments(context: Context, arguments: Namespace) -> Iterator[ResourceId]:

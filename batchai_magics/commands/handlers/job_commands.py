@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_progress import Operation
     from batchai_magics.jobs.run_selection import SelectedRuns
-    from batchai_magics.models.resources import Resource
 
 
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
@@ -74,13 +73,13 @@ def show(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The handle of the job, which notebooks display live."""
     from batchai_magics.jobs.job_handle import Job
 
-    job = resource_commands.show(context, arguments, Kind.JOB)
+    job = resource_commands.show_job(context, arguments)
     return ValueWithNotes(Job(context.backend, job.id), later_run_notes(context, job))
 
 
-def later_run_notes(context: Context, job: Resource) -> tuple[str, ...]:
+def later_run_notes(context: Context, job: JobResource) -> tuple[str, ...]:
     """That an ended job has later runs: a name alone means the first one."""
-    if not (isinstance(job, JobResource) and job.state.is_final):
+    if not job.state.is_final:
         return ()
     names = run_names(context.backend.names(job.id.parent, Kind.JOB, job.id.name), job.id.name)
     is_latest = not names or names[-1].lower() == job.id.name.lower()
@@ -92,8 +91,7 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
     experiment = context.experiment(arguments)
     is_selecting = bool(arguments.tag or arguments.where)
     newest = None if is_selecting else arguments.top
-    found = resource_commands.list_children(context, experiment, Kind.JOB, newest=newest)
-    jobs = [job for job in found if isinstance(job, JobResource)]
+    jobs = resource_commands.list_jobs(context, experiment, newest=newest)
     notes = idle_notes(context, arguments)
     if is_selecting:
         selected = _selected(context, arguments, jobs)
@@ -130,7 +128,7 @@ def wait(context: Context, arguments: Namespace) -> Stream:
     goal, limit = WaitGoal(arguments.until or ENDED), None
     if arguments.timeout is not None:
         limit = duration(short_duration("--timeout", arguments.timeout)).total_seconds()
-    id = resource_commands.show(context, arguments, Kind.JOB).id
+    id = resource_commands.show_job(context, arguments).id
     parts = watch_job(context.backend, id, is_az=arguments.is_az)
     if arguments.until or limit:
         parts = wait_for(context.backend, id, goal, limit)
@@ -167,23 +165,22 @@ def resume_command(id: ResourceId, command: str) -> str:
 
 def cancel(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Cancels a job."""
-    job = resource_commands.show(context, arguments, Kind.JOB)
-    if isinstance(job, JobResource) and job.state.is_final:
-        said = f"{job.id.name} has already ended ({job.word})."
-        return ValueWithNotes(None, (said, *later_run_notes(context, job)))
-    is_again = isinstance(job, JobResource) and job.state is ExecutionState.TERMINATING
+    job = resource_commands.show_job(context, arguments)
+    if job.state.is_final:
+        ended = f"{job.id.name} has already ended ({job.word})."
+        return ValueWithNotes(None, (ended, *later_run_notes(context, job)))
+    is_again = job.state is ExecutionState.TERMINATING
     context.backend.terminate(job.id, now=is_again)
     if is_again:
         return ValueWithNotes(None, (f"Killing {job.id.name}.",))
-    is_running = isinstance(job, JobResource) and job.is_running
-    more = "; again, to kill it before it has saved" if is_running else ""
+    more = "; again, to kill it before it has saved" if job.is_running else ""
     return ValueWithNotes(None, (f"Cancelling {job.id.name}{more}.",))
 
 
 def active(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The jobs of the experiment that have not ended."""
-    jobs = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
-    unfinished = [job for job in jobs if isinstance(job, JobResource) and not job.state.is_final]
+    jobs = resource_commands.list_jobs(context, context.experiment(arguments))
+    unfinished = [job for job in jobs if not job.state.is_final]
     notes = () if unfinished else ("No jobs are queued or running.",)
     if any(job.state is ExecutionState.QUEUED for job in unfinished):
         from batchai_magics.follow.wait_reason import with_wait_reasons
@@ -208,8 +205,7 @@ def _warnings(context: Context, jobs: Iterable[JobResource]) -> Iterator[str]:
 
 def watched(context: Context, arguments: Namespace) -> JobList:
     """The jobs that wait or run and the newest others, newest first: what `watch` shows at one moment."""
-    listed = resource_commands.list_children(context, context.experiment(arguments), Kind.JOB)
-    jobs = [job for job in listed if isinstance(job, JobResource)]
+    jobs = resource_commands.list_jobs(context, context.experiment(arguments))
     newest = {job.id.key for job in jobs[-MAX_WATCHED:]}
     shown = (job for job in jobs if job.id.key in newest or not job.state.is_final)
     return NewestFirst(shown, context.backend, has_elapsed=True)

@@ -212,8 +212,10 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
     check_selection(arguments)
     secrets = _secrets(arguments.secret or (), os.environ)
     if not arguments.state:
-        return submit(context, resubmission(context.backend, _named_job(context, arguments), secrets)).job
-    jobs = [_job_of(context, id) for id in job_ids_in_state(context, arguments)]
+        job = resource_commands.show_job(context, arguments)
+        return submit(context, resubmission(context.backend, job, secrets)).job
+    resources = (context.backend.show(id) for id in job_ids_in_state(context, arguments))
+    jobs = [job for job in resources if isinstance(job, JobResource)]
     for job in jobs:
         _spec(context.backend, job, secrets)  # before anything is created
     back = "The created jobs keep running; see it with `batchai job list`."
@@ -278,15 +280,3 @@ def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
         if name not in env:
             raise UsageError(f"--secret {name}: there is no environment variable of that name")
     return {name: env[name] for name in names}
-
-
-def _named_job(context: Context, arguments: Namespace) -> JobResource:
-    job = resource_commands.show(context, arguments, Kind.JOB)
-    assert isinstance(job, JobResource)
-    return job
-
-
-def _job_of(context: Context, id: ResourceId) -> JobResource:
-    job = context.backend.show(id)
-    assert isinstance(job, JobResource)
-    return job

@@ -26,7 +26,7 @@ from batchai_magics.jobs.job_logs import CHUNK_BYTES, LogSelection, read_redacte
 from batchai_magics.jobs.merged_log import FILES, MergedLog
 from batchai_magics.log_lines import lines_at_end
 from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.wire_times import duration
 from batchai_magics.options.job_options import short_duration
@@ -48,8 +48,7 @@ def logs(context: Context, arguments: Namespace) -> Stream:
         raise UsageError(f"{chosen[0]} and {chosen[1]} are both given", hint="keep one of them")
     if arguments.follow and arguments.tail:
         raise UsageError("--follow and --tail are both given", hint="keep one of them")
-    shown = resource_commands.show(context, arguments, Kind.JOB)
-    assert isinstance(shown, JobResource)
+    shown = resource_commands.show_job(context, arguments)
     backend, selection = context.backend, LogSelection(arguments.rank, _since(arguments.since))
     path = relative_path(flags[chosen[0]], chosen[0]) if chosen else ""
     if arguments.follow:

@@ -64,8 +64,7 @@ def stream(context: Context, arguments: Namespace) -> Stream:
     Raises:
         NotFoundError: The job has ended without writing it; `az` reports this after a timeout.
     """
-    job = resource_commands.show(context, arguments, Kind.JOB)
-    assert isinstance(job, JobResource)
+    job = resource_commands.show_job(context, arguments)
     id = job.id
     path = relative_path(f"{arguments.path}/{arguments.file_name}", "--file-name")
     file = FileRef(id, path, arguments.output_directory_id)

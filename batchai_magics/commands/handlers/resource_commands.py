@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.errors import NotFoundError, command_error, did_you_mean
 from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
@@ -24,6 +25,13 @@ def show(context: Context, arguments: Namespace, kind: Kind) -> Resource:
         return context.backend.show(id)
     except NotFoundError as error:
         raise NotFoundError(error.message, code=error.code, hint=_hint(context, id, error.hint)) from None
+
+
+def show_job(context: Context, arguments: Namespace) -> JobResource:
+    """The job named on the line, as `show`."""
+    job = show(context, arguments, Kind.JOB)
+    assert isinstance(job, JobResource)
+    return job
 
 
 def list_all(context: Context, arguments: Namespace, kind: Kind) -> Sequence[Resource]:
@@ -56,6 +64,12 @@ def list_children(
         if parent.name == defaults.get(parent.kind) and parent.workspace == settings.workspace:
             return []
         raise
+
+
+def list_jobs(context: Context, experiment: ResourceId, *, newest: int | None = None) -> list[JobResource]:
+    """The jobs of an experiment, as `list_children`."""
+    jobs = list_children(context, experiment, Kind.JOB, newest=newest)
+    return [job for job in jobs if isinstance(job, JobResource)]
 
 
 def check_is_new(context: Context, id: ResourceId) -> None:

@@ -18,7 +18,6 @@ from batchai_magics.errors import StorageError, visible
 from batchai_magics.jobs.job_files import named_files, place_inside, places_of, ref_of, save
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.job_execution import OutputFile
-from batchai_magics.models.resource_ids import Kind
 from batchai_magics.records.preflight import size_text
 
 LOG_INCOMPLETE = "LogIncomplete"
@@ -68,14 +67,14 @@ class CopiedFiles:
 
 def files(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The files of a job: artifacts, what its script wrote, what was sent, logs."""
-    job = Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+    job = Job(context.backend, resource_commands.show_job(context, arguments).id)
     files = [file for file in job.files() if file.is_file]
     return ValueWithNotes(ResultFiles(files), () if files else (f"{job.name} has no files yet.",))
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
     """Copies all files of a job, those of a folder, or one."""
-    job = Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+    job = Job(context.backend, resource_commands.show_job(context, arguments).id)
     files = [file for file in job.files() if file.is_file]
     paths = list(zip(files, places_of(files), strict=True))
     chosen = named_files(files, arguments.path) if arguments.path else paths

@@ -14,12 +14,10 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import ServiceError, UsageError, visible_lines
-from batchai_magics.follow.stack_collector import stacks_of
+from batchai_magics.follow.hang_signs import stacks_of
 from batchai_magics.jobs.run_diff import RunDiff, diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.jobs.watch_records import addresses_in
-from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.resources import JobResource
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.runs.notifications import (
     Channel,
@@ -123,9 +121,7 @@ class StacksResult:
 
 def stacks(context: Context, arguments: Namespace) -> StacksResult:
     """The Python stack of every rank of a running job."""
-    job = resource_commands.show(context, arguments, Kind.JOB)
-    assert isinstance(job, JobResource)
-    return StacksResult(stacks_of(context.backend, job))
+    return StacksResult(stacks_of(context.backend, resource_commands.show_job(context, arguments)))
 
 
 def diff(context: Context, arguments: Namespace) -> RunDiffResult:
@@ -146,14 +142,14 @@ def update(context: Context, arguments: Namespace) -> LabelsResult:
     )
     if change == LabelChange():
         raise UsageError("there is nothing to change", hint="Give --tag, --untag or --note.")
-    job = resource_commands.show(context, arguments, Kind.JOB).id
+    job = resource_commands.show_job(context, arguments).id
     records: Records = RECORDS.of(context.backend)
     return LabelsResult(job.name, records.relabel(job, change))
 
 
 def provenance(context: Context, arguments: Namespace) -> ProvenanceResult:
     """Shows what a job was made of."""
-    job = resource_commands.show(context, arguments, Kind.JOB).id
+    job = resource_commands.show_job(context, arguments).id
     records: Records = RECORDS.of(context.backend)
     return ProvenanceResult(Provenance.of_files(job.name, records.read(job, NAMES)))
 

@@ -15,7 +15,6 @@ from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.job_handle import Job, record_job
-from batchai_magics.models.resource_ids import Kind
 from batchai_magics.user_ports import PAGES, ServedPage
 
 SUFFIX = ".batchai"
@@ -55,7 +54,7 @@ def bug_report(context: Context, arguments: Namespace) -> Stream:
 
 
 def _job(context: Context, arguments: Namespace) -> Job:
-    return Job(context.backend, resource_commands.show(context, arguments, Kind.JOB).id)
+    return Job(context.backend, resource_commands.show_job(context, arguments).id)
 
 
 def _message(text: str, **data: str) -> StreamParts:

@@ -73,23 +73,19 @@ def wait_for_experiment(context: Context, arguments: Namespace) -> Operation:
     """Waits until all jobs of the experiment have ended; raises JobFailedError if any of them failed."""
     named = Namespace(**{**vars(arguments), "experiment": arguments.name})
     id = context.experiment(named)
-    jobs = resource_commands.list_children(context, id, Kind.JOB)
+    jobs = resource_commands.list_jobs(context, id)
     back = f"The jobs keep running. To resume: batchai experiment wait -n {id.name} -w {id.workspace}"
     return Operation("Waiting", len(jobs), "job", _wait_for_all(context, id, jobs), back)
 
 
 def _wait_for_all(
-    context: Context, id: ResourceId, jobs: Sequence[Resource]
-) -> Generator[int, None, list[Resource]]:
+    context: Context, id: ResourceId, jobs: Sequence[JobResource]
+) -> Generator[int, None, list[JobResource]]:
     for ended in endings(context.backend, [job.id for job in jobs]):
         yield len(ended)
     keys = {job.id.key for job in jobs}
-    remaining = [job for job in resource_commands.list_children(context, id, Kind.JOB) if job.id.key in keys]
-    unsuccessful = [
-        f"{job.id.name} ({job.word})"
-        for job in remaining
-        if isinstance(job, JobResource) and job.state is ExecutionState.FAILED
-    ]
+    remaining = [job for job in resource_commands.list_jobs(context, id) if job.id.key in keys]
+    unsuccessful = [f"{job.id.name} ({job.word})" for job in remaining if job.state is ExecutionState.FAILED]
     if unsuccessful:
         hint = f"See why: batchai job list -e {id.name} -w {id.workspace} -o table"
         message = f"{len(unsuccessful)} of {len(remaining)} jobs did not succeed: {', '.join(unsuccessful)}"

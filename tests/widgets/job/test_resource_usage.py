@@ -4,8 +4,7 @@ import json
 
 from batchai_magics.follow import UsageSampled
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.jobs.log_numbers import RecordHistory
-from batchai_magics.jobs.usage_curves import MAX_POINTS, MAX_RANKS, Curve, UsageCurves
+from batchai_magics.jobs.log_numbers import MAX_POINTS, MAX_RANKS, Curve, RecordHistory, UsageCurves
 from batchai_magics.metrics import Measurement
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.widgets.job.message_batch import Cursor
