@@ -19,13 +19,10 @@ from typing_extensions import Self
 
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.documents.key_spellings import (
+    KeyConverter,
+    UnknownKeys,
     check_envelope,
-    far_too_many_unknown,
-    known_fields,
-    respell,
     without_strangers,
-    without_unknown,
-    without_unknown_keys,
 )
 from batchai_magics.models.documents.spec_problems import problems_of, surrogates_in
 
@@ -66,13 +63,11 @@ class WireModel(BaseModel):
         unwritable = list(surrogates_in(inner, cls.wrapper))
         if unwritable:
             raise SpecError(unwritable, what=cls.what)
-        body, problems = respell(inner, cls, cls.wrapper)
-        problems = beside + problems
-        unknown = far_too_many_unknown(body, cls, cls.wrapper)
-        if unknown:
-            raise SpecError(problems + unknown, what=cls.what)
-        body, strangers = without_unknown_keys(body, cls, cls.wrapper)
-        problems = problems + strangers
+        converter = KeyConverter(UnknownKeys.REPORT)
+        body = converter.object(inner, cls, cls.wrapper)
+        problems = [*beside, *converter.problems, *converter.unknown]
+        if more := converter.unknown_count - len(converter.unknown):
+            raise SpecError([*problems, Problem(cls.wrapper, f"{more:,} more unknown keys")], what=cls.what)
         try:
             model = cls.model_validate_json(json.dumps(body))
         except ValidationError as error:
@@ -91,7 +86,8 @@ class WireModel(BaseModel):
         Raises:
             pydantic.ValidationError: A known field is invalid.
         """
-        return cls.model_validate(known_fields(data, cls), strict=False, context=STORED)
+        fields = KeyConverter(UnknownKeys.IGNORE).object(data, cls, "")
+        return cls.model_validate(fields, strict=False, context=STORED)
 
     @classmethod
     def from_stored(cls, text: str) -> Self:
@@ -107,16 +103,23 @@ class WireModel(BaseModel):
     @classmethod
     def canonical(cls, data: Mapping[str, Any]) -> dict[str, Any]:
         """Converts `data` to canonical keys without validating it, as the base of overrides."""
-        body = respell(cls._unwrap(data)[0], cls, cls.wrapper)[0]
+        body = KeyConverter(UnknownKeys.KEEP).object(cls._unwrap(data)[0], cls, cls.wrapper)
+        return cls._with_body(data, body)
+
+    @classmethod
+    def _with_body(cls, data: Mapping[str, Any], body: dict[str, Any]) -> dict[str, Any]:
+        if not cls.wrapper:
+            return body
         beside = {key: value for key, value in data.items() if str(key).lower() != cls.wrapper}
-        return {**beside, cls.wrapper: body} if cls.wrapper else body
+        return {**beside, cls.wrapper: body}
 
     @classmethod
     def known(cls, data: Mapping[str, Any]) -> tuple[dict[str, Any], list[Problem]]:
         """Like `canonical`, without unknown keys, which are returned as problems."""
-        kept, strangers = without_strangers(cls.canonical(data), cls.wrapper)
-        kept[cls.wrapper], unknown = without_unknown(kept[cls.wrapper], cls, cls.wrapper)
-        return kept, strangers + unknown
+        converter = KeyConverter(UnknownKeys.IGNORE)
+        body = converter.object(cls._unwrap(data)[0], cls, cls.wrapper)
+        kept, strangers = without_strangers(cls._with_body(data, body), cls.wrapper)
+        return kept, strangers + converter.unknown
 
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:

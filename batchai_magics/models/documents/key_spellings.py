@@ -6,6 +6,7 @@ their case, except those of enums.
 
 from __future__ import annotations
 
+import enum
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -107,159 +108,56 @@ _TEMPLATE = re.compile(
 )
 
 
-def respell(
-    data: Mapping[Any, Any], model: type[BaseModel], path: str
-) -> tuple[dict[str, Any], list[Problem]]:
-    """Converts an object of a model to canonical keys; an unconvertible key is kept.
+class UnknownKeys(enum.Enum):
+    """What becomes of the unknown keys of an object."""
 
-    Returns:
-        The converted object, and the problems of its keys with their paths below `path`.
+    KEEP = "keep"  # for a later validation
+    REPORT = "report"  # removed and reported
+    IGNORE = "ignore"  # the same, and quoted numbers and booleans, common in files, are converted
+
+
+class KeyConverter:
+    """Walks data along its models and converts keys to canonical ones.
+
+    Attributes:
+        problems: The problems of known keys, with their paths.
+        unknown: The first 30 unknown keys, with suggestions; those that are kept are not listed.
+        unknown_count: The number of all that are not kept.
     """
-    reader = _KeyConverter()
-    return reader.object(data, model, path), reader.problems
 
-
-def known_fields(data: Mapping[Any, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """Converts `data` to canonical keys and removes unknown ones, at any depth."""
-    return without_unknown(respell(data, model, "")[0], model, "")[0]
-
-
-def without_unknown(
-    body: Mapping[str, Any], model: type[BaseModel], path: str
-) -> tuple[dict[str, Any], list[Problem]]:
-    """Removes the unknown keys of a canonical object.
-
-    Returns:
-        The remaining object, and a problem with a suggestion for each of the first 30 keys.
-    """
-    sieve = _UnknownKeyFilter()
-    return sieve.object(body, model, path), sieve.unknown
-
-
-def without_unknown_keys(
-    body: Mapping[str, Any], model: type[BaseModel], path: str
-) -> tuple[dict[str, Any], list[Problem]]:
-    """Removes the unknown keys of a model with native options, which pydantic would take for some.
-
-    Unconvertible legacy keys are removed too; they were reported when they were converted.
-    """
-    if model.model_config.get("extra") != "allow":
-        return dict(body), []
-    fields, old = wire_fields(model), LEGACY_KEYS.get(model.__name__, {})
-    unknown = [key for key in body if not (key in fields or _option_of(model, key))]
-    problems = [unknown_key(join_path(path, key), model, key) for key in unknown if key.lower() not in old]
-    return {key: value for key, value in body.items() if key not in unknown}, problems
-
-
-def far_too_many_unknown(body: Mapping[str, Any], model: type[BaseModel], path: str) -> list[Problem]:
-    """The first unknown keys and their number if there are more than MOST_PROBLEMS; else nothing."""
-    sieve = _UnknownKeyFilter()
-    sieve.object(body, model, path)
-    if sieve.count <= MOST_PROBLEMS:
-        return []
-    return [*sieve.unknown, Problem(path, f"{sieve.count - MOST_PROBLEMS:,} more unknown keys")]
-
-
-def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:
-    """Removes the unknown keys beside `properties` and returns them as problems."""
-    unknown = [problem for problem in check_envelope(data, wrapper, "") if problem.message == UNKNOWN_KEY]
-    paths = {problem.path for problem in unknown}
-    return {str(key): value for key, value in data.items() if str(key) not in paths}, unknown
-
-
-def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
-    """Problems beside `properties`: unknown keys, or a template's resource of another type."""
-    known = {key.lower(): key for key in (*ENVELOPE, wrapper)}
-    problems: list[Problem] = []
-    for key, value in data.items():
-        name = known.get(str(key).lower())
-        if len(problems) == MOST_PROBLEMS:
-            break
-        if name is None:
-            fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"
-            problems.append(Problem(str(key), UNKNOWN_KEY, fix))
-        elif name == "type" and kind and _noun(value) != kind:
-            fix = f"give a resource of type {kind}s"
-            problems.append(Problem("type", f"{quoted(value)} is no {kind}", fix))
-    return problems
-
-
-def _noun(wire_type: Any) -> str:
-    """`job` of `Microsoft.BatchAI/workspaces/experiments/jobs`."""
-    return str(wire_type).rsplit("/", 1)[-1].lower().rstrip("s")
-
-
-class _UnknownKeyFilter:
-    """Walks a body along its models, removing and collecting unknown keys."""
-
-    def __init__(self) -> None:
-        self.unknown: list[Problem] = []
-        self.count = 0  # of all unknown keys, including those beyond the limit of `unknown`
-
-    def object(self, body: Mapping[str, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
-        """Keeps the known keys of one object, including unconvertible legacy ones."""
-        fields, old = wire_fields(model), LEGACY_KEYS.get(model.__name__, {})
-        kept: dict[str, Any] = {}
-        for key, value in body.items():
-            if key in fields:
-                kept[key] = self._value(value, fields[key], join_path(path, key))
-            elif key.lower() in old or _option_of(model, key):
-                kept[key] = value
-            else:
-                self.count += 1
-                if self.count <= MOST_PROBLEMS:
-                    self.unknown.append(unknown_key(join_path(path, key), model, key))
-        return kept
-
-    def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
-        inner = inner_model(field)
-        if inner and isinstance(value, Mapping):
-            return self.object(value, inner, path)
-        if inner and isinstance(value, list):
-            return [self._value(item, field, join_path(path, index)) for index, item in enumerate(value)]
-        return _unquoted(value, field) if isinstance(value, str) else value
-
-
-def _option_of(model: type[BaseModel], key: str) -> str:
-    """The native option that a key of this model names; empty for other keys."""
-    is_open = model.model_config.get("extra") == "allow"
-    return option_name(key) if is_open and key.lower() not in LEGACY_KEYS.get(model.__name__, {}) else ""
-
-
-def _unquoted(value: str, field: FieldInfo) -> str | int:
-    """Converts quoted numbers and booleans, common in files, to the type of the field."""
-    if holds(field, bool):
-        return _SWITCHES.get(value.lower(), value)
-    return int(value) if holds(field, int) and _NUMBER.fullmatch(value) else value
-
-
-class _KeyConverter:
-    """Walks data along its models, converting keys and collecting problems."""
-
-    def __init__(self) -> None:
+    def __init__(self, treatment: UnknownKeys) -> None:
+        self._treatment = treatment
         self.problems: list[Problem] = []
+        self.unknown: list[Problem] = []
+        self.unknown_count = 0
 
     def object(self, data: Mapping[Any, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
-        """Converts one object; an object with too many keys becomes empty."""
+        """Converts an object of a model, at any depth; `path` is that of the object.
+
+        One with too many keys becomes empty; a legacy key whose value cannot be converted is kept.
+        """
         if len(data) > MOST_KEYS:
             self.problems.append(Problem(path, f"expected at most {MOST_KEYS:,} keys, got {len(data):,}"))
             return {}
         fields = wire_fields(model)
         names = {name.lower(): name for name in fields}
         old = LEGACY_KEYS.get(model.__name__, {})
-        written = {str(key): value for key, value in data.items()}
+        outdated: dict[str, Any] = {}
         body: dict[str, Any] = {}
-        for spelling, value in written.items():
-            if spelling.lower() in names:
-                key = names[spelling.lower()]
-                self._add(
-                    body, spelling, key, self._value(value, fields[key], join_path(path, key)), path=path
-                )
+        for spelling, value in ((str(key), value) for key, value in data.items()):
+            if key := names.get(spelling.lower()):
+                converted = self._value(value, fields[key], join_path(path, key))
+                self._add(body, spelling, key, converted, path=path)
             elif name := _option_of(model, spelling):
                 self._add(body, spelling, option_key(name), value, path=path)
-            elif spelling.lower() not in old:
+            elif spelling.lower() in old:
+                outdated[spelling] = value
+            elif self._treatment is UnknownKeys.KEEP:
                 body[spelling] = value
-        outdated = {key: value for key, value in written.items() if key.lower() in old}
+            else:
+                self.unknown_count += 1
+                if len(self.unknown) < MOST_PROBLEMS:
+                    self.unknown.append(unknown_key(join_path(path, spelling), model, spelling))
         self._modernise(body, outdated, model, path=path)
         return body
 
@@ -299,11 +197,54 @@ class _KeyConverter:
             return [self._value(item, field, join_path(path, index)) for index, item in enumerate(value)]
         return self._text(value, field, path) if isinstance(value, str) else value
 
-    def _text(self, value: str, field: FieldInfo, path: str) -> str:
+    def _text(self, value: str, field: FieldInfo, path: str) -> str | int:
         if _TEMPLATE.fullmatch(value):
             fix = "deploy the template, or write the value itself"
             shown = "" if holds(field, SecretStr) else f": {quoted(value)}"
             self.problems.append(Problem(path, f"template expressions are not evaluated here{shown}", fix))
         choices = inner_enum(field)
         known = {str(item.value).lower(): str(item.value) for item in choices} if choices else {}
-        return known.get(value.lower(), value)
+        text = known.get(value.lower(), value)
+        return _unquoted(text, field) if self._treatment is UnknownKeys.IGNORE else text
+
+
+def _option_of(model: type[BaseModel], key: str) -> str:
+    """The native option that a key of this model names; empty for other keys."""
+    is_open = model.model_config.get("extra") == "allow"
+    return option_name(key) if is_open and key.lower() not in LEGACY_KEYS.get(model.__name__, {}) else ""
+
+
+def _unquoted(value: str, field: FieldInfo) -> str | int:
+    """Converts quoted numbers and booleans to the type of the field."""
+    if holds(field, bool):
+        return _SWITCHES.get(value.lower(), value)
+    return int(value) if holds(field, int) and _NUMBER.fullmatch(value) else value
+
+
+def without_strangers(data: Mapping[Any, Any], wrapper: str) -> tuple[dict[str, Any], list[Problem]]:
+    """Removes the unknown keys beside `properties` and returns them as problems."""
+    unknown = [problem for problem in check_envelope(data, wrapper, "") if problem.message == UNKNOWN_KEY]
+    paths = {problem.path for problem in unknown}
+    return {str(key): value for key, value in data.items() if str(key) not in paths}, unknown
+
+
+def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Problem]:
+    """Problems beside `properties`: unknown keys, or a template's resource of another type."""
+    known = {key.lower(): key for key in (*ENVELOPE, wrapper)}
+    problems: list[Problem] = []
+    for key, value in data.items():
+        name = known.get(str(key).lower())
+        if len(problems) == MOST_PROBLEMS:
+            break
+        if name is None:
+            fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"
+            problems.append(Problem(str(key), UNKNOWN_KEY, fix))
+        elif name == "type" and kind and _noun(value) != kind:
+            fix = f"give a resource of type {kind}s"
+            problems.append(Problem("type", f"{quoted(value)} is no {kind}", fix))
+    return problems
+
+
+def _noun(wire_type: Any) -> str:
+    """`job` of `Microsoft.BatchAI/workspaces/experiments/jobs`."""
+    return str(wire_type).rsplit("/", 1)[-1].lower().rstrip("s")
