@@ -243,21 +243,29 @@ def _needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNee
 
 
 def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> Submitted:
+    """Creates the job under its name or the next one, or finds an identical run."""
     names = [run.id.name for run in runs]
-    if request.is_exact:
-        return _start_run(backend, request, request.name)
-    if request.is_new:
-        return _start_run(backend, request, _next_run(request.name, names))
+    if request.is_exact or request.is_new:
+        name = request.name if request.is_exact else _next_run(request.name, names)
+        return Submitted(_create(backend, request, name), is_new=True)
     if not runs:
-        return _first_run(backend, request)
-    same = _same_run(runs, request)
-    if same or _may_match(request.spec.to_wire(), runs[-1].spec.to_wire()):
+        with contextlib.suppress(ConflictError):  # another process has just created it
+            return Submitted(_create(backend, request, request.name), is_new=True)
+        names = [request.name]
+    asked = request.spec.to_wire()
+    same = next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
+    if same or (runs and _may_match(asked, runs[-1].spec.to_wire())):
         with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
             job = _create(backend, request, same or names[-1])
             _keep_patterns(job)
-            found = next((run for run in runs if run.id.key == job.id.key), None)
-            return Submitted(job, is_new=False, has_ended=found is not None and found.state.is_final)
-    return _next_run_of_edited(backend, request, names)
+            has_ended = any(run.id.key == job.id.key and run.state.is_final for run in runs)
+            return Submitted(job, is_new=False, has_ended=has_ended)
+    if request.is_same:
+        text = f"a different job called {names[-1]} exists"
+        hint = "Leave out --same to start the next run of that name."
+        raise ConflictError(text, code="Conflict", hint=hint)
+    job = _create(backend, request, _next_run(request.name, names))
+    return Submitted(job, is_new=True, kept=names[-1])
 
 
 def _keep_patterns(job: Job) -> None:
@@ -265,28 +273,6 @@ def _keep_patterns(job: Job) -> None:
     records = job.backend.records
     if job.patterns and records and not job.patterns.items() <= job.labels().patterns.items():
         records.relabel(job.id, LabelChange(patterns=job.patterns))
-
-
-def _first_run(backend: Backend, request: CellRequest) -> Submitted:
-    """Starts the first run of a name, or the next if another process has just created it."""
-    try:
-        return _start_run(backend, request, request.name)
-    except ConflictError:
-        return _next_run_of_edited(backend, request, [request.name])
-
-
-def _next_run_of_edited(backend: Backend, request: CellRequest, names: Sequence[str]) -> Submitted:
-    """Starts the next run of a name whose latest run differs."""
-    if request.is_same:
-        text = f"a different job called {names[-1]} exists"
-        hint = "Leave out --same to start the next run of that name."
-        raise ConflictError(text, code="Conflict", hint=hint)
-    name = _next_run(request.name, names)
-    return replace(_start_run(backend, request, name), kept=names[-1])
-
-
-def _start_run(backend: Backend, request: CellRequest, name: str) -> Submitted:
-    return Submitted(_create(backend, request, name), is_new=True)
 
 
 def _grow_cluster(backend: Backend, request: CellRequest) -> str:
@@ -305,12 +291,6 @@ def _create(backend: Backend, request: CellRequest, name: str) -> Job:
     job = new_job(request, name)
     backend.create(job.id, job.spec, records=job.records)
     return Job(backend, job.id, patterns=request.patterns)
-
-
-def _same_run(runs: Sequence[JobResource], request: CellRequest) -> str:
-    """The name of the latest run with the same spec, ignoring secrets; empty without one."""
-    asked = request.spec.to_wire()
-    return next((run.id.name for run in reversed(runs) if run.spec.to_wire() == asked), "")
 
 
 def _may_match(asked: Any, shown: Any) -> bool:
