@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from batchai_magics.server.api_routes import ARM_ROUTES, ROUTES
 from tests.server.running import GROUP, SUBSCRIPTION, WORKSPACE, Running
 from tests.world import until
 
@@ -41,6 +44,17 @@ def test_what_is_missing_is_said_in_the_words_of_the_service(
     server: Running, path: str, code: str, message: str
 ) -> None:
     assert error(server, "GET", path) == (404, code, message)
+
+
+def test_every_address_in_another_subscription_is_rejected(server: Running) -> None:
+    routes = [route for route in (*ROUTES, *ARM_ROUTES) if "{subscription}" in route.path]
+    for route in routes:
+        path = re.sub(r"\{\w+\}", "x", route.path.replace("{subscription}", "other"))
+        answer = server.ask(
+            route.method, path, **({} if route.method in ("GET", "HEAD") else {"data": b"{}"})
+        )
+        assert answer.status_code == 404, f"{route.method} {route.path}"
+        assert route.method == "HEAD" or answer.json()["error"]["code"] == "SubscriptionNotFound"
 
 
 @pytest.mark.parametrize(

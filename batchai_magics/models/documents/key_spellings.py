@@ -134,7 +134,8 @@ class KeyConverter:
     def object(self, data: Mapping[Any, Any], model: type[BaseModel], path: str) -> dict[str, Any]:
         """Converts an object of a model, at any depth; `path` is that of the object.
 
-        One with too many keys becomes empty; a legacy key whose value cannot be converted is kept.
+        One with too many keys becomes empty; unless unknown keys are reported, a legacy key whose value
+        cannot be converted is kept.
         """
         if len(data) > MOST_KEYS:
             self.problems.append(Problem(path, f"expected at most {MOST_KEYS:,} keys, got {len(data):,}"))
@@ -181,7 +182,8 @@ class KeyConverter:
                     entry.convert(value), fields[entry.to], join_path(path, entry.to)
                 )
             except ValueError as error:
-                body[key] = value
+                if self._treatment is not UnknownKeys.REPORT:
+                    body[key] = value
                 self.problems.append(Problem(join_path(path, key), str(error)))
 
     def _value(self, value: Any, field: FieldInfo, path: str) -> Any:

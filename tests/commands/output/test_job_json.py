@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from batchai_magics.commands.output.resource_json import DURATION_FIELD, format_time
-from batchai_magics.commands.output.resource_json import as_json
+from batchai_magics.commands.output.resource_json import DURATION_FIELD, as_json, format_time
 from batchai_magics.models.job_execution import Attempt
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -20,6 +21,7 @@ from batchai_magics.server.storage.storage_resource import StorageApiError, stor
 from tests.server.http.scopes import ask, responding, scope_of
 
 WAIT = {"prefer": "wait=20"}
+CONTEXT = SimpleNamespace(check_subscription=lambda call: None)
 GONE = NotFoundError("there is no job j", code="JobNotFound")
 
 
@@ -110,7 +112,7 @@ def test_a_watchers_polls_take_the_place_of_the_handler_until_there_is_news() ->
     handled = Handled(ApiResponse(data="bytes", is_news=True))
 
     async def run(scope: dict[str, Any]) -> ApiResponse:
-        endpoint = HandlerEndpoint(handled, "context", ThreadPool(1))  # type: ignore[arg-type]
+        endpoint = HandlerEndpoint(handled, CONTEXT, ThreadPool(1))  # type: ignore[arg-type]
         app = ChangeWaiter(ErrorResponses(endpoint), LongPolling(ServerLimits()), watch)
         return await long_polling.response_of(app, scope, anyio.sleep_forever)
 
@@ -119,7 +121,7 @@ def test_a_watchers_polls_take_the_place_of_the_handler_until_there_is_news() ->
     assert (answer.data, answer.headers[STATE], handled.count) == ("bytes", "state 3", 1)
     (watcher,) = made
     assert watcher.call is scope["call"]
-    assert watcher.polled == [("context", None), ("context", 1), ("context", 2)]
+    assert watcher.polled == [(CONTEXT, None), (CONTEXT, 1), (CONTEXT, 2)]
     assert "handler" not in scope
 
 
@@ -129,7 +131,7 @@ def test_a_watcher_that_fails_ends_the_waiting_with_its_error() -> None:
             raise GONE
 
     async def run() -> ApiResponse:
-        endpoint = HandlerEndpoint(Handled(ApiResponse()), "context", ThreadPool(1))  # type: ignore[arg-type]
+        endpoint = HandlerEndpoint(Handled(ApiResponse()), CONTEXT, ThreadPool(1))  # type: ignore[arg-type]
         app = ChangeWaiter(ErrorResponses(endpoint), LongPolling(ServerLimits()), Failing)
         return await long_polling.response_of(app, scope_with("POST", **WAIT), anyio.sleep_forever)
 
