@@ -479,6 +479,51 @@ PROGRAM_LINES = (
         kind=Kind.HEADING,
     ),
     ProgramLine(
+        program="pytorch-a2c-ppo-acktr",
+        sample="Last 10 training episodes: mean/median reward <mean_reward=21.3>/<median_reward=20.0>, "
+        "min/max reward <min_reward=9.0>/<max_reward=42.0>",
+        kind=Kind.LOOSE,
+        phase="train",
+    ),
+    ProgramLine(
+        program="torch-ac",
+        sample="U 1 | F <step=002048> | FPS <fps=1234> | D 1 | rR:μσmM <return_mean=0.12> 0.21 0.00 0.94"
+        " | F:μσmM 12.3 4.5 2.0 20.0 | H <entropy=1.234> | V <value=0.123> | pL <policy_loss=-0.012>"
+        " | vL <value_loss=0.003> | ∇ <grad_norm=0.123>",
+        kind=Kind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="darknet",
+        sample="<step=100>: <loss=12.345678>, <avg_loss=23.456789> avg?{ loss}?, <rate=0.001000> rate, "
+        "<*:3.456789 seconds, 6400 images>",
+        kind=Kind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="LIBSVM",
+        sample="Accuracy = <accuracy[%]=86.66>% (234/270) (classification)",
+        kind=Kind.OBJECT,
+    ),
+    ProgramLine(
+        program="sacreBLEU",
+        sample="BLEU = <bleu=27.31> 60.1/33.2/21.0/13.9 (BP = 1.000 ratio = 1.012 hyp_len = 64210 ref_len = 63450)",
+        kind=Kind.BELOW,
+    ),
+    ProgramLine(
+        program="Optuna",
+        sample="Trial <step=2> finished with value: <value=0.8223> and parameters: <*:{'lr': 0.002}. Best is trial 2 with "
+        "value: 0.8223.>",
+        kind=Kind.STEP,
+        phase="train",
+    ),
+    ProgramLine(
+        program="TensorFlow.js",
+        sample="<epoch_time[s]=12345ms> <step_time[s]=123us>/step - [[<name:acc>=<{name}=0.812>|| ]]",
+        kind=Kind.REDRAWN,
+        words=_NAME,
+    ),
+    ProgramLine(
         program="OpenRLHF",
         sample="(PolicyModelActor pid=4411) Train epoch [1/1]: <*:50%|#####     | 4/8 [00:01, kl=0.001]>",
         kind=None,

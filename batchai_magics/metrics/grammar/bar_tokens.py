@@ -14,7 +14,7 @@ _THICK_BAR = re.compile(
     rb"|[ ]?\|[#\xe2\x96\x80-\x9f]+ *\|(?=[ ]\()"
 )
 _COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/\d{1,18}[ ]*\Z")
-_LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ]\[[\d:]+<)")
+_LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ])")
 MAY_BE_BAR = re.compile(rb"%\||\|#|[\x80-\xff]|\[[=>.]*\]|\?{6}")
 """What every line with a bar has."""
 _OPEN_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[\xe2\x96\x80-\x8f# ]*(?=, [\w/.]+=| \[\d)")  # without an end

@@ -293,11 +293,19 @@ def _kind(scan: LineScan) -> Kind | None:
     is_placed = bool(scan.positions) and not scan.early_words
     if is_placed and _are_timers(scan) and (scan.positions[0].kind == "epoch" or not _has_text(scan)):
         return Kind.HEADING
-    if scan.early_words or scan.numbers or _has_text(scan):
+    if scan.early_words or not _are_counts(scan) or _has_text(scan):
         return None
     if scan.is_bar and scan.positions:
         return Kind.BAR
     return Kind.HEADING if scan.positions and _is_heading(scan) else None
+
+
+def _are_counts(scan: LineScan) -> bool:
+    """Whether the numbers beside a position only count: `[Epoch: 0, numImages: 1600]`."""
+    return not any(
+        is_quality(each.name) or each.unit or not scan.text[each.begin : each.end].isdigit()
+        for each in scan.numbers
+    )
 
 
 def _has_text(scan: LineScan) -> bool:
@@ -383,11 +391,12 @@ def _is_metrics(scan: LineScan) -> bool:
 
 
 def _is_placed(scan: LineScan) -> bool:
-    """Whether several numbers and no words follow an epoch and a step: `(epoch: 1, iters: 5) D_A: 0.5 …`."""
-    kinds = {each.kind for each in scan.positions}
-    words = scan.stray_words + scan.lone_words
+    """Whether several numbers and no words stand beside a position: `(epoch: 1, iters: 5) D_A: 0.5 …`."""
     decimals = [each for each in scan.numbers if b"." in scan.text[each.begin : each.end]]
-    return kinds == {"epoch", "step"} and not words and len(decimals) > 2
+    is_measuring = not all(is_timer(each.name) for each in decimals)
+    return (
+        bool(scan.positions) and not scan.stray_words + scan.lone_words and len(decimals) > 2 and is_measuring
+    )
 
 
 def _is_phased(scan: LineScan) -> bool:

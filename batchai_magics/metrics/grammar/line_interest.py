@@ -31,7 +31,7 @@ _POSITIONS = (
     "/s",
     "=loss",
 )
-_WORDS = ("mean", "memory", "result")
+_WORDS = ("mean", "memory", "result", "round")
 _SEPARATED = r"(?:[^a-z0-9]|^)(?:{})(?:[^a-z]|$)"
 _BRACE = r"(?:^|[^\w'\"({\[=])\{[ \t]*$"
 _COUNTED_ALONE = r"[0-9]/ *[0-9]+: [0-9]+\."
@@ -41,7 +41,8 @@ _NUMBER = r"""['"\[(]?[ \t]*[-+]?(?:\.?[0-9]|n/?a|inf)"""
 _BEHIND_NAME = r"""[\w./@%()'"\]\[*#+-]*(?:[^\n=:]*[:=][ \t]*|[ ]is[ ]|[ \t]*(?:\([^\n)]*\))?[ \t]*)"""
 _FIELDS = r"(?:train|eval)[ ]+(?:\|[ ]+)?[a-z]+:[ ]*[0-9]"
 _COUNTED = (
-    r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?|rollouts?|generation|tick|(?:^|[^a-z])(?:it|ep))"
+    r"(?:epochs?|steps?|iterations?|iters?|itrs?|batch|batches|updates?|episodes?"
+    r"|rollouts?|rounds?|generation|tick|(?:^|[^a-z])(?:it|ep))"
     r"'?(?:\([a-z]*\))?'?[ \t:=#_'\[(]*[0-9]",
     r"\[[ \t]*[0-9][0-9,]*(?:[/,][ \t]*[0-9][0-9,]*[^\n\]]{0,12})?[ \t]*\]",
     r"[0-9][ \t]+\|[ \t]+[a-z]",
@@ -57,8 +58,9 @@ _COUNTED = (
     r"""["_](?:step|iteration|iter|epoch)":""",
 )
 _TABLES = (
-    r"(?:^|[|,\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
-    r"|training_iteration|iteration|iter|it|update|round|batch|gen|generation)[ \t]*(?:$|[|,\t:]|[ ]{2})",
+    r"(?:^|[|,;\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
+    r"|training_iteration|iteration|iter|it|update|round|batch|gen|generation"
+    r"|number_of_trees)[ \t]*(?:$|[|,;\t:]|[ ]{2})",
     r"(?:[a-z][\w./@-]*[ ]{2,}){4,}[a-z][\w./@-]*[ ]*\\?[ \t]*$",
     *program_openings(),
     r"\{'[^'\n]{1,80}': [^}\n]*,$",

@@ -16,11 +16,17 @@ from batchai_magics.metrics.grammar.named_numbers import (
     take_number_and_name,
     take_pair,
     take_percent_name,
-    take_phase_pair,
     take_piped_pair,
     take_rate,
+    take_slashed_numbers,
 )
-from batchai_magics.metrics.grammar.position_grammar import Position, counter_at, line_start, word_position
+from batchai_magics.metrics.grammar.position_grammar import (
+    Position,
+    counter_at,
+    line_start,
+    word_pair,
+    word_position,
+)
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes
 
 _MAX_NUMBERS = 2048
@@ -31,11 +37,11 @@ _FILLERS = frozenset((
     "cur", "running", "report", "progress", "log", "set", "dataset", "data", "subset", "model", "epoch",
     "epochs", "step", "steps", "batches", "batch", "iteration", "frames", "over", "the", "on", "at",
     "loss", "averaged", "elapsed", "validate", "dev", "final", "beginning", "starting", "begin", "start",
-    "started", "info", "for", "taken", "time", "values", "pipeline",
+    "started", "info", "for", "taken", "time", "values", "pipeline", "in", "ending",
 ))  # fmt: skip
 _NO_TEXT_NAMES = _FILLERS - {"elapsed", "time"}
 _SECTION = re.compile(
-    rb"\[(?P<phase>[A-Za-z]+)\]|(?P<set>[a-z]{2,5})=\((?=[A-Za-z])"
+    rb"\[(?P<phase>[A-Za-z]+(?: set)?)\]|(?P<set>[a-z]{2,5})=\((?=[A-Za-z])"
     rb"|(?P<group>[A-Za-z_]\w*)(?:\[(?=[A-Za-z_]+=)|=\{(?=')|:[ ](?=\w{1,20}:[ ]\d+\.\d+[ ][GM]i?B))"
 )
 _NO_GROUPS = ("loss", "metrics")
@@ -140,6 +146,10 @@ def _take_counter(scan: LineScan) -> bool:
 
 
 def _take_word_position(scan: LineScan) -> bool:
+    if pair := word_pair(scan.text, scan.at):
+        for each in pair:
+            _take_position(scan, each)
+        return True
     position = word_position(scan.text, scan.at)
     if position is None or position.span[1] > scan.end:
         return False
@@ -171,6 +181,8 @@ def _is_counter(scan: LineScan, count: Position) -> bool:
 
 def _take_position(scan: LineScan, position: Position) -> None:
     phase = phase_of_word(position.phase) if position.phase else None
+    if scan.numbers and scan.text[scan.at : scan.at + 5].lower() == b"train":
+        scan.phase = scan.last_phase = None  # `Test reward: 21.0. Training step: 100. Loss: 0.5`
     if phase and position.fineness != 2:  # `Epoch(val)`: only with metrics
         scan.strong += 1
     scan.phase = phase or scan.phase
@@ -201,12 +213,11 @@ def _take_text_pair(scan: LineScan) -> bool:
     if found and (told := _TOLD_PHASE.match(found[0])):
         scan.phase = phase_of_word(told["phase"].decode()) or scan.phase
     name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
-    if (
-        found is None
-        or ENDS_IN_POSITION.search(name)
-        or _is_phase_alone(found, name)
-        or name.split(" ")[-1].lower() in _NO_TEXT_NAMES
-    ):
+    is_filler = name.split(" ")[-1].lower() in _NO_TEXT_NAMES
+    if found and name and found[0].endswith(b":") and not is_filler and phase_of_word(name) is None:
+        scan.group, scan.at = f"{name}/", found.start() + found[0].index(b":") + 1  # `LOC: recall: 0.5`
+        return True
+    if found is None or ENDS_IN_POSITION.search(name) or _is_phase_alone(found, name) or is_filler:
         return False
     scan.at = found.end()
     return True
@@ -225,7 +236,7 @@ def _pass_best(scan: LineScan) -> bool:
 
 _NAMED_NUMBERS = (
     _pass_best,
-    take_phase_pair,
+    take_slashed_numbers,
     take_joined_pair,
     take_percent_name,
     take_dashed_pair,

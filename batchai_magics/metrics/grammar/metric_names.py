@@ -127,6 +127,9 @@ _QUALITY = frozenset(
         "ari",
         "metric",
         "learn",
+        "fitness",
+        "deviance",
+        "rsq",
     ]
 )
 _SUFFIX = re.compile(
@@ -244,8 +247,20 @@ _PHASE_PREFIX = re.compile(
 )
 _CAMEL_PHASE = re.compile(r"(?P<phase>Train|Valid|Val|Eval|Dev|Test)(?=[A-Z][a-z]{2})")
 _AVERAGED_PHASE = re.compile(
-    r"(?P<kind>(?:avg|average|mean|running|final|last|overall|epoch|approx)\.?[ _])"
+    r"(?P<kind>(?:avg|average|mean|running|final|last|overall|epoch|approx)\.?[ _](?=\w)"
+    r"|(?:[a-z]+[ _]){1,6}?(?!train))"
     r"(?P<phase>train|training|val|valid|validation|eval|evaluation|test)[ _:]+(?=\S)",
+    re.IGNORECASE,
+)
+_JOINED_PHASE = re.compile(
+    r"(?P<phase>train|valid|val|test|eval)(?=(?:loss|acc|accuracy|err|error|ppl|auc|f1|mae|r?mse|score)(?![a-z]))"
+    r"|(?P<short>tr|va|te|tst)_(?=[a-z]*(?:loss|acc|err|ppl|auc|f1|mae|mse|score))",
+    re.IGNORECASE,
+)
+_SHORT_PHASES = {"tr": TRAIN, "va": VALIDATION, "te": TEST, "tst": TEST}
+_ON_PHASE = re.compile(
+    r"[ _](?:on|for|of|over|in)[ _](?:the[ _])?(?P<phase>train|valid|validation|val|dev|test)(?:ing)?"
+    r"(?:[ _](?:set|split|data|dataset|images|samples|examples))?\Z",
     re.IGNORECASE,
 )
 _PHASE_SUFFIX = re.compile(r"[ _/](?P<phase>train|training|val|valid|validation|eval|test)", re.IGNORECASE)
@@ -254,7 +269,7 @@ _PHASE_SUFFIX = re.compile(r"[ _/](?P<phase>train|training|val|valid|validation|
 @lru_cache(4096)
 def words_of(name: str) -> tuple[str, ...]:
     """The lower-case words of a name; CamelCase is split."""
-    return tuple(_LETTERS.findall(_CAMEL.sub(" ", name).lower()))
+    return tuple(_LETTERS.findall(_CAMEL.sub(" ", name.replace("IoU", "Iou")).lower()))
 
 
 @lru_cache(4096)
@@ -317,13 +332,13 @@ def is_stop_word(name: str) -> bool:
 
 
 def phase_of_word(word: str) -> str | None:
-    """The phase that a word names; None if it names none."""
-    return PHASES.get(word.lower())
+    """The phase that a word names, or `dev set`; None if it names none."""
+    return PHASES.get(word.lower().removesuffix(" set"))
 
 
 def has_inner_phase(name: str) -> bool:
     """Whether a phase stands within a name: `avg_val_loss`."""
-    return _AVERAGED_PHASE.match(name) is not None
+    return _AVERAGED_PHASE.match(name) is not None and _phase_behind(name) is None
 
 
 @lru_cache(4096)
@@ -335,9 +350,17 @@ def split_phase(name: str) -> tuple[str | None, str]:
         return phase, name if number.strip("0") else name[found.end() :]
     if found := _CAMEL_PHASE.match(name):
         return PHASES[found["phase"].lower()], name[found.end() :]
+    if found := _phase_behind(name):
+        return PHASES[found["phase"].lower()], name[: found.start()]
     if found := _AVERAGED_PHASE.match(name):
         return PHASES[found["phase"].lower()], found["kind"] + name[found.end() :]
-    found = _PHASE_SUFFIX.search(name)
-    if found and found.end() == len(name):
-        return PHASES[found["phase"].lower()], name[: found.start()]
+    if found := _JOINED_PHASE.match(name):
+        phase = _SHORT_PHASES[found["short"].lower()] if found["short"] else PHASES[found["phase"].lower()]
+        return phase, name[found.end() :]
     return None, name
+
+
+def _phase_behind(name: str) -> re.Match[str] | None:
+    """The phase that ends a name: `accuracy on test set`, `loss_train`."""
+    found = (pattern.search(name) for pattern in (_ON_PHASE, _PHASE_SUFFIX))
+    return next((each for each in found if each and each.end() == len(name)), None)

@@ -48,13 +48,14 @@ _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan
 _NAME = re.compile(rb"[A-Za-z][\w-]{0,30}")
 _CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms|[ ](?:ms|s|K))?")
 _LIST = re.compile(rb"\[((?:(?:" + _NUMBER + rb"),?[ ]?){1,40})\]")
-_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+)?\]?(?: \(\d[\d.]*%\))?")
+_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+|\.0)?\]?(?: \(\d[\d.]*%\))?")
 _MEMBER = re.compile(
     rb"[ \t]*(?P<begin>\{)?'(?P<name>[^'\n]{1,80})': (?:(?:np\.float\d\d|[A-Za-z]{0,12}[Aa]rray)\()?"
     rb"(?:(?P<number>[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?:\)|, dtype=\w+\))?|[^\n]*?)"
     rb"(?P<end>[,}])[ \t]*"
 )
 _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
+_TWO_RULES = re.compile(rb"-{3,}[ ]{2,4}-{3,}")  # above and below names and numbers
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
 _BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
 _CONFIG = re.compile(
@@ -120,6 +121,7 @@ class MetricTable:
         self._is_placed = False  # the box or the columns
         self._heading: bytes = b""  # the first of the two lines of a header
         self._is_config = False  # the box holds parameters
+        self._is_bare = False  # the box has no frame
         self.is_bound = False  # the last numbers are a dict's, which are no metrics before training starts
 
     @property
@@ -148,6 +150,7 @@ class MetricTable:
             return self._copied(text.removeprefix(mark))
         self._copied_names = ()
         if _RULE.fullmatch(text.strip()):
+            self._is_bare = _TWO_RULES.fullmatch(text.strip()) is not None
             return self._rule()
         if self._box is not None and self._columns is None and not _PROGRAM_TABLE.search(text):
             found = self._box_line(text)
@@ -214,7 +217,7 @@ class MetricTable:
         if box is not None and self._is_placed and (pairs := _box_pairs(text)):
             box += pairs
             return NOTHING
-        cells = _box_cells(text)
+        cells = _box_cells(b"|%s|" % text.strip() if self._is_bare else text)
         if not cells or box is None or len(box) > _MOST_LINES:
             self._box = None
             return None

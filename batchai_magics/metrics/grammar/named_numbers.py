@@ -27,18 +27,23 @@ _PERCENT_NAME = re.compile(
 )
 ENDS_IN_POSITION = re.compile(r"(?i)(?:^|[ ])(?:(?:num_)?timesteps|step|iter|iteration|epoch|batch|update)$")
 _MORE_NUMBERS = re.compile(rb"[ ][\d.]+[ ][\d.]+(?![\w:=%])")  # a list, not a number
+_MORE_ELEMENTS = re.compile(rb"[ ]+[-+]?[\d.]")
 _SECONDS = ("s", "sec", "secs", "seconds", "ms")
 _DURATIONS = re.compile(r"ms|(?:m?s|secs?|seconds?)/(?:it|iter|step|batch|image|img|frame)")
 _TIMED_POSITIONS = ("step", "batch", "iter")
+_STATISTICS = ("mean", "std", "min", "max", "median", "avg", "average")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
-_OF_FOLDS = re.compile(r"\w+'s (?=(?:train|valid|test)\b)")  # `cv_agg's train l2`
+_ASIDES = re.compile(  # `cv_agg's train l2`, `the accuracy`, `accuracy of the model`
+    r"(?:\w+'s|END) (?=(?:train|valid|test)\b)|(?i:^the )(?=\w)| of the (?:model|network|classifier)\b"
+)
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
 _MAY_BE_DECIMAL = re.compile(rb"[-+]?\d{1,3},\d{3}")  # in a language with decimal commas
 _IS_SMALL = re.compile(r"(?i)loss|acc|err")  # seldom as much as a thousand
+_SQUARED = re.compile(r"(?<![a-z])r(?:sq|\^2)(?![a-z])")
 _IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
 
 
@@ -65,16 +70,22 @@ def take_number_and_name(scan: LineScan) -> bool:
     return True
 
 
-def take_phase_pair(scan: LineScan) -> bool:
-    """Take the numbers of two phases below one name: `train/val loss: 0.5/0.6`."""
-    found = numbers.PHASE_PAIR.match(scan.text, scan.at, scan.end)
+def take_slashed_numbers(scan: LineScan) -> bool:
+    """Take numbers between slashes behind as many names: `train/val loss: 0.5/0.6`, `mIoU/allAcc 0.5/0.6`."""
+    found = numbers.SLASHED_NUMBERS.match(scan.text, scan.at, scan.end)
     if found is None:
         return False
-    name = (found["name"] or b"metric").decode("utf-8", "replace")
-    for phase, number in (("first", "number"), ("second", "other")):
-        of_phase = phase_of_word(found[phase].decode())
-        scan.numbers.append(NamedNumber(_canonical(name), "", of_phase, *found.span(number)))
-    scan.strong += 2 * is_quality(name)
+    heads = [head.strip() for head in found["heads"].decode().split("/")]
+    places = [*re.finditer(numbers.NUMBER, found["numbers"])]
+    name, phases = (found["name"] or b"").decode("utf-8", "replace"), [*map(phase_of_word, heads)]
+    if len(heads) != len(places) or not (all(phases) or is_quality(name) or all(map(is_quality, heads))):
+        return False
+    for head, phase, place in zip(heads, phases, places, strict=True):
+        full = (name or "metric") if phase else f"{head} {name}".strip()
+        begin = found.start("numbers") + place.start()
+        end = found.start("numbers") + place.end()
+        scan.numbers.append(NamedNumber(_canonical(full), "", phase or scan.section, begin, end))
+    scan.strong += len(heads) * is_quality(name or heads[0])
     scan.at = found.end()
     return True
 
@@ -132,12 +143,14 @@ def take_pair(scan: LineScan) -> bool:
 
 def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
     """Whether a sentence, a share of progress, a list, the next line or a position begins here."""
-    is_sentence = found["is"] and not _is_apart(scan, name)
+    is_sentence = found["is"] and not _is_apart(scan, name, found.end())
     is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
     if is_sentence or is_progress or _IS_SEAM.search(name):
         return True
     is_position = ENDS_IN_POSITION.search(name) and not _is_of_position(name, found)
-    return bool(is_position or _MORE_NUMBERS.match(scan.text, found.end(), scan.end))
+    is_vector = found["wrap"] == b"[" and _MORE_ELEMENTS.match(scan.text, found.end("number"))
+    is_list = (is_vector and not is_measure(name)) or _MORE_NUMBERS.match(scan.text, found.end(), scan.end)
+    return bool(is_position or is_list)
 
 
 def _headed(scan: LineScan, name: str) -> str:
@@ -153,9 +166,9 @@ def _is_aside(name: str, found: re.Match[bytes]) -> bool:
     return name == "best" or (_COUNTED.search(found[0]) is not None and not ENDS_IN_POSITION.search(name))
 
 
-def _is_apart(scan: LineScan, name: str) -> bool:
+def _is_apart(scan: LineScan, name: str, end: int) -> bool:
     """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
-    if scan.at == scan.begin and name.lower().startswith("average"):
+    if scan.at == scan.begin and (name.lower().startswith("average") or scan.text[end:].strip(b". ") == b""):
         return is_quality(name)
     return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|", b".")
 
@@ -163,7 +176,7 @@ def _is_apart(scan: LineScan, name: str) -> bool:
 def _is_of_position(name: str, found: re.Match[bytes]) -> bool:
     """Whether the number measures a step or a batch: `fps step: 96241`, `Batch 2.736 (7.783)`."""
     is_fraction = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
-    return is_fraction or (is_rate(name) and bool(found["sign"]))
+    return is_fraction or (bool(found["sign"]) and (is_rate(name) or " per " in name))
 
 
 def _take_step_and_number(scan: LineScan, found: re.Match[bytes]) -> bool:
@@ -189,6 +202,8 @@ def _is_name_without_sign(name: str) -> bool:
         return True  # `LOSS train 0.44 valid 0.43`
     if len(words) == 2 and len(last) == 1 and is_quality(words[0]):
         return True  # `MAE e 0.11`
+    if last.lower() in _STATISTICS and is_quality(name):
+        return True  # `total rewards mean 0.5`
     return len(words) == 1 or is_measure(last) or is_timer(last) or name.lower() in ("peak mem", "max mem")
 
 
@@ -209,7 +224,7 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    raw = _without_info(_OF_FOLDS.sub("", _SENTENCE.sub("", raw)))
+    raw = _without_info(_ASIDES.sub("", _SENTENCE.sub("", raw)))
     if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return
@@ -291,7 +306,8 @@ def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
 
 
 def _canonical(name: str) -> str:
-    return re.sub(r"\s+", "_", re.sub(r"\s*/\s*", "/", name.strip("'\" "))).lower()
+    spelled = re.sub(r"\s+", "_", re.sub(r"\s*/\s*", "/", name.strip("'\" "))).lower()
+    return _SQUARED.sub("r2", spelled)
 
 
 def take_rate(scan: LineScan) -> bool:

@@ -22,7 +22,8 @@ UNIT = (
     + _PER
     + rb")[A-Za-z]{2,20}/"
     + _PER
-    + rb"(?:/\w{1,10})?|%(?![|\d])|(?:(?<=\.\d)|(?<=\.\d\d)|(?<=\.\d\d\d)|(?<=\.\d\d\d\d))%(?=\|)"
+    + rb"(?:/\w{1,10})?|%(?![|\d]|[ ]\d{1,18}/\d)"
+    rb"|(?:(?<=\.\d)|(?<=\.\d\d)|(?<=\.\d\d\d)|(?<=\.\d\d\d\d))%(?=\|)"
     rb"|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
     rb"|(?:MODEL_)?[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"
     rb"|[A-Za-z]{0,20}/" + _PER + rb"(?:/\w{1,10}){0,2}|seconds per iteration"
@@ -39,7 +40,7 @@ _NO_NAME = (  # `loss 2.0 tok/s 100`: blanks alone separate names and numbers, a
 )
 _UNIT_END = rb"(?:(?<=%)(?=:[ ])|(?![\w/]|[ \t]*[:=])|(?<=\ds)(?=[ ]:[ ])|(?<=[KMGTB])(?=/\d))"
 _WORD = (
-    rb"(?:[A-Za-z_%]|#(?=[^ ])|\d{1,4}_(?=[a-z]))[\w./@'*+%&-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
+    rb"(?:[A-Za-z_%]|#(?=[^ ])|\d{1,4}_(?=[a-z]))[\w./@'*+%&^-]{0,80}(?:(?<=@0\.\d\d):0\.\d\d)?"
     rb"(?:\((?:[^()\s]|\([^()\s]{0,20}\)){1,40}\)[\w./@']*)?"
 )
 _NO_STOP = rb"(?<!\w{6}\.)(?<!done\.)"  # a sentence ends in `done. loss 0.5`, not in `Val. Loss: 0.5`
@@ -56,11 +57,11 @@ _TAIL = (
 _END = rb"(?![\w@%])(?!\.\d)(?!:\d)(?!-\d)(?!/[\w.])"
 
 PAIR = re.compile(
-    rb"(?:'(?P<quoted>[^'\n]{1,100})'[ \t]*(?P<colon>:)[ \t]*"
-    rb"|(?P<name>" + _WORD + rb"(?:" + _NO_STOP + rb"[ ](?:/[ ])?" + _WORD + rb"){0,6}?"
+    rb"(?:'(?P<quoted>[^'\n]{1,100})'[ \t]*(?P<colon>[:=])[ \t]*"
+    rb"|(?P<name>" + _WORD + rb"(?:" + _NO_STOP + rb"[ ](?:/[ ])?" + _WORD + rb"){0,7}?"
     rb"(?: ?\([^()\n]{1,30}(?:\([^()]*\))?\))?"
     rb"(?:[ ]in[ ]\w{1,3})?)(?:[ ]\[\d+-\d+\](?=:))?"
-    rb"(?:[ \t]{0,40}(?P<sign>::|[:=])[ \t]{0,60}|[ ](?P<is>is)[ ]{1,4}|[ \t]{1,12}|(?=\[[-+.\d])))"
+    rb"(?:[ \t]{0,40}(?P<sign>::|[:=])[ \t]{0,60}|[ ](?P<is>is)[ ]{1,4}|[ \t]{1,40}|(?=\[[-+.\d])))"
     + _WRAPPED
     + rb"(?P<number>"
     + NUMBER
@@ -70,16 +71,17 @@ PAIR = re.compile(
 )
 """A name and its number: groups `quoted` or `name`, `sign` or `is`, `number`, `unit`."""
 
-PHASE_PAIR = re.compile(
-    rb"(?i:(?P<first>train|training|trn)[ ]?/[ ]?(?P<second>val|valid|validation|eval|dev|test))"
-    rb"(?:[ _](?P<name>[A-Za-z][\w.@-]{0,40}))?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<number>"
+SLASHED_NUMBERS = re.compile(
+    rb"(?P<heads>[A-Za-z]\w{0,30}(?:[ ]?/[ ]?[A-Za-z]\w{0,30}){1,5})"
+    rb"(?:[ _](?P<name>[A-Za-z][\w.@-]{0,40}))?[ \t]{0,4}[:=]?[ \t]{0,4}(?P<numbers>"
     + NUMBER
-    + rb")[ ]?/[ ]?(?P<other>"
+    + rb"(?:[ ]?/[ ]?"
     + NUMBER
-    + rb")"
+    + rb"){1,5})(?=\.?[ \t]*\Z|(?!\.\d)"
     + _END
+    + rb")"
 )
-"""A name with its numbers of two phases: `train/val loss: 0.5/0.6`."""
+"""Names with as many numbers: `train/val loss: 0.5/0.6`, `mean/median reward 21.3/20.0`."""
 
 JOINED_PAIR = re.compile(
     rb"(?P<name>[a-z][a-z_]{1,30})_(?P<number>\d{1,9}\.\d{1,20}(?:e[-+]\d\d)?)(?=[ ]|\Z)"

@@ -35,6 +35,7 @@ _METRICS = {
     "reward": "奖励 獎勵 報酬 보상 récompense recompensa ricompensa belohnung награда",
     "lr": "学习率 學習率 学習率 학습률 lernrate",
     "perplexity": "困惑度",
+    "rsq": "r²",
 }
 _COUNTERS = {
     "epoch": "轮次 轮数 エポック 에포크 에폭 époque epoche época épocas epoca эпоха эпохи epoka",
@@ -95,6 +96,7 @@ _WRAPPED = re.compile(
 )
 _EAGER = re.compile(rb"<tf\.Tensor:[^<>\n]{0,80}numpy=(?P<number>[^<>\s]{1,40})>")
 _NONE = re.compile(rb"(?<![\w.])[A-Za-z_][\w./@-]{0,60}(?:[ ]?[:=][ ]?|[ ])None(?![\w.])(?:,(?=[ ]))?")
+_BRACKETED = re.compile(rb"\[([A-Za-z_ ]{1,30})\](?=[ ]?[:=][ ]?[-+.\d])")
 _MARK = b"\xef\xbb\xbf"  # of the byte order
 
 _COMMA = re.compile(rb"(?<![\w.,])[-+]?(\d+),(\d+)(?![\d.]|,\d)")
@@ -117,6 +119,8 @@ def plain_line(text: bytes) -> bytes:
         text = _EAGER.sub(_unwrapped, _WRAPPED.sub(_unwrapped, text))
     if b"None" in text:
         text = _NONE.sub(_blank, text)
+    if text.count(b"]:") + text.count(b"] =") > 1:
+        text = _BRACKETED.sub(rb" \1 ", text)  # `[epoch]: 199, [loss]: 4.99`
     if b"," in text and has_decimal_commas(text):
         text = _COMMA.sub(lambda found: found[0].replace(b",", b"."), text)
     return _in_english(text)

@@ -22,15 +22,17 @@ _NOUN = (
     rb"timesteps|timestep|time steps(?=:)|steps(?=[ \t]*[:=])|step_i|step|iterations?(?![A-Za-z])"
     rb"|iters?|itrs?|it|batch|updates?|episode|t_env"
     rb"|(?<=(?i:ppo)[ _])epoch|rollout(?=[ ]\d)|generation(?=[ :=])|minibatch|nupdates|total t(?=:)"
-    rb"|tick(?=[ ]\d)|up\.(?=[ ]\d)"
+    rb"|tick(?=[ ]\d)|up\.(?=[ ]\d)|i(?=[ ]?=[ ]?\d{1,18}[ ]?/)|round(?='[ ]?:)"
 )
 
 WORD_POSITION = re.compile(
     rb"'?(?i:(?P<epoch>(?:data[ _])?epochs?(?=[ \[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)"
+    rb"|epochs(?=[:=][ ]?\d{1,9}[ ]?/)|pass(?=[ ]\d{1,9},[ ](?:train[ ]|test[ ])?batch[ ])"
     rb"|ep(?:\.(?=[ ]\d))?)|(?P<step>" + _ADJECTIVE + rb"(?:" + _NOUN + rb")))(?![A-Za-z])"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
     rb"(?:[ \t]*[:=#]{1,3}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"
-    rb"'?(?P<open>[\[(][ \t]*)?(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?(?![kKM]))|"
+    rb"'?(?P<open>[\[(][ \t]*)?(?:(?<=\[)\d{1,18}-)?"
+    rb"(?P<number>(?:\d{1,18}\.\d{1,18}(?:[eE][-+]?\d{1,3})?(?![kKM]))|"
     + _ROUNDED
     + rb"|"
     + _COUNT
@@ -40,7 +42,7 @@ WORD_POSITION = re.compile(
     + _PERCENT
     + rb"[ \t]*(?(open)[\])]|)"
     + _PERCENT
-    + rb"(?![\w%]|\.\d|[-+]\d|/\d|:\d|,\d{3})"
+    + rb"(?:[ ](?:it|iters|batches)(?=[,;|]))?(?![\w%]|\.\d|[-+]\d|/\d|:\d|,\d{3})"
 )
 """A word with its count: groups `epoch` or `step`, `phase`, `number`, `total`."""
 
@@ -55,6 +57,10 @@ COUNTER = re.compile(
 )
 """What may follow an epoch: the counter within it. A bare number needs brackets or a total."""
 
+_WORD_PAIR = re.compile(
+    rb"(?i:epoch[ ]?/[ ]?(?:iter(?:ation)?|step|batch))[ ]?[:=][ ]?"
+    rb"(?P<epoch>\d{1,9})[ ]?/[ ]?(?P<step>\d{1,18})(?![\w.])"
+)
 _PHASE = rb"(?i:(?P<phase>train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test(?:ing)?))"
 _LINE_STARTS = tuple(
     re.compile(pattern)
@@ -70,7 +76,8 @@ _LINE_STARTS = tuple(
         rb"[ ]rate:\S{1,20}[ ]remaining:\S{1,20}[ ]elapsed:\S{1,20}[ ]postfix:",
         rb"Progress:[ \t]*(?P<step>\d{1,3})(?:\.\d{1,3})?%(?=[ ][^\n]{0,120}loss:)",  # of all steps
         rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
-        rb"(?i:(?:global[ ])?round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?\d{1,9})?(?=[ ]*[,:|-])",
+        rb"(?i:(?:global[ ])?round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?\d{1,9})?"
+        rb"(?=[ ]*(?:[,:|-]|\Z))",
         rb"(?P<epoch>\d{1,9})/\d{1,9} \* Epoch \((?P<phase>\w+)\):",
         rb"\[" + _PHASE + rb": (?P<epoch>\d{1,9}), (?P<step>\d{1,18}) / \d{1,18}\](?=[ ])",
         _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
@@ -98,7 +105,9 @@ _LINE_STARTS = tuple(
         _PHASE + rb":?[ \t]*\[[ \t]*(?P<step>" + _COUNT + rb")/[ \t]*\d{1,18}" + _PERCENT + rb"[ \t]*\]",
         rb"(?P<step>" + _COUNT + rb")[ ]?:(?=[ \t]+(?:[A-Za-z]|[\d.-]+,))",
         rb"(?P<phase>TRAIN|CV) Batch (?P<epoch>\d{1,9})/(?P<step>\d{1,18})(?=[ ]loss[ ])",
-        rb"(?P<step>" + _COUNT + rb")/(?:\d{1,18}|Unknown)(?=[ \t,]|:[ ])",
+        rb"(?:\d{1,3}(?:\.\d{1,3})?%[ ]{1,3})?(?P<step>"
+        + _COUNT
+        + rb")[ ]?/[ ]?(?P<total>\d{1,18}|Unknown)(?=[ \t,]|:[ ])",
         rb"(?P<epoch>\d{1,9})[ ](?P<step>\d{1,18})(?=[ ](?i:loss)=)",
         rb"(?P<step>\d{1,18})(?=[ \t]+(?:(?:train(?:ing)?|val)[_ ])?(?i:loss)[ :=])",
         rb"(?P<step>\d{1,18})(?=[ \t]+\[[A-Z][\w ]*:)",
@@ -145,12 +154,20 @@ def line_start(text: bytes, at: int) -> list[Position]:
                 "step"
             ):  # the loop over the validation set in PyTorch's ImageNet programs
                 phase = "val"
+            total = found.span("total") if groups.get("total") else None
+            fineness = 4 if total else 2  # finer than an episode
             return [
-                Position(kind, found.span(kind), found.end(), 2, phase)
+                Position(kind, found.span(kind), found.end(), fineness, phase, total)
                 for kind in ("epoch", "step")
                 if groups.get(kind)
             ]
     return []
+
+
+def word_pair(text: bytes, at: int) -> list[Position]:
+    """The epoch and the step that start here in `epoch/iter: 49/12899`."""
+    found = _WORD_PAIR.match(text, at)
+    return [Position(kind, found.span(kind), found.end()) for kind in ("epoch", "step")] if found else []
 
 
 def word_position(text: bytes, at: int) -> Position | None:

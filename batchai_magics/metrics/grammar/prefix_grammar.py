@@ -68,7 +68,8 @@ _ELEMENTS = tuple(
         rb"(?<=\d\])\[\d{5,7}\](?=[ ])",  # a process, behind a time
         rb"(?:/[\w./-]+)\.py\|\d+\|",  # Kubeflow
         rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
-        rb"[\[({]" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
+        rb"[\[({][ ]*" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
+        rb"\[line:[ ]?\d+\]",
         _SOURCE + rb"(?:[:\]]?(?=[ \t])(?! in \w+ --)|[ ]in[ ]\w+[ ]--(?=[ ]))",
         rb"[A-Za-z_]\w*(?:\.\w+)+(?=[ \t]+-[ \t])",  # a module
         rb"\[[\w.]+\](?=\[" + _LEVEL + rb"\])",  # Hydra
@@ -88,7 +89,8 @@ NUMBER_IN_FRONT = re.compile(rb" {0,3}(?:\[(?=\d{1,6}\])|(?=\d{1,6}:))(?P<rank>\
 """What `srun -l` and `mpiexec -l` put in front of a line, and some programs as its position."""
 _NAMED = re.compile(rb"(?P<name>[A-Za-z_][\w./-]*)\$?(?:(?::[\w<>.]+)*:\d+(?=[ \t])|\[\d+\]:(?=[ \t]))")
 _LOGGER = re.compile(
-    rb"(?P<name>[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=\S))|[A-Za-z_][\w.-]*(?:[ ][a-z]+)?"
+    rb"(?P<name>[A-Za-z_][\w./\\]*\.log(?=[ ]-[ ])"
+    rb"|[A-Za-z_][\w.]*(?=[ \t]+(?:-|\|)[ \t]|[ \t]*:[ \t](?=\S))|[A-Za-z_][\w.-]*(?:[ ][a-z]+)?"
     + rb"(?=[ \t]+"
     + _LEVEL
     + rb"\b))"

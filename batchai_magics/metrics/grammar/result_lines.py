@@ -15,22 +15,34 @@ _OF = (
     rb"|squared|absolute|percentage|log|roc|pr|word|character|hold-?out)"
 )
 _MEASURE = (
-    rb"(?:accuracy|acc|f[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r2|bleu(?:-\d)?"
-    rb"|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|miou"
+    rb"(?:accuracy|acc|f[12]|fb1|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r(?:\^?2|sq)"
+    rb"|bleu(?:-\d)?|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|miou|(?-i:IoU|IOU)"
     rb"|dice|fid|wer|cer|ndcg(?:@\d{1,3})?|mrr|logloss|silhouette|acc@\d{1,2}|pass@\d{1,3})"
 )
 _BEHIND_OTHERS = rb"(?:loss|error|iou|score|entropy|mr|hits@\d{1,3})"
-_NAME = (
-    rb"(?!train(?:ing)?[ _/-]loss)"
-    rb"(?:(?:" + _OF + rb"[ _/-]){0,4}" + _MEASURE + rb"(?:[ _-](?:score|macro|micro|weighted|avg|mean))?"
-    rb"|(?:" + _OF + rb"[ _/-]){1,4}" + _BEHIND_OTHERS + rb"|score)"
+_DATA = rb"(?:test|testing|validation|valid|val|dev|train|training|hold-?out|held-out|unseen)"
+_ON = (
+    rb"(?:[ ](?:on|for|of|over)[ ](?:the[ ])?(?:model|network|classifier|"
+    + _DATA
+    + rb"(?:[ ](?:set|split|data|dataset|images|samples|examples))?)){0,2}"
 )
-_SPREAD = rb"(?:[ ]?\(?(?:\+/-|\xc2\xb1)[ ]?\d{1,9}(?:\.\d{1,20})?%?\)?)?"
+_NAME = (
+    rb"(?!train(?:ing)?[ _/-]loss)(?:the[ ])?"
+    rb"(?:(?:" + _OF + rb"[ _/-]){0,4}" + _MEASURE + rb"(?:[ _-](?:score|macro|micro|weighted|avg|mean))?"
+    rb"|(?:" + _OF + rb"[ _/-]){1,4}" + _BEHIND_OTHERS + rb"|score(?!=))" + _ON
+)
+_SPREAD = rb"(?:[ ]?\(?(?:\+/?-|\xc2\xb1)[ ]?\d{1,9}(?:\.\d{1,20})?%?\)?)?"
 _VALUE = rb"-?\d{1,9}(?:\.\d{1,20}(?:[eE][-+]\d{1,3})?(?:[ ]?%)?|[ ]?%)" + _SPREAD
-_PAIR = _NAME + rb"[ ]?[:=][ \t]{0,20}" + _VALUE
-_RESULT = re.compile(rb"(?i)" + _PAIR + rb"(?:(?:[ ]?[,;|][ ]?|[ \t]{1,8})" + _PAIR + rb"){0,11}\.?[ \t]*")
+_COMMENTS = rb"(?:[ ]\([^()\n]{1,40}\)){0,2}"
+_PAIR = _NAME + rb"(?:[ ]?[:=][ \t]{0,20}|[ ]is:?[ ]|[ \t]{1,40})" + _VALUE + _COMMENTS
+_RESULT = re.compile(
+    rb"(?i)" + _PAIR + rb"(?:(?:[ ]?[,;|/][ ]?|[ ]-[ ]|[ \t]{1,8})" + _PAIR + rb"){0,11}\.?[ \t]*"
+)
+_MAY_BE_SETTING = re.compile(rb"(?i)(?:recall|precision|score|map|iou)[ \t]+" + _VALUE)
 
 
 def states_results(text: bytes, begin: int) -> bool:
     """Whether a line has nothing but names of well-known measures and their numbers from `begin` on."""
-    return _RESULT.fullmatch(text, begin) is not None and not text[max(0, begin - 2) : begin].isspace()
+    if text[max(0, begin - 2) : begin].isspace() or _MAY_BE_SETTING.fullmatch(text, begin):
+        return False
+    return _RESULT.fullmatch(text, begin) is not None

@@ -18,10 +18,11 @@ GAP = re.compile(rb"[ \t]{2,}|\t")
 _NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
 EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
-    "total_timesteps", "timesteps", "global_step", "step", "steps", "#", "training_iteration", "iteration",
-    "iter", "it", "update", "round", "batch", "total_train_updates", "gen", "generation",
+    "total_timesteps", "totalenvsteps", "timesteps", "global_step", "step", "steps", "#",
+    "training_iteration", "iteration", "iter", "it", "update", "round", "batch", "total_train_updates", "gen",
+    "generation", "number_of_trees",
 )  # fmt: skip
-_PLAIN_NAME = re.compile(rb"[\w./@%-]+")
+_PLAIN_NAME = re.compile(rb"[\w./@%-]+(?:[ ][\w./@%()-]+){0,2}")
 _FITNESS = frozenset(("avg", "min", "max"))  # of a generation
 _ANY_TABLE = ProgramTable(program="", sample="")
 _HEADERS = [(re.compile(table.header), table) for table in PROGRAM_TABLES if table.header]
@@ -91,12 +92,14 @@ def joined_cells(first: bytes, second: bytes) -> bytes:
 
 
 def _separator_of(text: bytes) -> bytes:
-    """What separates the columns of a header: a bar, a comma, or blanks."""
+    """What separates the columns of a header: a bar, a comma, a semicolon, or blanks."""
     if b"|" in text:
         return b"|"
-    names = [cell for _, cell in cells_of(text, b",")]
-    is_padded = len(names) > 2 and all(map(_PLAIN_NAME.fullmatch, names))
-    return b"," if is_padded or not GAP.search(text.strip()) else b""
+    for separator in (b",", b";"):
+        names = [cell for _, cell in cells_of(text, separator)]
+        if len(names) > 2 and all(map(_PLAIN_NAME.fullmatch, names)):
+            return separator
+    return b"" if GAP.search(text.strip()) else b","
 
 
 def _are_names(cells: Sequence[bytes], separator: bytes) -> bool:
@@ -147,6 +150,8 @@ def numbers_of(text: bytes) -> list[tuple[int, bytes]]:
 
 def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
     """A cell for each column, empty where the row has none."""
+    if cells and len(cells) == len(columns.names) + 1 and cells[0][1].isdigit() and not columns.separator:
+        cells = cells[1:]  # the index of a data frame
     if len(cells) == len(columns.names):
         return [cell for _, cell in cells]
     if columns.separator or not 2 <= len(cells) < len(columns.names):

@@ -180,6 +180,8 @@ class LineContext:
 
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
         phase = None if reading.phase == TRAIN else reading.phase
+        if reading.phase is None and epoch == self.epoch is not None and line - self.phase_line == 1:
+            phase = self.phase  # `Validation:`, then `[Epoch: 0, numImages: 400]`
         if step is not None or phase != self.phase:
             self.phase_step = step
         self.phase, self.phase_line, self.is_phase_new = phase, line, True

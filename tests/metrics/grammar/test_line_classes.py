@@ -18,6 +18,22 @@ PLACES = {
     "rollout {}: {{'rollout/loss': 0.5, 'rollout/accuracy': 0.25}}\n": "step",
     "ppo epoch:  2/ 4 | iter:    {}/  5000 | loss: 0.5 | accuracy: 0.25\n": "step",
     "data_epochs  0/10 | inner iter:   1/  8 | global iter:   {}/ 5000| loss: 0.5 | accuracy: 0.25\n": "step",
+    "eta: 0:17:54  epoch/iter: 3/{}  loss: 0.5  accuracy: 0.25\n": "step",
+    "Epochs: 1/60 || Iters: {}/123 || loss: 0.5 || accuracy: 0.25\n": "step",
+    "Epochs: {}/60 || loss: 0.5 || accuracy: 0.25\n": "epoch",
+    "{} / 1000 eps 0.9 |  loss 0.5 | accuracy 0.25\n": "step",
+    "Batch {}/100 it, Epoch 2/200, loss 0.5, accuracy 0.25\n": "step",
+    " {}/50000: episode: 588, loss: 0.5, accuracy: 0.25\n": "step",
+    "Epoch 2 / 50, i = {} / 973, loss = 0.5, accuracy = 0.25\n": "step",
+    "Pass 4, Batch {}, loss 0.5, accuracy 0.25\n": "step",
+    "Pass {}, Batch 4, loss 0.5, accuracy 0.25\n": "epoch",
+    "Epoch[4] Batch [0-{}]\tloss=0.5\taccuracy=0.25\n": "step",
+    "[epoch]: 4, [batch]: {}, [loss]: 0.5, [accuracy]: 0.25\n": "step",
+    "In step {}:\n [MICRO] loss: 0.5, accuracy: 0.25\n": "step",
+    "Round {}\n\tTrain metrics: loss=0.5, accuracy=0.25\n": "step",
+    "{{'Role': 'Server', 'Round': {}, 'Results': {{'loss': 0.5, 'accuracy': 0.25}}}}\n": "step",
+    "[Epoch: {}, numImages:  1600]\nloss: 0.5, accuracy: 0.25\n": "epoch",
+    "Updates {}, FPS 1234\nloss: 0.5, accuracy: 0.25\n": "step",
 }
 
 
@@ -38,6 +54,8 @@ PREFIXES = (
     "24 Apr 05:00    INFO  ",
     "2026-05-22T21:34:07 - 0 - acme.train - train.py:145 - INFO :: ",
     "I1121 10:00:00.123456 140 train.py:88] ",
+    "[2026-03-13 09:06:10,661][       train.py][line: 833][    INFO] ",
+    "2026-02-22 03:56:54,944 - log\\train.log - INFO - ",
 )
 
 
@@ -55,12 +73,79 @@ PHASES = {
         "train_l2": 0.5,
         "val_l2": 0.6,
     },
+    "Epoch 1 - tr_loss: 0.5 - va_loss: 0.6\n": {"epoch": 1, "tr_loss": 0.5, "val_loss": 0.6},
+    "epoch 1 | trainloss 0.5 | validloss 0.6 | testloss 0.7\n": {
+        "epoch": 1,
+        "trainloss": 0.5,
+        "val_loss": 0.6,
+        "test_loss": 0.7,
+    },
+    "epoch 1, loss 0.5, accuracy on test set: 0.25\n": {"epoch": 1, "loss": 0.5, "test_accuracy": 0.25},
+    "Test reward: 21.5. Training step: 10/50. Loss: 0.5\n": {"step": 10, "test_reward": 21.5, "loss": 0.5},
+    "step 10: mean/median reward 21.5/20.5, min/max reward 9.5/42.5\n": {
+        "step": 10,
+        "mean_reward": 21.5,
+        "median_reward": 20.5,
+        "min_reward": 9.5,
+        "max_reward": 42.5,
+    },
+    "Val result at epoch [1/9]: mIoU/mAcc/allAcc 0.5/0.6/0.7.\n": {
+        "epoch": 1,
+        "val_miou": 0.5,
+        "val_macc": 0.6,
+        "val_allacc": 0.7,
+    },
 }
 
 
 @pytest.mark.parametrize("line", PHASES)
 def test_the_numbers_of_two_phases_stand_on_one_line(line):
     assert rows_of(line) == [PHASES[line]]
+
+
+SETS = {
+    "Epoch 3: done\n[dev set] F1: 0.5\n[test set] F1: 0.6\n": [
+        {"epoch": 3, "val_f1": 0.5},
+        {"epoch": 3, "test_f1": 0.6},
+    ],
+    "[Epoch: 3, images: 16]\nLoss: 0.9\nValidation:\n[Epoch: 3, images: 4]\nmIoU: 0.5\nLoss: 0.6\n": [
+        {"epoch": 3, "loss": 0.9},
+        {"epoch": 3, "val_miou": 0.5},
+        {"epoch": 3, "val_loss": 0.6},
+    ],
+    "Epoch 3\nEval on valid:\nprecision: 4.5%; recall: 0.5%\n\tLOC: precision: 2.5%; recall: 0.25%\n": [
+        {"epoch": 3, "val_precision": 4.5, "val_recall": 0.5},
+        {"epoch": 3, "val_loc/precision": 2.5, "val_loc/recall": 0.25},
+    ],
+}
+
+
+@pytest.mark.parametrize("text", SETS)
+def test_numbers_are_of_the_set_that_is_named_before_them(text):
+    assert rows_of(text) == SETS[text]
+
+
+NAMES = {
+    "Iter 5: loss 0.5, total rewards mean 0.25, grouped rewards mean 0.75\n": {
+        "loss": 0.5,
+        "total_rewards_mean": 0.25,
+        "grouped_rewards_mean": 0.75,
+    },
+    "Epoch: 5 loss= 0.5 time per batch= 0.25\n": {"loss": 0.5, "time_per_batch": 0.25},
+    "step 5 loss: 0.5, R²: 0.25\n": {"loss": 0.5, "r2": 0.25},
+    "step 5 loss: 0.5, R^2: 0.25\n": {"loss": 0.5, "r2": 0.25},
+    "iter 5: loss = 0.5, w = [0.25 0.75], bias = 0.125\n": {"loss": 0.5, "bias": 0.125},
+    "step 5: 'loss'=0.5, 'accuracy'=0.25\n": {"loss": 0.5, "accuracy": 0.25},
+    "iter 5 || ARM_L: 2.5 ARM_C: 3.5 TRM_L: 1.5\n": {"arm_l": 2.5, "arm_c": 3.5, "trm_l": 1.5},
+    "Training: 10% 5/50 loss 0.5 accuracy 0.25\n": {"loss": 0.5, "accuracy": 0.25},
+    "Generation 5: best fitness = 9.5, mean fitness = 7.5\n": {"mean_fitness": 7.5},
+}
+
+
+@pytest.mark.parametrize("line", NAMES)
+def test_a_number_has_the_name_before_it(line):
+    (row,) = rows_of(line)
+    assert {name: value for name, value in row.items() if name not in ("step", "epoch")} == NAMES[line]
 
 
 def test_a_line_below_the_heading_of_an_evaluation_is_of_its_phase():
@@ -86,6 +171,26 @@ TABLES = {
     "|===================|\n|  Epoch  |  Iteration  |  Mini-batch  |  Mini-batch  |\n"
     "|         |             |   Accuracy   |     Loss     |\n|===================|\n"
     "|       1 |          50 |      21.25%  |       2.5    |\n": {"step": 50, "mini-batch_loss": 2.5},
+    "   epoch  train_loss  val_loss\n0      1         0.5      0.75\n": {
+        "epoch": 1,
+        "loss": 0.5,
+        "val_loss": 0.75,
+    },
+    "epoch;loss;acc\n1;0.5;0.75\n": {"epoch": 1, "loss": 0.5, "acc": 0.75},
+    "Epoch,Train loss,Validation loss,MAE\n1,0.5,0.75,0.25\n": {"epoch": 1, "loss": 0.5, "val_loss": 0.75},
+    "             timestamp    duration  number_of_trees  training_rmse  training_auc\n"
+    "0  2026-01-01 10:00:00   0.010 sec              4.0       0.500000      0.750000\n": {
+        "step": 4,
+        "rmse": 0.5,
+        "auc": 0.75,
+    },
+    "-------------------------  -------------\ntrainer/QF1 Loss                   12.5\n"
+    "evaluation/Average Returns        -12.25\nEpoch                                  3\n"
+    "-------------------------  -------------\n": {"epoch": 3, "trainer/qf1_loss": 12.5},
+    "Iter   TrainDeviance   ValidDeviance   StepSize\n     7        1.5             nan     0.1000\n": {
+        "step": 7,
+        "deviance": 1.5,
+    },
 }
 
 

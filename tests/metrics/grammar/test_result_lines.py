@@ -20,12 +20,29 @@ RESULTS = {
     "Validation Dice score: 0.71": {"val_dice_score": 0.71},
     "2026-03-02 10:00:00,087 INFO Validation F1: 0.85": {"val_f1": 0.85},
     "Accuracy of the network on the 10000 test images: 55 %": {"test_accuracy": 55},
+    "accuracy 0.93": {"accuracy": 0.93},
+    "Mean absolute error                      0.035": {"mean_absolute_error": 0.035},
+    "test acc 0.9312, test loss 0.2345": {"test_acc": 0.9312, "test_loss": 0.2345},
+    "Test loss: 0.2345 - Test acc: 93.10%": {"test_loss": 0.2345, "test_acc": 93.1},
+    "Training accuracy 0.99 / testing accuracy 0.93": {"training_accuracy": 0.99, "test_accuracy": 0.93},
+    "Test Accuracy of the model: 93 %": {"test_accuracy": 93},
+    "Accuracy of the network on the test images: 93 %": {"test_accuracy": 93},
+    "Accuracy on test set: 0.931": {"test_accuracy": 0.931},
+    "accuracy on the validation set = 91.2%": {"val_accuracy": 91.2},
+    "The accuracy is 0.93": {"accuracy": 0.93},
+    "Final accuracy is 93.10%.": {"final_accuracy": 93.1},
+    "R²: 0.87": {"r2": 0.87},
+    "MAE: 2.1 | R^2: 0.87": {"mae": 2.1, "r2": 0.87},
+    "mIoU: 0.71": {"miou": 0.71},
+    "IoU = 0.65": {"iou": 0.65},
+    "Accuracy: 0.81234+-0.01234": {"accuracy": 0.81234},
 }
 NO_RESULTS = (
     *("accuracy: 93", "mse: 1", "error: 404", "iou: 0.7", "margin: 0.5", "lr: 0.1", "loss: mse"),
     *("target accuracy: 0.95", "score_threshold: 0.5", "mae_weight: 0.25", "batch size: 32", "epochs: 10"),
     *("loss: 0.5", "Training loss: 0.5", "accuracy: 0.9, lr: 0.1", "  accuracy: 0.93", "recall 0.5"),
-    *("accuracy: 9 of 10", "accuracy: 0.93 is enough", "the accuracy: 0.93", "iou=0.5, conf=0.25"),
+    *("accuracy: 9 of 10", "accuracy: 0.93 is enough", "accuracy 0.93 is enough", "SCORE=0.5"),
+    *("iou=0.5, conf=0.25", "IoU threshold = 0.65", "the accuracy should be 0.93", "recall 0.5 of all"),
 )
 
 

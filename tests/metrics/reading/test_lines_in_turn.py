@@ -61,7 +61,7 @@ def test_each_of_many_ranks_keeps_its_epoch():
 
 @pytest.mark.parametrize("count", [3, 300])
 def test_members_of_a_block_have_the_position_above_it(count):
-    names = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}_loss" for n in range(count)]
+    names = [f"{chr(97 + n % 26)}{chr(97 + n // 26)}x_loss" for n in range(count)]
     log = "".join(f"step {step}\n" + "".join(f"  {name}: 0.5\n" for name in names) for step in (1, 2))
     records = Parser().feed(log.encode())
     assert [(record.name, record.step) for record in records] == [
