@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, TypeVar
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     SecretStr,
     SerializerFunctionWrapHandler,
+    TypeAdapter,
     ValidationError,
     model_serializer,
 )
@@ -25,6 +27,8 @@ from batchai_magics.models.documents.key_spellings import (
     without_strangers,
 )
 from batchai_magics.models.documents.spec_problems import problems_of, surrogates_in
+
+Model = TypeVar("Model", bound="WireModel")
 
 # The validation context of specs that were validated before they were stored.
 STORED = {"is_stored": True}
@@ -92,8 +96,10 @@ class WireModel(BaseModel):
     @classmethod
     def from_stored(cls, text: str) -> Self:
         """Reads JSON text of `to_wire`; trusted, so legacy names are not considered."""
-        data = json.loads(text)
-        return cls.of_stored(data[cls.wrapper] if cls.wrapper else data)
+        if not cls.wrapper:
+            return cls.model_validate_json(text, strict=False, context=STORED)
+        wrapped: dict[str, Self] = _wrapped(cls).validate_json(text, strict=False, context=STORED)
+        return wrapped[cls.wrapper]
 
     @classmethod
     def of_stored(cls, fields: Mapping[str, Any]) -> Self:
@@ -168,3 +174,9 @@ class WireModel(BaseModel):
                 elif context.get("reveal"):
                     data[key] = value.get_secret_value()
         return data
+
+
+@cache
+def _wrapped(model: type[Model]) -> TypeAdapter[dict[str, Model]]:
+    """Reads models with their wrapper."""
+    return TypeAdapter(dict[str, model])  # type: ignore[valid-type]

@@ -123,7 +123,7 @@ class Service(ServiceFacets):
 
     def list(self, parent: ResourceId, kind: Kind, page: Page | None = None) -> Listing:
         """The resources of a kind in `parent`, oldest first; for workspaces, those of its resource group."""
-        with self.context.repository.snapshot():
+        with self.context.repository.snapshot(), _uncollected():
             if kind is not Kind.WORKSPACE:
                 self.context.repository.get(parent)
             records, after = self.context.repository.children(parent, kind, page or Page())
@@ -243,13 +243,10 @@ class Service(ServiceFacets):
             statuses = {
                 run.guid: status for run, status in zip(runs, self.context.runner.status(runs), strict=True)
             }
-            with _uncollected():
-                return [
-                    job_resource(record, statuses[record.guid])
-                    if record.guid in statuses
-                    else self._view(record)
-                    for record in records
-                ]
+            return [
+                job_resource(record, statuses[record.guid]) if record.guid in statuses else self._view(record)
+                for record in records
+            ]
 
     def _view(self, record: Record) -> Resource:
         from batchai_magics.backends.service import resource_views  # loads the models
