@@ -25,7 +25,7 @@ from batchai_magics.metrics.measurement import (
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
-from batchai_magics.metrics.runs.run_metrics import QUALIFIERS, RATE
+from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS, RATE
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
@@ -118,8 +118,10 @@ class LogNumbers:
 
     @property
     def axis(self) -> str:
-        """The x axis that suits the run: steps, or epochs where the log tells no step."""
-        return "epoch" if self._has_epochs and not self._timeline.has_steps else "step"
+        """The x axis that suits the run: steps, epochs where the log tells no step, else ORDER."""
+        if self._timeline.has_steps or len(self) or not self.others:
+            return "step"
+        return "epoch" if self._has_epochs else ORDER
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The bytes of six columns for `count` step lines from `first`.

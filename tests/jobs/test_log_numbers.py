@@ -97,6 +97,10 @@ def test_numbers_of_epochs_alone_are_drawn_over_epochs():
     assert points_of("epoch=1 loss=0.5\nepoch=2 loss=0.25\n").axis == "epoch"
 
 
+def test_numbers_without_a_position_are_drawn_in_order():
+    assert points_of("Accuracy: 0.93\n").axis == "order"
+
+
 def test_rank_0_is_told_apart_from_nobody():
     points = LogNumbers()
     points.add([*step_numbers(1, 0), *step_numbers(1, None)])

@@ -437,7 +437,7 @@ class HeadlineFile:
         told = {
             "name": summary.name,
             "value": value if math.isfinite(value) else str(value),
-            "step": self._steps.get(summary.name, int(summary.last_step)),
+            "step": self._steps.get(summary.name, int(summary.last_step or 0)),
         }
         try:
             private_files.write(self._file, json.dumps(told))

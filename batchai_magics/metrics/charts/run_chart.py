@@ -26,7 +26,7 @@ from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, mean_rates
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
 from batchai_magics.metrics.runs.run_header import run_header
-from batchai_magics.metrics.runs.run_metrics import AXES, RATE, Metric, RunMetrics, metrics_of_run
+from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Metric, RunMetrics, metrics_of_run
 from batchai_magics.metrics.runs.step_series import records_of_frame, runs
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
 
@@ -39,7 +39,7 @@ NOTHING = "There is nothing to draw: the log has no finite numbers."
 MAX_PANELS = 4  # unless the user names metrics
 _MEAN, _SUM = "mean of the ranks", "all ranks"
 _PANEL_INCHES = 2.5
-_AXIS_LABELS = {"step": "step", "epoch": "epoch", "time": "time (s)"}
+_AXIS_LABELS = {"step": "step", "epoch": "epoch", "time": "time (s)", ORDER: "value"}
 _STYLES = {TRAIN: ("-", PALETTE[0]), VALIDATION: ("-", PALETTE[1]), TEST: ("--", PALETTE[2])}
 _FAINT = 0.3
 _MAX_LINES, _BAND = 16, 0.16  # ranks with a line each; the opacity of the band that stands for more

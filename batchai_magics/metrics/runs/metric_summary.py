@@ -32,10 +32,10 @@ class MetricSummary:
         count: The number of steps with a value.
         first: Its first value.
         last: Its last value.
-        last_step: The step (or epoch) of the last value.
+        last_step: The step (or epoch) of the last value; None if the log tells no position.
         best: The best finite value; None if no direction is known.
         best_step: The step (or epoch) of the best value.
-        axis: Whether these are steps or epochs.
+        axis: Whether these are steps or epochs, or `order` where the log tells no position.
         mean: The mean of a rate over the run; None for other metrics.
         total: What the program printed of all ranks at the end.
     """
@@ -49,7 +49,7 @@ class MetricSummary:
     count: int
     first: float
     last: float
-    last_step: float
+    last_step: float | None
     best: float | None = None
     best_step: float | None = None
     mean: float | None = None
@@ -73,6 +73,7 @@ class MetricSummary:
             return None
         (_, values), (last_steps, last_values) = found[0], found[-1]
         best_step, best = _best(found, direction) or (None, None)
+        is_placed = axis != "order"
         return cls(
             name=traits.name,
             label=traits.label,
@@ -83,9 +84,9 @@ class MetricSummary:
             count=sum(len(values) for _, values in found),
             first=values[0],
             last=last_values[-1],
-            last_step=last_steps[-1],
+            last_step=last_steps[-1] if is_placed else None,
             best=best,
-            best_step=best_step,
+            best_step=best_step if is_placed else None,
             mean=_mean(found) if traits.kind is Kind.RATE else None,
             total=total,
             axis=axis,
@@ -111,11 +112,12 @@ class MetricSummary:
         shown = self.value_text
         if self.mean is not None:
             return shown if self.total is not None or self.count < 2 else f"{shown} on average"
-        if self.best is None or self.best_step is None or self.count < 2:
+        if self.best is None or self.count < 2:
             return shown
-        if self.best_step == self.last_step:
+        if self.best == self.last if self.best_step is None else self.best_step == self.last_step:
             return f"{shown} (best)"
-        return f"{shown} (best {number_text(self.best)} at {self.axis} {number_text(self.best_step)})"
+        place = "" if self.best_step is None else f" at {self.axis} {number_text(self.best_step)}"
+        return f"{shown} (best {number_text(self.best)}{place})"
 
     @property
     def value_text(self) -> str:

@@ -34,6 +34,9 @@ from batchai_magics.metrics.runs.timeline import EpochCounter
 AXES = ("step", "epoch", "time")
 """The x axes of a chart: steps over the whole run, epochs, seconds since the first number."""
 
+ORDER = "order"
+"""The axis of a run whose log tells no position: its values are numbered."""
+
 RATE = "images_per_sec"
 """The speed of tf_cnn_benchmarks."""
 
@@ -60,10 +63,10 @@ class MetricColumns(NamedTuple):
         Where the log tells no step, values are numbered. `start` is the time that counts as 0.
         """
         places: Sequence[float | None] = self.steps
-        if axis == "step" and None in self.steps:
+        if axis in ("step", ORDER) and None in self.steps:
             numbered = zip(self.numbers or count(1), self.steps, strict=False)
             places = [number if step is None else step for number, step in numbered]
-        elif axis != "step":
+        elif axis not in ("step", ORDER):
             places = self.epochs if axis == "epoch" else self.times
         if None in places:
             is_placed = [place is not None for place in places]
@@ -94,7 +97,7 @@ class Metric:
         ranks: Its points by rank.
         is_summed: Whether each rank prints its own share, so that ranks add up.
         total: What the program printed of all ranks at the end: `total images/sec`.
-        axis: The x axis that suits its run: steps, or epochs where the log tells no step.
+        axis: The x axis that suits its run: steps, epochs where the log tells no step, else ORDER.
     """
 
     traits: MetricTraits
@@ -217,7 +220,7 @@ class RunMetrics(Mapping[str, Metric]):
 
     @property
     def axis(self) -> str:
-        """The x axis that suits the run: steps, or epochs where the log tells no step."""
+        """The x axis that suits the run: steps, epochs where the log tells no step, else ORDER."""
         return next((metric.axis for metric in self._metrics.values()), AXES[0])
 
     @property
@@ -272,9 +275,10 @@ def _total(run: MeasurementTable, rates: RatesByRank, ranks: int) -> float | Non
 
 
 def _axis(columns: Sequence[MetricColumns]) -> str:
-    has_steps = any(each.steps[0] is not None for each in columns)
-    is_by_epoch = columns and not has_steps and all(each.epochs[0] is not None for each in columns)
-    return AXES[1] if is_by_epoch else AXES[0]
+    if not columns or any(each.steps[-1] is not None for each in columns):
+        return AXES[0]
+    have_epochs = [each.epochs[-1] is not None for each in columns]
+    return AXES[1] if all(have_epochs) else AXES[0] if any(have_epochs) else ORDER
 
 
 def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[Rank, MetricColumns]]]:

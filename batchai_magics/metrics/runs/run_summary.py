@@ -214,7 +214,8 @@ def _best_loss(metrics: Iterable[MetricSummary]) -> str:
     loss = next((metric for metric in metrics if metric.name == "loss"), None)
     if loss is None or loss.best is None or loss.best in (loss.first, loss.last):
         return ""
-    return f", best {loss.best:.3f} at {loss.axis} {number_text(loss.best_step or 0)}"
+    place = "" if loss.best_step is None else f" at {loss.axis} {number_text(loss.best_step)}"
+    return f", best {loss.best:.3f}{place}"
 
 
 def _total(summary: Summary) -> str:

@@ -46,6 +46,13 @@ def test_the_total_of_one_rank_is_not_that_of_the_run():
     assert rate.summary.headline_value == pytest.approx(100 + 101 + 102 + 103)
 
 
+def test_values_without_a_position_are_in_order_and_have_no_step():
+    accuracy = metrics_of("loading\nAccuracy: 0.93\nAccuracy: 0.95\nAccuracy: 0.94\n")["accuracy"]
+    assert (accuracy.axis, accuracy.combined()) == ("order", {1: 0.93, 2: 0.95, 3: 0.94})
+    assert not {"last_step", "best_step"} & accuracy.summary.to_dict().keys()
+    assert accuracy.summary.text == "0.94 (best 0.95)"
+
+
 def test_losses_of_ranks_are_averaged():
     found = metrics_of(lines(*({"step": 1, "rank": rank, "loss": 1.0 + rank} for rank in (0, 1))))
     assert found["loss"].combined() == {1: 1.5}

@@ -3,7 +3,7 @@
 import { el } from "./dom.js";
 
 /** @type {Record<string, string>} */
-const AXES = { step: "over steps", epoch: "over epochs", time: "over time", images: "over images seen" };
+const AXES = { step: "over steps", epoch: "over epochs", order: "in order", time: "over time", images: "over images seen" };
 const STEPS = [0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99];
 
 export class ChartBar {

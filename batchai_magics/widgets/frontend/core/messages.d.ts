@@ -250,7 +250,7 @@ export interface JobFacts {
   warm_up: number | null;
   unread: { line: string; option: string } | null; // a line whose numbers are not read, and an option that would read them
   charts: Chart[]; // the headline's first
-  axis: "step" | "epoch"; // the x axis that suits the run
+  axis: "step" | "epoch" | "order"; // the x axis that suits the run
   attempt_steps: [number, number][]; // attempts after the first one, each with its first step
   has_ranks: boolean;
   directories: string[];

@@ -4,9 +4,9 @@ import { countAxis, EPOCH_AXIS, TIME_AXIS } from "./chart_axes.js";
 
 /** @typedef {import("./chart_axes.js").XAxis} XAxis */
 
-/** @typedef {"step" | "epoch" | "time" | "images"} XName */
+/** @typedef {"step" | "epoch" | "order" | "time" | "images"} XName */
 
-const AXES = { step: countAxis("step"), epoch: EPOCH_AXIS, time: TIME_AXIS, images: countAxis("images seen") };
+const AXES = { step: countAxis("step"), epoch: EPOCH_AXIS, order: countAxis("value"), time: TIME_AXIS, images: countAxis("images seen") };
 
 /** Converts steps to values of an x axis, linearly between and beyond the steps for which they are known. */
 export class XScale {
@@ -31,7 +31,7 @@ export class XScale {
    * @returns {number[]}
    */
   of(steps) {
-    if (this.name === "step") return steps;
+    if (this.name === "step" || this.name === "order") return steps;
     const knots = this.#knots();
     let segment = 0;
     return steps.map((step) => {

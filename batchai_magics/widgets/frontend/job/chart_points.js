@@ -230,12 +230,13 @@ class ValueTable extends Table {
 /**
  * The scales that a job's numbers allow, the one that suits them first.
  * @param {PointTable} points
- * @param {"step" | "epoch"} first
+ * @param {"step" | "epoch" | "order"} first
  * @returns {XScale[]}
  */
 export function scalesOf(points, first) {
   const tables = [points, ...points.others.values()];
   const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(tables, name));
+  if (first === "order") return [new XScale(first), ...useful];
   if (first === "step" || first !== useful[0]?.name) return [new XScale("step"), ...useful];
   return [mergedScale(tables, first), ...useful.slice(1)];
 }

@@ -34,6 +34,14 @@ test("a log that tells epochs only has no axis of steps", () => {
   assert.deepEqual(scalesOf(points, "epoch").map(({ name }) => name), ["epoch"]);
 });
 
+test("a log without positions has its values in order and no axis of steps", () => {
+  const points = new PointTable();
+  points.other("accuracy").add(0, [1, 2], [-1, -1], [[0.9, 0.93]], { time: [0, 7] });
+  const scales = scalesOf(points, "order");
+  assert.deepEqual(scales.map(({ name }) => name), ["order", "time"]);
+  assert.deepEqual(scales[0]?.of([1, 2]), [1, 2]);
+});
+
 test("the metric with the most steps tells when they were, also if a step comes late", () => {
   const points = new PointTable();
   points.other("val_loss").add(0, [2], [-1], [[5]], { time: [99] });
