@@ -129,10 +129,6 @@ class Still:
         with self.store.write() as db:
             return node_table.resize(db, cluster.key, target, node_table.DeallocationOption(option))
 
-    def scale(self, cluster: ResourceId, target: int, *, core_quota: int) -> list[str]:
-        """Changes a cluster as somebody asks for it; gives the guids of the jobs that have to stop."""
-        return self.patch(cluster, manual(target), core_quota=core_quota)
-
     def patch(self, cluster: ResourceId, scale: Mapping[str, object], *, core_quota: int = 20) -> list[str]:
         """The same for any scale settings."""
         patch = ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})

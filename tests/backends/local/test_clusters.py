@@ -8,15 +8,12 @@ import signal
 import pytest
 
 from batchai_magics.backends.local.watch import process
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
 from tests.world import World, until
 
 pytestmark = pytest.mark.slow
-
-HOLD = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 
 
 def make(world: World, command: str, **fields: object) -> Cluster:
@@ -48,12 +45,3 @@ def test_a_failed_setup_says_what_it_printed_last(world: World) -> None:
     until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
     (error,) = world.backend.show(cluster.id).errors
     assert error.message.startswith("Setup failed on node 1: uv is not installed (exit code 4); its output")
-
-
-def test_a_deleted_workspace_leaves_no_row(world: World) -> None:
-    world.submit("j --nodes 2", HOLD)
-    world.backend.delete(world.workspace)
-    with world.backend.store.read() as db:
-        left = [db.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("resource", "job", "node")]
-    assert left == [0, 0, 0]
-    ensure_defaults(world.backend, world.settings)  # for the end of the world

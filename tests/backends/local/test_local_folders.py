@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.resource_ids import Kind
-from tests.world import World, until
+from tests.world import World
 
 pytestmark = pytest.mark.slow
 
@@ -32,14 +32,6 @@ def test_all_of_it_goes_and_what_is_somebody_elses_stays(world: World) -> None:
     assert not world.backend.list(world.workspace, Kind.WORKSPACE)
     ensure_defaults(world.backend, world.settings)  # it is a home as good as new
     assert world.run("two").log() == "hello\n"
-
-
-def test_nothing_is_removed_while_a_job_has_not_ended(world: World) -> None:
-    job = world.submit("busy", "import time; print('up', flush=True); time.sleep(1000)")
-    until(lambda: "up" in job.log())
-    with pytest.raises(ConflictError, match="1 job has not ended: busy; nothing was removed"):
-        world.backend.cleaning.clean()
-    assert job.log()
 
 
 def test_old_runs_go_with_their_logs_and_tagged_ones_stay(world: World) -> None:

@@ -151,24 +151,6 @@ def test_a_node_belongs_to_its_own_cluster_alone(still: Still) -> None:
             still.backend.runner.execute(other, NodeCommand(node, "true", []))
 
 
-def test_a_preempted_node_is_replaced_and_its_run_is_told(
-    still: Still, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    id = still.cluster(scale=manual(1))
-    still.prepare()
-    still.job()
-    still.schedule()
-    cluster, (node,) = cluster_of(still.backend.context.repository.get(id)), still.nodes(id)
-    assert still.backend.runner.preempt(cluster, "nope") is False
-    assert still.backend.runner.preempt(cluster, node) is True
-    assert len(still.nodes(id)) == 2
-    woken: list[str] = []
-    for call in ("ask_to_end", "resume"):
-        monkeypatch.setattr(process, call, woken.append)
-    still.backend.runner.reconcile()
-    assert len(woken) == 1
-
-
 def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> None:
     settings = LocalSettings(home=still.home, container_command="apptainer --silent")
     runner = LocalRunner(still.store, still.layout, settings)

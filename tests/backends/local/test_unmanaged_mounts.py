@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.ranks.leftovers import mount_mark
-from batchai_magics.errors import NotFoundError, SpecError
+from batchai_magics.errors import SpecError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
@@ -184,24 +184,6 @@ def jobs_with_mounts_of_their_own(folder: Path) -> None:
 
 
 # -- refused -------------------------------------------------------------------
-
-
-def test_logs_on_an_unmanaged_file_system_are_refused(world: World) -> None:
-    with pytest.raises(SpecError, match=r"stdOutErrPathPrefix.*no share, container or file server"):
-        run(
-            world,
-            "true",
-            cluster="default",
-            mountVolumes=volumes("true"),
-            stdOutErrPathPrefix="$AZ_BATCHAI_JOB_MOUNT_ROOT/data",
-        )
-
-
-def test_a_directory_on_no_share_is_said_not_to_be_listed(world: World, tmp_path: Path) -> None:
-    output = {"id": "A", "pathPrefix": str(tmp_path), "createNew": False}
-    job = run(world, "true", cluster="default", outputDirectories=[output]).wait(PATIENCE_S)
-    with pytest.raises(NotFoundError, match="A is not present on a mount root"):
-        world.backend.files(job.id, "A")
 
 
 def test_one_mount_inside_another_is_refused() -> None:

@@ -102,15 +102,6 @@ def test_a_log_without_room_of_its_own_is_no_reason_to_refuse(
     assert asked == ["state.db-wal"]
 
 
-def test_a_mistake_of_ours_is_not_taken_for_a_disk_without_room(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "posix_fallocate", lambda *given: {}[given])
-    file = DatabaseFile(path, may_make=True)
-    with pytest.raises(KeyError):
-        file.preallocate_wal()
-
-
 @pytest.mark.parametrize("reason", [PermissionError(13, "no access"), OSError("no access")])
 def test_a_file_that_cannot_be_made_is_named_with_the_reason(
     path: Path, monkeypatch: pytest.MonkeyPatch, reason: OSError
@@ -122,30 +113,6 @@ def test_a_file_that_cannot_be_made_is_named_with_the_reason(
     with pytest.raises(StorageError) as caught:
         DatabaseFile(path, may_make=True)
     assert caught.value.message == f"{path} cannot be used: no access"
-
-
-def test_jobs_that_were_found_again_are_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database_file, "create_tables", lambda connection, path: 3)
-    with pytest.warns(RuntimeWarning) as told:
-        DatabaseFile(path, may_make=True).close()
-    assert [str(each.message) for each in told if each.category is RuntimeWarning] == [
-        f"{path} was lost and was rebuilt with 3 jobs from their folders"
-    ]
-
-
-def test_what_can_be_written_is_not_copied_and_nothing_is_removed(
-    path: Path, copies: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shutil, "rmtree", lambda folder, **options: pytest.fail(f"{folder} is removed"))
-    file = DatabaseFile(path, may_make=True)
-    assert not list(copies.iterdir())
-    file.close()
-
-
-def test_a_path_that_cannot_be_looked_at_is_named_with_the_reason(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(StorageError, match=r"file.* cannot be used: (Not a directory|File exists)"):
-        DatabaseFile(tmp_path / "file" / "state.db", may_make=True)
 
 
 # -- while another one makes it

@@ -93,39 +93,12 @@ def test_a_stopped_process_that_writes_is_named_and_can_go_on(database: Path, st
         db.execute(GROUP)
 
 
-def test_a_process_that_only_takes_long_is_to_be_waited_for(database: Path, start: Start) -> None:
-    child = start(WRITE)
-    error = refusal(database)
-    assert (f"process {child.pid} (" in error.message, "stopped" in error.message) == (True, False)
-    assert error.hint.startswith(f"Wait for it, or end it with `kill -KILL {child.pid}`")
-
-
-def test_what_an_ended_process_has_not_finished_is_undone(database: Path, start: Start) -> None:
-    child = start(f"{WRITE}; db.execute({GROUP!r})")
-    stop(child)
-    refusal(database)
-    child.kill()
-    child.wait()
-    with Store(database).write() as db:
-        assert db.execute("SELECT count(*) FROM resource_group").fetchone()[0] == 0
-
-
 def test_a_process_that_stopped_while_it_opened_the_database_is_named(database: Path, start: Start) -> None:
     child = start(MAKE)
     stop(child)
     error = until(lambda: stopped_refusal(database))
     assert f"{database.parent} cannot be changed: process {child.pid} (" in error.message
     assert "is stopped" in error.message
-
-
-def test_where_the_kernel_tells_nothing_the_way_to_ask_is_named(
-    database: Path, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    start(WRITE)
-    monkeypatch.setattr(database_errors, "LOCKS", tmp_path / "none")
-    error = refusal(database)
-    assert error.message == f"{database} cannot be changed: another process has locked it"
-    assert error.hint.startswith(f"`fuser -v {database}` lists its users.")
 
 
 def test_this_process_is_not_named(database: Path) -> None:

@@ -24,22 +24,6 @@ def job(still: Still, name: str) -> ResourceId:
     return still.experiment.child(Kind.JOB, name)
 
 
-def test_a_resource_is_found_by_id_and_guid(still: Still) -> None:
-    made = put(still, job(still, "Mixed"))
-    with still.store.read() as db:
-        assert resource_table.find(db, job(still, "mIXED")) == made
-        assert resource_table.by_guid(db, "guid of Mixed") == made
-        assert resource_table.find(db, job(still, "nope")) is None
-
-
-def test_what_a_resource_is_listed_under(still: Still) -> None:
-    group = "/subscriptions/s/resourcegroups/g/providers/microsoft.batchai"
-    assert resource_table.parent_key(still.workspace) == group
-    assert resource_table.parent_key(still.experiment) == f"{group}/workspaces/w"
-    odd = ResourceId.parse(str(still.workspace).replace("/w", "/W"))
-    assert resource_table.parent_key(odd) == group
-
-
 def refused(still: Still, id: ResourceId) -> tuple[str, str, str]:
     with pytest.raises(NotFoundError) as caught, still.store.read() as db:
         resource_table.get(db, id)

@@ -11,8 +11,8 @@ import pytest
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record
-from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.backends.service.repository import CLUSTER_GUID
+from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.state.database.rows import count, written
 from tests.backends.service.records.homes import (
@@ -128,26 +128,6 @@ def test_a_transaction_is_all_or_nothing(store: Store, records: SqliteRepository
     assert (records.get(JOB).name, count(store)) == ("Job", 1)
 
 
-def test_a_transaction_is_seen_by_nobody_before_it_ends(home: SqliteHome, records: SqliteRepository) -> None:
-    other = home.opened()
-    with records.transaction():
-        records.insert(JOB, record(JOB))
-        assert other.find(JOB) is None
-    assert other.get(JOB).name == "Job"
-
-
-def test_while_another_process_writes_records_are_read_and_not_changed(home: SqliteHome) -> None:
-    filled(home)
-    records = SqliteRepository(Store(home.path, busy_s=0.0))
-    with Store(home.path).write():
-        assert records.get(WORKSPACE).name == "w"
-        with pytest.raises(StorageError, match="locked"):
-            records.insert(JOB, record(JOB))
-        with pytest.raises(StorageError, match="locked"):
-            records.delete(EXPERIMENT)
-    assert records.insert(JOB, record(JOB)) is None
-
-
 def test_a_list_parses_nothing_of_a_record_but_what_is_read(store: Store, records: SqliteRepository) -> None:
     records.insert(JOB, record(JOB, n=1))
     with store.write() as db:
@@ -178,10 +158,3 @@ def rows(store: Store) -> dict[str, int]:
     with store.read() as db:
         tables = ("job", "cluster", "node")
         return {name: db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in tables}
-
-
-def test_an_owner_is_recorded_beside_the_rest(store: Store, records: SqliteRepository) -> None:
-    records.insert(JOB, Record(str(JOB), "1", "{}", "", 1.0, {OWNER: "ada", "n": 1}))
-    with store.read() as db:
-        row = db.execute("SELECT owner, more FROM resource WHERE key = ?", (JOB.key,)).fetchone()
-    assert tuple(row) == ("ada", '{"n": 1}')

@@ -6,20 +6,16 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.backend import LocalBackend
-from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import detached_process, plan_binding, process, reconciler, scheduler
-from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
 from batchai_magics.jobs.submit import find
-from batchai_magics.models.resource_ids import Kind, workspace_id
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World, processes_of, until
@@ -132,12 +128,6 @@ def test_a_supervisor_that_nothing_wakes_is_killed_for_a_deletion(world: World, 
     until(lambda: not processes_of(world.home))
 
 
-def test_the_next_job_runs_after_a_supervisor_was_killed(world: World) -> None:
-    job, waiting = up(world), world.submit("k --nodes 2", "print('next')")
-    world.supervisor(job).kill()
-    assert waiting.wait(PATIENCE_S).log() == "next\nnext\n"
-
-
 def test_a_supervisor_whose_guard_was_killed_goes_on(world: World) -> None:
     job = up(world)
     supervisor = world.supervisor(job)
@@ -218,14 +208,6 @@ def test_a_job_whose_supervisor_was_killed_at_its_start_can_be_ended(
     assert world.backend.show(world.cluster).node_states.idle_node_count == 2
 
 
-def test_secrets_of_a_supervisor_killed_at_its_start_are_said_to_be_lost(
-    world: World, killed_at_start: pytest.MonkeyPatch
-) -> None:
-    killed_at_start.setenv("TOKEN", "hush")
-    job = world.submit("j --secret TOKEN")
-    assert job.wait(PATIENCE_S).show().execution.errors[0].code == "JobSecretsLost"
-
-
 def kill_unreaped(child: subprocess.Popen[bytes]) -> None:
     """Kills a child, whose exit is not noticed before somebody asks."""
     child.kill()
@@ -290,15 +272,6 @@ def test_ctrl_c_while_a_job_with_secrets_is_made_is_told(
     assert job.show().execution.errors[0].code == "JobSecretsLost"
 
 
-def test_a_waiting_job_whose_secrets_are_lost_says_so(world: World, monkeypatch) -> None:
-    up(world)
-    monkeypatch.setenv("TOKEN", "hush")
-    waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(os.environ['TOKEN'])")
-    world.supervisor(waiting).kill()
-    until(lambda: waiting.is_done)
-    assert waiting.show().execution.errors[0].code == "JobSecretsLost"
-
-
 def test_a_job_with_secrets_waits_anew_when_who_gave_it_nodes_died(world: World, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hunter2")
     first = world.submit("j --nodes 2", SLEEP)
@@ -333,21 +306,3 @@ def test_two_kernels_at_once_lose_no_job(world: World) -> None:
     assert world.backend.storage.download("batchaishare", "ran") == b"x" * 10
     for child in children:
         end(child)
-
-
-def test_a_supervisor_that_cannot_start_fails_the_job_with_its_last_words(world: World, monkeypatch) -> None:
-    monkeypatch.setattr(
-        "batchai_magics.backends.local.watch.detached_process.START",
-        "raise SystemExit('no such module')  # {module}",
-    )
-    job = world.submit("j")
-    until(lambda: job.is_done)
-    assert "no such module" in job.show().execution.errors[0].message
-
-
-def test_a_home_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("in the way")
-    backend = LocalBackend(LocalSettings(home=file / "home"))
-    with pytest.raises(StorageError, match="BATCHAI_HOME"):
-        backend.show(workspace_id(Settings()))

@@ -210,23 +210,6 @@ def test_when_the_sender_dies_the_next_one_delivers_what_is_left(world: World, t
     assert told.read_text() == "told\n" * 2
 
 
-def test_a_job_that_prints_nothing_for_a_while_is_reported_once(
-    world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-
-    whole = WatchRequest.to_json
-    # Longer than the script takes to start, under any load: until then, it has printed nothing either.
-    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=6.0)))
-    job = world.submit(f"r --notify {webhook.url}", WAITS)
-    until(lambda: webhook.received)
-    assert (webhook.received[0]["kind"], webhook.received[0]["state"]) == ("stalled", "running")
-    assert webhook.received[0]["reason"].startswith("it has printed nothing for 6 s. Rank 0 is in <module> (")
-    job.cancel()
-    job.wait()
-    until(lambda: sent(world))
-    assert [body["kind"] for body in webhook.received] == ["stalled", "ended"]
-
-
 def test_a_silent_job_that_computes_is_not_reported(
     world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,7 @@ from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
-from tests.backends.local.state.jobs.table import FAILED, SUCCEEDED
+from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still, dead
 
 pytestmark = pytest.mark.slow
@@ -72,7 +72,8 @@ def test_a_job_with_a_warning_has_one_end_before_and_after_it_is_recorded(still:
     before = status(still, job)
     assert reconciler.recover_jobs(still.store, still.layout)
     after = status(still, job)
-    assert before.state is after.state is (FAILED if end.errors else SUCCEEDED)
+    expected = ExecutionState.FAILED if end.errors else ExecutionState.SUCCEEDED
+    assert before.state is after.state is expected
     assert before.result
     assert after.result
     assert before.result.errors == after.result.errors

@@ -6,11 +6,9 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from tests.patience import PATIENCE_S
-from tests.world import World, processes_of, until
+from tests.world import World, until
 
 pytestmark = pytest.mark.slow
-
-RANK = "from mpi4py import MPI; rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size\n"
 
 
 def test_a_record_of_times_that_is_missing_leaves_them_unknown(world: World) -> None:
@@ -27,9 +25,3 @@ def test_a_job_that_prints_without_pause_can_be_read_and_ended(world: World) -> 
     job.cancel()
     job.wait(PATIENCE_S)
     assert set(job.log(3).splitlines()) <= {"y" * 1023, *("y" * n for n in range(1023))}
-
-
-def test_nothing_is_left_after_many_jobs(world: World) -> None:
-    for number in range(3):
-        world.run(f"j{number} --nodes 2 --processes 4", RANK + "print(rank)")
-    until(lambda: not processes_of(world.home))

@@ -18,16 +18,6 @@ from tests.backends.local.still import Stand, Still, dead
 pytestmark = pytest.mark.slow
 
 
-def test_a_job_that_does_not_fit_blocks_the_ones_behind_it(still: Still) -> None:
-    still.cluster()
-    still.prepare()
-    still.job("a-one")
-    still.job("b-two", 2)
-    still.job("c-one")
-    still.schedule()
-    assert still.assigned() == ["a-one"]
-
-
 def test_a_job_that_fills_the_cluster_blocks_no_other_cluster(still: Still) -> None:
     still.cluster("c")
     still.cluster("other")
@@ -108,15 +98,6 @@ def test_a_job_that_has_its_supervisor_gets_no_second_one(still: Still) -> None:
     still.schedule()
     assert not still.children
     assert still.state(job)["supervisor"] == process.own_identity()
-
-
-def test_a_job_is_started_once(still: Still) -> None:
-    still.cluster()
-    still.prepare()
-    still.job()
-    still.schedule()
-    still.schedule()
-    assert len(still.children) == 1
 
 
 def test_a_job_that_cannot_be_planned_fails_and_the_next_one_starts(still: Still) -> None:

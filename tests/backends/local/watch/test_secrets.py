@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import psutil
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
@@ -10,7 +9,6 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.reconciler import Reconciler
-from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
@@ -54,29 +52,6 @@ def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monk
     monkeypatch.setattr(scheduler, "spawn", slow)
     monkeypatch.setenv("TOKEN", "hush-hush")
     assert world.run("j --secret TOKEN", "import os; print(len(os.environ['TOKEN']))").log() == "9\n"
-
-
-def test_a_job_whose_submitter_died_before_it_passed_them_on_says_so(world: World, monkeypatch) -> None:
-    gone = psutil.Popen(["true"])
-    monkeypatch.setattr(scheduler, "spawn", lambda *_, **__: gone)
-    monkeypatch.setenv("TOKEN", "hush-hush")
-    job = world.submit("j --nodes 2 --secret TOKEN")
-    with world.backend.store.write() as db:
-        db.execute("UPDATE job SET spawner = ?", (f"{gone.pid}:0:gone",))
-    gone.wait()
-    assert job.show().execution.errors[0].code == "JobSecretsLost"
-
-
-def test_a_job_whose_supervisor_cannot_be_started_is_not_made(world: World, monkeypatch) -> None:
-    def fails(*_, **__):
-        raise OSError(11, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(scheduler.detached_process, "start", fails)
-    monkeypatch.setenv("TOKEN", "hush-hush")
-    with pytest.raises(ServiceError, match="could not be started"):
-        world.submit("j --secret TOKEN")
-    with pytest.raises(NotFoundError):
-        world.backend.show(world.job_id("j"))
 
 
 def test_secrets_are_not_shown() -> None:

@@ -77,13 +77,6 @@ def test_its_job_can_be_terminated(still: Still, holder: subprocess.Popen[str]) 
     assert backend.show(job).execution.errors[0].code == "JobTerminated"
 
 
-def test_its_job_can_be_deleted(still: Still, holder: subprocess.Popen[str]) -> None:
-    job = supervised(still, holder, process.identity(holder.pid))
-    opened(still).delete(job)
-    assert holder.wait() == -signal.SIGTERM
-    assert not still.rows("SELECT 1 FROM job")
-
-
 def test_others_can_write_and_its_job_runs_on(still: Still, holder: subprocess.Popen[str]) -> None:
     job = supervised(still, holder, process.identity(holder.pid))
     backend = opened(still)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.state import database_errors, database_file
+from batchai_magics.backends.local.state import database_file
 from batchai_magics.backends.local.state.store import RESERVE_BYTES, SLICE_BYTES, Store
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
@@ -84,12 +83,6 @@ def test_the_first_change_keeps_room_for_later_ones(store: Store, path: Path) ->
     assert count(Store(path)) == 31
 
 
-def test_a_disk_with_room_keeps_the_reserve(store: Store, path: Path) -> None:
-    store.make_reserve()
-    assert store.insist(lambda db: db.execute("SELECT 7").fetchone()[0]) == 7
-    assert path.with_name("reserve").exists()
-
-
 def test_what_has_not_used_the_reserve_does_not_fill_it(store: Store) -> None:
     store.make_reserve()
     assert store.reserve.release_slice()
@@ -106,18 +99,6 @@ def test_nothing_else_takes_the_reserve(store: Store, path: Path) -> None:
     with pytest.raises(StorageError, match="locked"):
         store.insist(change)
     assert path.with_name("reserve").exists()
-
-
-@pytest.mark.parametrize(("blocks", "code"), [(255, "DiskFull"), (256, "StoreDamaged")])
-def test_a_disk_with_less_than_a_megabyte_has_no_room(
-    store: Store, monkeypatch, blocks: int, code: str
-) -> None:
-    room = SimpleNamespace(f_bavail=blocks, f_frsize=4096)
-    count(store)
-    monkeypatch.setattr(database_errors.os, "statvfs", lambda folder: room)
-    with pytest.raises(StorageError) as caught, store.read():
-        raise sqlite3.OperationalError("disk I/O error")
-    assert caught.value.code == code
 
 
 def test_a_reserve_that_cannot_be_written_is_said_before_anything_is(store: Store, path: Path) -> None:

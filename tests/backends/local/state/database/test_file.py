@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from tests.backends.local.state.database.rows import count, refused, written
@@ -97,13 +96,6 @@ def test_a_journal_of_garbage_is_no_full_disk(store: Store, path: Path) -> None:
     assert (error.code, "Move it away" in error.hint) == ("StoreDamaged", True)
 
 
-def test_an_error_of_writing_on_a_disk_without_room_is_a_full_disk(store: Store, monkeypatch) -> None:
-    monkeypatch.setattr(database_errors, "has_no_room", lambda folder: True)
-    with pytest.raises(StorageError) as caught, store.read():
-        raise sqlite3.OperationalError("disk I/O error")
-    assert caught.value.code == "DiskFull"
-
-
 def test_a_mistake_of_ours_is_not_called_a_damaged_file(store: Store) -> None:
     written(store)
     with pytest.raises(sqlite3.IntegrityError):
@@ -135,32 +127,6 @@ def test_the_copy_of_what_is_read_only_goes_when_it_is_closed(
     assert stat.S_IMODE(copy.stat().st_mode) == 0o700
     read_only.close()
     assert not list((tmp_path / "copies").iterdir())
-
-
-def test_each_complaint_names_the_file_its_code_and_the_way_on() -> None:
-    path = Path("/home/state.db")
-    full = OSError(28, "No space left on device")
-    told = [
-        database_errors.missing(path),
-        database_errors.replaced(path),
-        database_errors.read_only(path.parent),
-        database_errors.no_room(path.parent, full),
-        database_errors.unusable(path, "locked"),
-    ]
-    assert [(error.code, error.message) for error in told] == [
-        ("StoreMissing", "/home/state.db was deleted while it was in use"),
-        ("StoreReplaced", "/home/state.db was replaced while it was in use"),
-        ("StoreReadOnly", "/home is read-only"),
-        ("DiskFull", "/home cannot be used: No space left on device"),
-        ("StoreUnavailable", "/home/state.db cannot be used: locked"),
-    ]
-    assert [error.hint for error in told] == [
-        "Running jobs continue. The next thing you create starts a new one, rebuilt from /home/jobs.",
-        "Try again to go on with the file that is there now.",
-        "What is there can be listed and read. Set BATCHAI_HOME to a folder that you can write.",
-        "Free some space and try again; nothing was written.",
-        "",
-    ]
 
 
 def test_a_copy_of_what_changes_meanwhile_is_taken_again(read_only: Store, store: Store, monkeypatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import sqlite3
-import stat
 import subprocess
 import sys
 import threading
@@ -142,14 +141,6 @@ def test_an_interrupt_of_a_look_within_a_transaction_undoes_the_transaction(stor
     assert count(store) == 0
 
 
-def test_what_was_written_is_there_for_the_next_to_open_it(store: Store, tmp_path: Path) -> None:
-    with store.write() as db:
-        db.execute(GROUP, ("g",))
-    store.close()
-    assert count(store) == 1
-    assert count(Store(tmp_path / "home" / "state.db")) == 1
-
-
 def test_a_crash_of_the_machine_loses_nothing_that_was_committed(store: Store) -> None:
     with store.read() as db:
         assert db.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
@@ -164,23 +155,3 @@ def test_a_forked_child_opens_the_file_for_itself(store: Store, tmp_path: Path) 
         subprocess.run(argv, capture_output=True, text=True, check=True).stdout
         == "child: own\nparent: same\n"
     )
-
-
-def test_nobody_else_may_look_into_the_home(store: Store, tmp_path: Path) -> None:
-    count(store)
-    assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize(
-    ("words", "code"),
-    [
-        ("database or disk is full", "DiskFull"),
-        ("disk I/O error", "StoreDamaged"),
-        ("unable to open database file", "StoreUnavailable"),
-    ],
-)
-def test_what_sqlite_complains_of_is_said_in_our_words(store: Store, words: str, code: str) -> None:
-    with pytest.raises(StorageError, match=r"state\.db") as caught, store.read():
-        raise sqlite3.OperationalError(words)
-    assert caught.value.code == code
-    assert bool(caught.value.hint) is (code != "StoreUnavailable")

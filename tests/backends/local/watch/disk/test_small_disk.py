@@ -2,38 +2,114 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.backends.local.watch.disk.small_disk import on_a_small_disk
+from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.errors import BatchAIError, StorageError
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.models.resource_ids import Kind
+from tests.backends.local.namespace import fill, mount_small, scene, tell
+from tests.patience import PATIENCE_S
+from tests.world import World, processes_of, until
 
 pytestmark = pytest.mark.slow
-linux = pytest.mark.skipif(sys.platform != "linux", reason="mount namespaces exist only on Linux")
+
+SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 
 
-@linux
+def on_a_full_disk(home: Path) -> None:
+    """A job fills a file system of 12 MB, and another one is submitted where not a byte is free."""
+    mount_small(home)
+    os.environ["BATCHAI_DISK_GRACE_S"] = "1"
+    world = World(home / "state")
+    job = world.run("fill", "import sys\nfor _ in range(40): sys.stdout.write('z' * (1 << 20))")
+    (error,) = job.show().execution.errors
+    seal = world.backend.read(FileRef(job.id, "stdout.txt")).seal
+    tell([job.state.value, error.code, bool(seal and seal.sha256 and seal.lost_bytes)])
+    assert "bytes are missing: the disk did not take them" in job.log()[-200:]
+    for path in home.rglob("stdout.txt"):
+        path.unlink()
+    tell(world.run("after", "print('room again')").log())
+    fill(home)
+    names = [item.id.name for item in world.backend.list(world.experiment, Kind.JOB)]
+    try:
+        world.submit("refused", "print(1)" + "#" * 100_000)
+    except BatchAIError as error:
+        tell(type(error).__name__)
+    (home / "ballast").unlink()
+    assert [item.id.name for item in world.backend.list(world.experiment, Kind.JOB)] == names
+    world.close()
+
+
+HELD = """
+import os, sys, time
+print("up", flush=True)
+while os.path.exists(sys.argv[1]):
+    time.sleep(0.01)
+sys.exit(int(sys.argv[2]))
+"""
+
+
+def codes_on_a_full_disk(home: Path) -> None:
+    """Jobs end by themselves while not a byte is free, the reserve apart."""
+    mount_small(home)
+    world = World(home / "state")
+    (home / "hold").touch()
+    jobs = [world.submit(f'j{code} --args "{home}/hold {code}"', HELD) for code in (0, 7)]
+    until(lambda: all(job.log() == "up\n" for job in jobs))
+    fill(home)
+    (home / "hold").unlink()
+    tell([[job.wait(PATIENCE_S).state.value, job.exit_code] for job in jobs])
+    tell([[rank.exit_code for rank in job.ranks()] for job in jobs])
+    (home / "ballast").unlink()
+    world.close()
+
+
+def listing_a_read_only_home(home: Path) -> None:
+    """A home is listed and read on a disk that takes nothing."""
+    mount_small(home)
+    world = World(home / "state")
+    ran, lost = world.run("ran", "print('hello')"), world.submit("lost", SLEEP)
+    until(lambda: lost.log() == "up\n")
+    world.supervisor(lost).kill()
+    until(lambda: not processes_of(world.home))
+    world.backend.close()
+    closing = ["mount", "-o", "remount,ro", str(home)]  # refused while a dying process has a file open
+    until(lambda: subprocess.run(closing, capture_output=True).returncode == 0)
+    backend = LocalBackend(LocalSettings(home=world.home))
+    tell([item.id.name for item in backend.list(world.experiment, Kind.JOB)])
+    tell([Job(backend, ran.id).log(), Job(backend, lost.id).log()])
+    for change in (backend.terminate, backend.delete):
+        try:
+            change(lost.id)
+        except StorageError as error:
+            tell(error.code)
+    shown = ["-m", "batchai_magics.cli", "job", "list", "-o", "json"]
+    env = {**os.environ, "BATCHAI_HOME": str(world.home), "TMPDIR": "/tmp"}
+    done = subprocess.run([sys.executable, *shown], env=env, capture_output=True, text=True)
+    tell([job["name"] for job in json.loads(done.stdout or f'"{done.stderr}"')])
+
+
 def test_a_full_disk_fails_the_job_clearly_and_loses_nothing(tmp_path: Path) -> None:
-    told = on_a_small_disk("on_a_full_disk", tmp_path)
+    told = scene(on_a_full_disk, tmp_path)
     assert told == [["failed", "DiskFull", True], "room again\n", "StorageError"]
 
 
-@linux
 def test_a_read_only_home_is_listed_and_read_and_refuses_changes(tmp_path: Path) -> None:
     names = ["ran", "lost"]
-    told = on_a_small_disk("listing_a_read_only_home", tmp_path)
+    told = scene(listing_a_read_only_home, tmp_path)
     lost = "up\n\n[The last log lines may be missing: the job was killed]\n"
     assert told == [names, ["hello\n", lost], "StoreReadOnly", "StoreReadOnly", names]
 
 
-@linux
 def test_a_job_that_ends_by_itself_on_a_full_disk_has_ended_as_it_did(tmp_path: Path) -> None:
-    told = on_a_small_disk("codes_on_a_full_disk", tmp_path)
+    told = scene(codes_on_a_full_disk, tmp_path)
     assert told == [[["succeeded", 0], ["failed", 7]], [[0], [7]]]
-
-
-@linux
-def test_jobs_are_cancelled_and_deleted_on_a_full_disk(tmp_path: Path) -> None:
-    told = on_a_small_disk("endings_on_a_full_disk", tmp_path)
-    assert told == [[["a", "JobTerminated"], ["c", "JobTerminated"]], "room again\n"]
