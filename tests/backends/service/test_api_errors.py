@@ -13,49 +13,10 @@ EXPERIMENT = WORKSPACE.child(Kind.EXPERIMENT, "exp1")
 JOB = EXPERIMENT.child(Kind.JOB, "job")
 
 
-@pytest.mark.parametrize(
-    ("id", "message", "code"),
-    [
-        (WORKSPACE, "The specified workspace first is not found", "WorkspaceNotFound"),
-        (EXPERIMENT, "The specified experiment exp1 is not found", "ExperimentNotFound"),
-        (
-            WORKSPACE.child(Kind.CLUSTER, "cluster"),
-            "The specified cluster cluster is not found",
-            "ClusterNotFound",
-        ),
-        (
-            WORKSPACE.child(Kind.FILE_SERVER, "nfs"),
-            "The specified file server nfs is not found",
-            "FileServerNotFound",
-        ),
-        (JOB, "The specified job job is not found", "JobNotFound"),
-    ],
-)
-def test_what_is_not_there_is_said_in_the_recorded_words(id, message, code):
-    error = api_errors.not_found(id)
-    assert (error.message, error.code, error.hint) == (message, code, "")
-
-
 def test_what_is_there_in_its_place_is_named():
     assert api_errors.not_found(JOB, ["a", "b"]).hint == "Available: a, b."
     assert api_errors.account_not_found("x", ["acc"]).hint == "Available: acc."
     assert api_errors.account_not_found("x").hint == "There are none yet."
-
-
-def test_an_output_directory_is_not_known_or_not_here():
-    unknown = api_errors.output_directory_not_found("NOPE", ["MODEL"])
-    elsewhere = api_errors.output_directory_not_here("MODEL", "/tmp/x")
-    assert unknown.message == "The specified outputDirectoryId NOPE is not present on a mount root"
-    assert (unknown.code, elsewhere.code) == ("OutputDirectoryNotFound", "OutputDirectoryNotFound")
-    assert unknown.hint == "This job has: stdouterr, workdir, artifacts, checkpoints, MODEL."
-    assert elsewhere.hint == "It is at /tmp/x on the job's nodes."
-
-
-def test_a_name_that_is_taken_is_a_conflict_by_its_kind():
-    assert api_errors.already_exists(JOB).code == "JobAlreadyExists"
-    cluster = api_errors.already_exists(WORKSPACE.child(Kind.CLUSTER, "c"))
-    assert cluster.code == "ClusterAlreadyExists"
-    assert cluster.message == '"c" already exists in "g" resource group under first resource group.'
 
 
 def test_too_many_nodes_are_told_with_what_would_help():
@@ -68,74 +29,6 @@ def test_too_many_nodes_are_told_with_what_would_help():
 
 
 SHARE = "share 's' cannot be written"
-WAIT = "or terminate what runs."
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "hint"),
-    [
-        (lambda: api_errors.node_not_found("n"), "Cannot find a node with id=n", ""),
-        (lambda: api_errors.group_not_found("g"), "Resource group 'g' could not be found.", ""),
-        (
-            lambda: api_errors.account_not_found("a"),
-            'Cannot find "a" storage account.',
-            "There are none yet.",
-        ),
-        (
-            lambda: api_errors.share_not_found("s", "container"),
-            "The specified container s does not exist",
-            "",
-        ),
-        (
-            lambda: api_errors.share_in_use("s", ["a", "b"]),
-            "Jobs use the share s: it is not deleted",
-            f"Wait for the end of a, b, {WAIT}",
-        ),
-        (
-            lambda: api_errors.account_in_use("x", ["a", "b", "c", "d"]),
-            "Jobs use shares of the account x: it is not deleted",
-            f"Wait for the end of a, b, c and others, {WAIT}",
-        ),
-        (lambda: api_errors.not_on_share("s", "p"), "'p' is not on share 's'", ""),
-        (lambda: api_errors.no_file_of_share("s", "p"), "'p' is not a file of share 's'", ""),
-        (lambda: api_errors.no_folder_of_share("s", "p"), "'p' is not a folder of share 's'", ""),
-        (
-            lambda: api_errors.damaged_upload("s", "p"),
-            "'p' was corrupted in transit to 's'",
-            "Upload it again.",
-        ),
-        (
-            lambda: api_errors.already_exists(JOB),
-            "A job with given name, experiment, workspace and resource group already exists."
-            " It is a different job.",
-            "Name: job",
-        ),
-        (
-            lambda: api_errors.already_exists(WORKSPACE.child(Kind.CLUSTER, "c")),
-            '"c" already exists in "g" resource group under first resource group.',
-            "Show it, or delete it first.",
-        ),
-        (
-            lambda: api_errors.account_taken("a"),
-            "The storage account named a is already taken.",
-            "Choose another name.",
-        ),
-        (
-            lambda: api_errors.not_low_priority(JOB),
-            "job is not a lowpriority cluster: its nodes are not preempted",
-            "Create one with --vm-priority lowpriority.",
-        ),
-        (lambda: api_errors.does_not_end(JOB), "The job job does not end", "Try again."),
-        (
-            lambda: api_errors.no_setup_logs(),
-            "List files is supported only for clusters with startup task configure to store its output on"
-            " Azure File Share or Azure Blob Container",
-            "",
-        ),
-    ],
-)
-def test_every_error_says_what_happened_and_what_helps(error, message, hint):
-    assert (error().message, error().hint) == (message, hint)
 
 
 @pytest.mark.parametrize(

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, SpecError
+from batchai_magics.errors import NotFoundError, ServiceError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspacePatch, WorkspaceSpec
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import AllocationState, DeallocationOption, ExecutionState
 from tests.backends.service.engine import (
     CLUSTER,
     EXPERIMENT,
     WORKSPACE,
     EngineHome,
-    cluster_spec,
-    filled,
     job_spec,
-    opened,
 )
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 ELSEWHERE = WORKSPACE.child(Kind.CLUSTER, "other")
 SERVER = {"id": str(WORKSPACE.child(Kind.FILE_SERVER, "nfs"))}
-ON_SERVER = "$AZ_BATCHAI_JOB_MOUNT_ROOT/nfs"
 WITH_SERVER = {"fileServers": [{"fileServer": SERVER, "relativeMountPath": "nfs"}]}
 
 
@@ -42,56 +37,10 @@ def folders(home: EngineHome, kind: str) -> set[str]:
     return {path.name for path in sample.parent.glob("*")}
 
 
-def test_a_workspace_brings_its_group_with_its_location(home: EngineHome) -> None:
-    group = home.service.groups.show("g")
-    assert (group.name, group.location) == ("g", "eastus")
-    shown = home.service.show(WORKSPACE)
-    assert (shown.location, shown.tags) == ("eastus", {})
-
-
-def test_who_creates_something_is_written_down_with_it(home: EngineHome) -> None:
-    other = WORKSPACE.child(Kind.EXPERIMENT, "hers")
-    home.service.create(other, ExperimentSpec(), owner="ann")
-    assert home.service.ownership.within(other.key) == {other.key: "ann"}
-    assert home.service.ownership.within(EXPERIMENT.key) == {}
-
-
-def test_the_same_again_is_found_and_something_else_is_a_conflict(home: EngineHome) -> None:
-    first, guid = home.service.show(CLUSTER), home.guid(CLUSTER)
-    assert home.cluster().provisioning == first.provisioning
-    assert home.guid(CLUSTER) == guid
-    with pytest.raises(ConflictError) as caught:
-        home.cluster(count=3)
-    assert caught.value.code == "ClusterAlreadyExists"
-    assert len(home.engine.allocations) == 1
-    assert folders(home, "clusters") == {guid}
-
-
-def test_the_same_job_again_is_found_and_another_is_a_conflict(home: EngineHome) -> None:
-    home.job()
-    guid = home.guid(JOB)
-    assert home.job().state is ExecutionState.QUEUED
-    assert (home.guid(JOB), list(home.engine.planned)) == (guid, [guid])
-    with pytest.raises(ConflictError) as caught:
-        home.job(nodeCount=2)
-    assert caught.value.code == "JobAlreadyExists"
-    assert folders(home, "runs") == {guid}
-
-
 @pytest.mark.parametrize("name", ["a b", "x" * 65])
 def test_a_name_that_nothing_may_have_is_refused(home: EngineHome, name: str) -> None:
     with pytest.raises(SpecError):
         home.experiment(WORKSPACE.child(Kind.EXPERIMENT, name))
-
-
-def test_what_has_nothing_to_be_in_is_refused(tmp_path: Path) -> None:
-    home = opened(tmp_path / "home")
-    with pytest.raises(NotFoundError, match="workspace w"):
-        home.cluster()
-    home.workspace()
-    home.cluster()
-    with pytest.raises(NotFoundError, match="experiment e"):
-        home.job()
 
 
 def test_a_cluster_asks_the_engine_for_what_it_says_beside_the_other_ones(home: EngineHome) -> None:
@@ -130,19 +79,6 @@ def test_a_cluster_that_mounts_a_missing_server_is_refused_and_leaves_nothing(ho
     with pytest.raises(NotFoundError, match="file server nfs"):
         home.cluster(ELSEWHERE, nodeSetup={"mountVolumes": WITH_SERVER})
     assert folders(home, "clusters") == {home.guid(CLUSTER)}
-
-
-def test_cores_beyond_the_quota_are_refused_when_created_and_resized(tmp_path: Path) -> None:
-    home = filled(tmp_path / "home", core_quota=5)
-    home.cluster(ELSEWHERE, count=3)
-    for change in (
-        lambda: home.cluster(WORKSPACE.child(Kind.CLUSTER, "more"), count=1),
-        lambda: home.service.update(CLUSTER, patched(3)),
-    ):
-        with pytest.raises(ConflictError, match="exceeding quota limits"):
-            change()
-    home.service.update(CLUSTER, patched(1))
-    home.cluster(WORKSPACE.child(Kind.CLUSTER, "more"), count=1)
 
 
 def test_a_job_asks_the_engine_for_what_it_says(home: EngineHome) -> None:
@@ -191,13 +127,6 @@ def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(ho
     assert "The disks are slow." in home.engine.planned[home.guid(JOB)].plan.notes
     errors = home.service.show(CLUSTER).errors
     assert [(error.code, error.message) for error in errors] == [("Slow", "The disks are slow.")]
-
-
-def test_more_nodes_than_the_cluster_will_have_are_refused_and_as_many_are_not(home: EngineHome) -> None:
-    with pytest.raises(SpecError, match="3 nodes were requested, but cluster c has 2"):
-        home.job(nodeCount=3)
-    assert home.engine.asked == []
-    assert home.job(nodeCount=2).spec.node_count == 2
 
 
 def test_a_cluster_that_has_no_nodes_yet_takes_a_job_of_any_size(home: EngineHome) -> None:
@@ -328,18 +257,6 @@ def test_when_a_cluster_changed_is_shown_with_it(home: EngineHome) -> None:
     )
 
 
-def test_a_resized_cluster_is_still_the_one_that_was_created(home: EngineHome) -> None:
-    home.service.update(CLUSTER, patched(1))
-    assert home.service.create(CLUSTER, cluster_spec(2)).spec.scale_settings.manual.target_node_count == 1
-
-
-def test_tags_are_replaced_and_nothing_else(home: EngineHome) -> None:
-    for tags in ({"a": "1", "b": "2"}, {"c": "3"}):
-        updated = home.service.update(WORKSPACE, WorkspacePatch.from_wire({"tags": tags}))
-        assert (dict(updated.tags), updated.location) == (tags, "eastus")
-    assert home.service.create(WORKSPACE, WorkspaceSpec(location="eastus")).tags == {"c": "3"}
-
-
 def test_the_record_of_a_job_keeps_its_cluster_as_it_was(home: EngineHome) -> None:
     home.job()
     record: Record = home.service.context.repository.get(JOB)
@@ -366,3 +283,10 @@ def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
     monkeypatch.setattr(folders_of_home, "make_cluster", make_cluster_twice)
     assert home.cluster(ELSEWHERE).id == ELSEWHERE
     assert folders(home, "clusters") == {home.guid(CLUSTER), home.guid(ELSEWHERE)}
+
+
+def test_more_nodes_than_the_cluster_will_have_are_refused_and_as_many_are_not(home: EngineHome) -> None:
+    with pytest.raises(SpecError, match="3 nodes were requested, but cluster c has 2"):
+        home.job(nodeCount=3)
+    assert home.engine.asked == []
+    assert home.job(nodeCount=2).spec.node_count == 2

@@ -7,30 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import CommandEnd, FileRef, JobNeeds, Page
+from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.runner import RunAttempt, RunStatus
-from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
+from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import NodeStateCounts
-from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from tests.backends.service.engine import CLUSTER, EXPERIMENT, SIZE, WORKSPACE, EngineHome, opened
+from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, EngineHome, opened
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 OTHER = EXPERIMENT.child(Kind.JOB, "k")
-
-
-def test_a_job_is_shown_with_the_status_of_its_run(home: EngineHome) -> None:
-    assert (home.job().state, home.job().waiting) == (ExecutionState.QUEUED, "for its turn")
-    home.engine.start(home.guid(JOB), "node1")
-    assert home.service.show(JOB).state is ExecutionState.RUNNING
-    home.engine.end(home.guid(JOB), 3)
-    ended = home.service.show(JOB)
-    assert (ended.state, ended.execution.exit_code) == (ExecutionState.FAILED, 3)
 
 
 def test_the_attempts_of_a_run_are_shown_with_their_reasons(home: EngineHome) -> None:
@@ -98,32 +87,6 @@ def test_nodes_of_a_cluster_and_of_a_job_tell_who_uses_them(home: EngineHome) ->
     )
 
 
-def test_lists_are_of_one_kind_oldest_first_and_by_page(home: EngineHome) -> None:
-    for name in ("b", "a", "c"):
-        home.job(name)
-    listing = home.service.list(EXPERIMENT, Kind.JOB, Page(2))
-    assert [job.id.name for job in listing] == ["b", "a"]
-    assert [job.id.name for job in home.service.list(EXPERIMENT, Kind.JOB, listing.next)] == ["c"]
-    whole = home.service.list(EXPERIMENT, Kind.JOB)
-    assert ([job.id.name for job in whole], whole.next) == (["b", "a", "c"], None)
-    assert [item.id.name for item in home.service.list(WORKSPACE, Kind.EXPERIMENT)] == ["e"]
-
-
-def test_workspaces_are_listed_by_group_without_one_to_start_from(home: EngineHome) -> None:
-    assert [item.id.name for item in home.service.list(WORKSPACE, Kind.WORKSPACE)] == ["w"]
-    with pytest.raises(NotFoundError):
-        home.service.list(WORKSPACE.child(Kind.EXPERIMENT, "none"), Kind.JOB)
-
-
-def test_names_begin_as_asked_in_any_letter_case(home: EngineHome) -> None:
-    for name in ("Resnet", "resnet-2", "other"):
-        home.job(name)
-    assert list(home.service.names(EXPERIMENT, Kind.JOB, "RES")) == ["Resnet", "resnet-2"]
-    assert list(home.service.names(EXPERIMENT, Kind.JOB)) == ["Resnet", "resnet-2", "other"]
-    with pytest.raises(NotFoundError):
-        home.service.names(WORKSPACE.child(Kind.EXPERIMENT, "none"), Kind.JOB)
-
-
 def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> None:
     home.job("j")
     home.job("k")
@@ -146,44 +109,11 @@ def test_terminating_asks_the_engine_and_what_has_ended_stays_as_it_was(home: En
     assert home.service.show(JOB).state is ExecutionState.SUCCEEDED
 
 
-def test_what_is_missing_is_not_found_by_any_verb(home: EngineHome) -> None:
-    for verb in (
-        home.service.show,
-        home.service.delete,
-        home.service.terminate,
-        home.service.nodes,
-        home.service.files,
-    ):
-        with pytest.raises(NotFoundError, match="job j"):
-            verb(JOB)
-    with pytest.raises(NotFoundError, match="job j"):
-        home.service.tail(JOB, {})
-    with pytest.raises(NotFoundError, match="job j"):
-        home.service.read(FileRef(JOB, "stdout.txt"))
-
-
 def output_of(home: EngineHome) -> Path:
     """The folder of the job's logs."""
     folder = next(path.parent for path in home.layout.home.rglob("stdouterr") if path.is_dir()) / "stdouterr"
     folder.mkdir(exist_ok=True)
     return folder
-
-
-def test_a_log_can_grow_as_long_as_its_run_is_open(home: EngineHome) -> None:
-    home.job()
-    (output_of(home) / "stdout.txt").write_bytes(b"one\n")
-    chunk = home.service.read(FileRef(JOB, "stdout.txt"))
-    assert (chunk.data, chunk.is_complete) == (b"one\n", False)
-    new = home.service.tail(JOB, {"stdout.txt": 1})["stdout.txt"]
-    assert (new.data, new.is_complete) == (b"ne\n", False)
-    assert home.service.tail(JOB, {}, 2)["stdout.txt"].data == b"on"
-    assert home.service.read(FileRef(JOB, "stdout.txt"), 1, 2).data == b"ne"
-    (output_of(home) / "stderr.txt").touch()
-    assert [file.name for file in home.service.files(JOB)] == ["stderr.txt", "stdout.txt"]
-    assert [file.name for file in home.service.files(JOB, limit=1)] == ["stderr.txt"]
-    home.engine.end(home.guid(JOB))
-    assert home.service.read(FileRef(JOB, "stdout.txt")).is_complete
-    assert home.service.tail(JOB, {})["stdout.txt"].is_complete
 
 
 # -- deleting
@@ -201,17 +131,6 @@ def test_deleting_a_job_ends_it_and_leaves_nothing_but_its_output(home: EngineHo
     assert home.service.show(OTHER).state is ExecutionState.QUEUED
     assert [run.name for _, run, _ in home.service.context.all_open_runs()] == ["k"]
     assert [path.read_bytes() for path in home.layout.home.rglob("stdout.txt")] == [b"kept"]
-
-
-def test_deleting_a_workspace_deletes_what_is_in_it(home: EngineHome) -> None:
-    home.job()
-    runs, cluster = home.layout.job(home.guid(JOB)).root, home.layout.cluster(home.guid(CLUSTER))
-    home.service.delete(WORKSPACE)
-    assert home.service.status([JOB, CLUSTER]).states == {}
-    assert not runs.exists()
-    assert not cluster.exists()
-    with pytest.raises(NotFoundError):
-        home.service.show(WORKSPACE)
 
 
 def test_deleting_a_cluster_ends_its_jobs_and_says_why(home: EngineHome) -> None:
@@ -302,38 +221,6 @@ def test_a_command_runs_on_the_nodes_of_a_job_and_on_no_others(home: EngineHome)
             home.service.node_commands.execute(id, node, "ls")
 
 
-def test_only_a_cluster_with_a_setup_task_has_its_files(home: EngineHome) -> None:
-    with pytest.raises(ServiceError, match="startup task"):
-        home.service.setup_logs.files(CLUSTER)
-    task = {"commandLine": "true", "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/out"}
-    share = {
-        "accountName": "local",
-        "azureFileUrl": "https://local.file.core.windows.net/out",
-        "relativeMountPath": "out",
-        "credentials": {"accountKey": "a2V5"},
-    }
-    other = WORKSPACE.child(Kind.CLUSTER, "set-up")
-    home.cluster(other, nodeSetup={"setupTask": task, "mountVolumes": {"azureFileShares": [share]}})
-    assert home.service.setup_logs.files(other) == []
-
-
-def test_a_job_that_was_not_measured_has_no_samples(home: EngineHome) -> None:
-    home.job()
-    assert home.service.telemetry.read(JOB).samples == ()
-    with pytest.raises(NotFoundError):
-        home.service.telemetry.read(OTHER)
-
-
-def test_quotas_count_what_clusters_are_to_have_by_priority(home: EngineHome) -> None:
-    home.cluster(WORKSPACE.child(Kind.CLUSTER, "low"), count=3, vmPriority="lowpriority")
-    used = {usage.name: usage.current for usage in home.service.usages.list("eastus")}
-    assert used["Clusters"] == 2
-    assert used["Total Cluster Dedicated Regional vCPUs"] == 2
-    assert used["Total Cluster LowPriority Regional vCPUs"] == 3
-    limits = {usage.name: usage.limit for usage in home.service.usages.list("eastus")}
-    assert limits["Total Cluster Dedicated Regional vCPUs"] == 100
-
-
 def test_closing_it_closes_the_engine(tmp_path: Path) -> None:
     home = opened(tmp_path / "home")
     assert home.service.capabilities.name == "memory"
@@ -359,59 +246,3 @@ def test_the_exits_of_all_ranks_are_shown_with_their_nodes(home: EngineHome) -> 
         None,
         None,
     )
-
-
-def test_a_list_has_what_is_printed_of_each_job(home: EngineHome) -> None:
-    home.job("waits")
-    home.job("ends")
-    home.engine.end(home.guid(EXPERIMENT.child(Kind.JOB, "ends")), 3)
-    waits, ends = home.service.list(EXPERIMENT, Kind.JOB)
-    assert (waits.state, waits.execution) == (ExecutionState.QUEUED, None)
-    assert (ends.state, ends.execution.exit_code) == (ExecutionState.FAILED, 3)
-    guid = home.guid(ends.id)
-    assert ends.output_path_segment == f"s/g/workspaces/w/experiments/e/jobs/ends/{guid}"
-    assert ends.provisioning.created == ends.provisioning.changed
-    assert ends.state_changed == datetime.fromtimestamp(30.0, timezone.utc)
-
-
-def test_a_file_server_is_a_folder_that_all_nodes_share(home: EngineHome) -> None:
-    id = WORKSPACE.child(Kind.FILE_SERVER, "nfs")
-    spec = FileServerSpec.from_wire(
-        {
-            "properties": {
-                "vmSize": SIZE,
-                "sshConfiguration": {
-                    "userAccountSettings": {"adminUserName": "me", "adminUserPassword": "hush"}
-                },
-                "dataDisks": {"diskSizeInGB": 10, "diskCount": 1, "storageAccountType": "Standard_LRS"},
-            }
-        }
-    )
-    made = home.service.create(id, spec)
-    assert (made.id, made.spec.vm_size) == (id, SIZE)
-    assert made.provisioning.created == made.provisioning.changed
-    assert [item.id for item in home.service.list(WORKSPACE, Kind.FILE_SERVER)] == [id]
-    mounted = {"fileServers": [{"fileServer": {"id": str(id)}, "relativeMountPath": "nfs"}]}
-    home.job(mountVolumes=mounted, stdOutErrPathPrefix="$AZ_BATCHAI_JOB_MOUNT_ROOT/nfs")
-
-
-def test_what_a_job_needs_is_created_where_it_is_missing_and_its_files_are_stored(tmp_path: Path) -> None:
-    home = opened(tmp_path / "home")
-    home.workspace()
-    needs = JobNeeds(JOB, ((WORKSPACE, WorkspaceSpec(location="x")), (EXPERIMENT, ExperimentSpec())))
-    assert home.service.ensure(needs) == []
-    assert home.service.show(WORKSPACE).location == "eastus"
-    home.cluster()
-    home.service.storage.make("out")
-    for name in ("j", "j-2", "other"):
-        home.job(name)
-    runs = home.service.ensure(JobNeeds(JOB, share="out", files={"a/b.py": b"print()"}))
-    assert [run.id.name for run in runs] == ["j", "j-2"]
-    assert home.service.storage.download("out", "a/b.py") == b"print()"
-
-
-def test_a_group_is_made_with_its_tags(home: EngineHome) -> None:
-    made = home.service.groups.create("new", "westus", {"a": "1"})
-    assert (made.name, made.location, dict(made.tags)) == ("new", "westus", {"a": "1"})
-    assert home.service.groups.show("NEW").location == "westus"
-    assert [group.name for group in home.service.groups.list()] == ["g", "new"]

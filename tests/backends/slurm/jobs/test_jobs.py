@@ -13,14 +13,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.base import Page
 from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.commands.handlers.job_wait import watch_job as wait_for
 from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.shell_output import print_text
-from batchai_magics.errors import ServiceError, SpecError
+from batchai_magics.errors import SpecError
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
@@ -30,10 +29,6 @@ from tests.contract.places import place_on
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
-SUM = (
-    "from mpi4py import MPI; c = MPI.COMM_WORLD; n = c.Split_type(MPI.COMM_TYPE_SHARED).size;"
-    'print(f"rank {c.rank} of {c.size}, {n} here, sum {c.allreduce(c.rank)}", flush=True)'
-)
 
 
 # what runs
@@ -47,14 +42,6 @@ def test_ranks_without_a_process_manager_never_run_alone(place: Place, slurm: Re
     job = place.wait(place.job())
     assert job.state is ExecutionState.FAILED
     assert place.log(job.id) == b""
-
-
-def test_a_job_that_slurm_refuses_was_never_there(place: Place) -> None:
-    strict = SlurmBackend(replace(place.backend.settings, options="--licenses=nobody-sells-this:3"))
-    with pytest.raises(ServiceError, match="Slurm refused"):
-        strict.create(place.job(), place.spec())
-    assert not place.backend.context.repository.children(place.experiment, place.job().kind, Page()).records
-    assert not list(place.backend.layout.jobs.iterdir())
 
 
 def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place: Place) -> None:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.slurm.runner import SlurmBackend
-from batchai_magics.commands.output.command_result import Result
 from batchai_magics.models.states import NodeState
-from tests.backends.slurm.job_files import first_error, number
+from tests.backends.slurm.job_files import first_error
 from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, Place, PlaceOptions, manual
+from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import place_on
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-OTHER = "\nPartitionName=other Nodes=node[1-2] MaxTime=INFINITE State=UP"
 NO_PROLOG = "\nProlog=/bin/false"
 
 
@@ -37,28 +31,6 @@ def any_place(reporting_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     """A place on it whose jobs may run on any node."""
     with place_on(reporting_slurm, tmp_path, PlaceOptions(), placement="any") as place:
         yield place
-
-
-def test_job_show_says_why_a_job_waits(any_place: Place, reporting_slurm: RealSlurm) -> None:
-    reporting_slurm.ask("scontrol", "update", "nodename=node2", "state=drain", "reason=new disks")
-    id = any_place.start(HOLD, nodeCount=2)
-    # One answer, as the next one may give another reason.
-    job = until(lambda: (job := any_place.backend.show(id)).waiting and job)
-    shown = Result(job)
-    assert shown.data["batchaiWaiting"] == job.waiting
-    assert job.waiting in shown.to_text("table")
-    assert json.loads(shown.to_text("json"))["batchaiWaiting"] == job.waiting
-
-
-def test_job_show_says_how_often_a_job_was_begun(any_place: Place, reporting_slurm: RealSlurm) -> None:
-    id = any_place.start(f"echo up; {HOLD}", batchaiSlurm="--requeue")
-    until(lambda: any_place.log(id).startswith(b"up"))
-    reporting_slurm.ask("scontrol", "requeuehold", number(any_place, id))
-    until(lambda: any_place.backend.show(id).attempts)
-    shown = Result(any_place.backend.show(id))
-    (attempt,) = shown.data["batchaiAttempts"]
-    assert attempt["reason"] == "somebody had Slurm queue it again"
-    assert "somebody had Slurm queue it again" in shown.to_text("table")
 
 
 def test_a_cluster_of_any_nodes_counts_those_that_jobs_cannot_get(
@@ -106,21 +78,3 @@ def test_a_job_that_slurmd_cannot_launch_is_cancelled_by_nobody(
     assert "could not start the job on node" in error.message
     assert "Prolog error" in error.message
     assert not job.is_cancelled
-
-
-@pytest.mark.parametrize("reporting_slurm", [OTHER], indirect=True)
-def test_a_cluster_of_another_partition_than_the_settings_says_so(
-    any_place: Place, reporting_slurm: RealSlurm
-) -> None:
-    assert not any_place.backend.show(any_place.cluster).errors
-    settings = replace(any_place.backend.settings, partition="other")
-    with closing(SlurmBackend(settings)) as backend:
-        (error,) = backend.show(any_place.cluster).errors
-        there = replace(any_place, backend=backend)
-        assert not backend.show(there.make_cluster(scale={"manual": manual(1)["manual"]}).id).errors
-        job = there.run()
-        told = there.log(job.id, "execution.log").decode()
-    assert error.code == "PartitionDiffers"
-    for words in ("is of the partition batch", "slurm.partition says other"):
-        assert words in error.message
-        assert words in told

@@ -57,15 +57,6 @@ def test_a_run_that_is_to_end_is_terminating_and_one_that_is_to_begin_again_is_q
     assert summary_of(files) == (TERMINATING, 3.5, True, False)
 
 
-def test_a_run_that_was_begun_again_and_is_to_end_is_terminating(files: RunFiles) -> None:
-    files.note_attempt_start(1, BEGUN)
-    files.ask_to_stop(1, Stop(REQUEUE, 3.0))
-    files.note_submission(2, SlurmSubmission("8", 4.0))
-    files.note_attempt_start(2, BEGUN._replace(time=5.0))
-    files.ask_to_stop(2, Stop(TERMINATE, 6.0))
-    assert summary_of(files) == (TERMINATING, 6.0, True, False)
-
-
 def test_a_run_that_has_ended_neither_holds_nodes_nor_waits(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
     files.note_end(Outcome(0, ended=9.0))
@@ -78,12 +69,6 @@ def test_all_beginnings_are_told_unless_there_was_but_one(files: RunFiles) -> No
     files.note_submission(2, SlurmSubmission("8", 3.0))
     assert state_of(files).attempts == ((BEGUN, None),)
     files.note_attempt_start(2, reopen := AttemptStart("8", ("n2",), 4.0))
-    assert state_of(files).attempts == ((BEGUN, None), (reopen, None))
-
-
-def test_a_run_that_slurm_has_begun_again_tells_both_beginnings(files: RunFiles) -> None:
-    files.note_attempt_start(1, BEGUN)
-    files.note_attempt_start(1, reopen := BEGUN._replace(time=4.0, restarts=1))
     assert state_of(files).attempts == ((BEGUN, None), (reopen, None))
 
 

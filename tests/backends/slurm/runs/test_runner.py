@@ -18,11 +18,10 @@ from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
 from batchai_magics.backends.slurm import bundle_writer, cli_args, programs
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
-from batchai_magics.backends.slurm.runner import SlurmBackend, SlurmFacts
+from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import ANY, FIXED
 from batchai_magics.errors import (
     CapabilityError,
-    ConflictError,
     NotFoundError,
     ServiceError,
     SpecError,
@@ -96,22 +95,6 @@ def fixed(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
-def test_the_backend_says_what_slurm_can_and_where_its_home_is(world: World, tmp_path: Path) -> None:
-    assert world.backend.capabilities == SlurmFacts.capabilities
-    assert world.backend.layout.home == tmp_path / "home"
-    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
-
-
-def test_shares_and_containers_lie_apart(world: World, tmp_path: Path) -> None:
-    world.backend.containers.make("out")
-    world.backend.storage.upload("out", {"a": b"share"})
-    world.backend.containers.upload("out", {"a": b"container"})
-    assert world.backend.storage.download("out", "a") == b"share"
-    assert world.backend.containers.download("out", "a") == b"container"
-    kinds = {path.relative_to(tmp_path).parts[1] for path in tmp_path.rglob("a")}
-    assert kinds == {"shares", "containers"}
-
-
 def test_who_reads_a_job_that_is_deleted_finds_all_of_it_or_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,23 +162,6 @@ def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tm
         (warning,) = later.show(CLUSTER).errors
     assert warning.code == "PartitionDiffers"
     assert "of the partition batch" in warning.message
-
-
-def test_the_secrets_of_a_setup_task_are_a_private_file_until_the_cluster_is_deleted(world: World) -> None:
-    task = {
-        "commandLine": "true",
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "secrets": [{"name": "TOKEN", "value": "hush"}],
-    }
-    id = WORKSPACE.child(Kind.CLUSTER, "set-up")
-    world.made(1, id, nodeSetup={"setupTask": task})
-    file = bundle_writer.secrets_file(world.backend.layout, world.guid(id))
-    assert json.loads(file.read_text()) == {"TOKEN": "hush"}
-    assert file.stat().st_mode & 0o777 == 0o600
-    assert not bundle_writer.secrets_file(world.backend.layout, world.guid(CLUSTER)).exists()
-    world.backend.delete(id)
-    assert not file.exists()
-    world.backend.delete(CLUSTER)
 
 
 # -- what a job becomes in Slurm
@@ -281,11 +247,6 @@ def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world: World) -> N
         world.backend.runner.facts.container_engine(has_credentials=True)
 
 
-def test_a_configured_engine_is_taken_as_it_is(tmp_path: Path) -> None:
-    world = World(tmp_path / "home", container_command="singularity --quiet")
-    assert world.backend.runner.facts.container_engine(has_credentials=False) == ("singularity", "--quiet")
-
-
 @pytest.mark.parametrize(("engine", "node_count"), [("docker", 1), ("podman", 2), ("apptainer", 2)])
 def test_mpi_runs_in_containers_that_can_join_it(tmp_path: Path, engine: str, node_count: int) -> None:
     world = World(tmp_path / "home", container_command=engine)
@@ -321,14 +282,6 @@ def test_secrets_of_a_job_lie_beside_its_plan_for_its_owner_alone(world: World) 
 # -- the state of a run
 
 
-def test_a_job_is_queued_until_its_program_says_that_it_runs(world: World) -> None:
-    assert world.job(nodeCount=2).state is QUEUED
-    assert world.backend.nodes(JOB) == []
-    world.begin("n1", "n2")
-    assert world.backend.show(JOB).state is RUNNING
-    assert [node.id for node in world.backend.nodes(JOB)] == ["n1", "n2"]
-
-
 def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(world: World) -> None:
     world.job()
     runs = [run for _, run, _ in world.backend.context.open_runs(world.guid(CLUSTER))]
@@ -359,14 +312,6 @@ def test_the_program_of_a_job_that_runs_is_told_to_end_it(world: World) -> None:
     assert world.backend.show(JOB).state is ExecutionState.TERMINATING
     assert (world.in_slurm().state, world.slurm.signals) == ("RUNNING", ["1"])
     assert world.files().stop(1).reason == "terminate"
-
-
-def test_the_reason_of_a_stop_goes_to_the_program(world: World) -> None:
-    world.job()
-    world.begin("n1")
-    ((_, run, _),) = world.backend.context.open_runs(world.guid(CLUSTER))
-    world.backend.runner.runs.ask_to_stop(run, "the loss is nan")
-    assert world.files().stop(1).reason == "the loss is nan"
 
 
 def test_a_job_whose_cluster_is_deleted_ends_and_says_so(world: World) -> None:
@@ -486,18 +431,6 @@ def test_a_home_that_cannot_be_made_is_named_by_its_setting() -> None:
     with pytest.raises(StorageError) as caught:
         SlurmBackend(ScriptedSettings(home=Path("/proc/nope/home")))
     assert "slurm.home" in caught.value.hint
-
-
-def test_a_share_that_a_job_uses_stays_until_the_job_has_ended(world: World) -> None:
-    world.job()
-    with pytest.raises(ConflictError) as caught:
-        world.backend.storage.remove("out")
-    assert (caught.value.code, "j" in caught.value.hint) == ("ShareInUse", True)
-    world.backend.terminate(JOB)
-    world.backend.storage.remove("out")
-    for storage, noun in ((world.backend.storage, "share"), (world.backend.containers, "container")):
-        with pytest.raises(NotFoundError, match=f"The specified {noun} out does not exist"):
-            storage.download("out", "a")
 
 
 def test_groups_and_accounts_stay_where_earlier_versions_wrote_them(world: World) -> None:

@@ -102,18 +102,6 @@ def test_the_first_rank_to_fail_is_named_though_the_share_was_full(
     assert sorted(place.log(id).splitlines()) == [b"late", b"up", b"up"]
 
 
-def test_a_job_that_ends_while_the_share_is_full_says_how(
-    place: Place, slurm: RealSlurm, disk: SmallDisk, tmp_path: Path
-) -> None:
-    id = place.start(f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 3")
-    place.is_up(id)
-    disk.fill()
-    (tmp_path / "go").touch()
-    until(slurm.is_idle)
-    job = place.wait(id)
-    assert (job.state, job.execution.exit_code) == (ExecutionState.FAILED, 3)
-
-
 def test_jobs_are_cancelled_while_the_share_is_full(place: Place, slurm: RealSlurm, disk: SmallDisk) -> None:
     running = place.start(HOLD)
     place.is_up(running)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import subprocess
 import sys
 from argparse import Namespace
@@ -13,12 +12,12 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from batchai_magics.backends.base import CommandEnd, FileRef
+from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.commands.handlers.backend_commands import BACKEND_OPTIONS, SETTING_NAMES, use
 from batchai_magics.config import Settings
-from batchai_magics.errors import CapabilityError, StorageError, UnreachableError
+from batchai_magics.errors import CapabilityError, UnreachableError
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes, events
 from batchai_magics.models.states import ExecutionState
 from tests.backends.machines.real_sshd import HOST, RealSshd
@@ -120,12 +119,6 @@ def test_slurm_that_is_not_there_is_named(sshd: RealSshd, slurm: RealSlurm, tmp_
     backend.close()
 
 
-def test_a_home_that_cannot_be_is_named(sshd: RealSshd, slurm: RealSlurm) -> None:
-    with pytest.raises(StorageError, match="/proc/nothing cannot be used") as caught:
-        SlurmBackend(settings(sshd, slurm, Path("/proc/nothing")))
-    assert "slurm.home" in str(caught.value.hint)
-
-
 def test_the_usual_home_is_in_the_folder_of_the_user_there(sshd: RealSshd, slurm: RealSlurm) -> None:
     own = SlurmSettings(ssh=HOST, ssh_command=sshd.ssh, conf=str(slurm.conf))
     backend = SlurmBackend(own)
@@ -162,17 +155,6 @@ def test_secrets_are_on_no_command_line_and_in_no_log(
     assert files_containing(tmp_path, "hunter2") == []
 
 
-def test_large_files_go_there_and_come_back(far_place: Place, tmp_path: Path) -> None:
-    from batchai_magics.backends.base import Copy
-
-    data = hashlib.shake_256(b"seed").digest(9 << 20)
-    (tmp_path / "up").write_bytes(data)
-    storage = far_place.backend.storage
-    list(storage.send(far_place.share, [Copy(tmp_path / "up", "deep/file", len(data))]))
-    list(storage.fetch(far_place.share, [Copy(tmp_path / "down", "deep/file", len(data))]))
-    assert (tmp_path / "down").read_bytes() == data
-
-
 def test_choosing_a_login_node_that_is_not_there_says_so(sshd: RealSshd, monkeypatch) -> None:
     monkeypatch.setenv("BATCHAI_SLURM_SSH_COMMAND", sshd.ssh)
     monkeypatch.setenv("BATCHAI_SLURM_HOME", str(sshd.folder / "data"))
@@ -187,12 +169,3 @@ def test_choosing_a_login_node_that_is_not_there_says_so(sshd: RealSshd, monkeyp
     sshd.kill()
     with pytest.raises(UnreachableError, match=HOST):
         use(context, Namespace(**line))
-
-
-def test_a_log_is_the_same_by_pieces(far_place: Place) -> None:
-    far_place.backend.storage.upload(far_place.share, {"print.py": PRINT.encode()})
-    job = far_place.run(f"python {MOUNTED}/print.py")
-    data = b""
-    while chunk := far_place.backend.read(FileRef(job.id, "stdout.txt"), len(data), 65_537).data:
-        data += chunk
-    assert data == PRINTED
