@@ -9,7 +9,7 @@ import requests
 
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from tests.server.published_api import own_keys
-from tests.server.running import GROUP, SUBSCRIPTION, Running, connected
+from tests.server.running import GROUP, SUBSCRIPTION, Running
 from tests.server.storage.signed_urls import signed_path
 from tests.world import until
 
@@ -102,13 +102,6 @@ def test_an_error_of_a_job_has_no_details_that_the_service_did_not_tell(server: 
     assert {detail["name"] for detail in error["details"]} == {"failedRank", "failedNode", "exitCode"}
 
 
-def test_our_own_client_knows_how_each_rank_ended(server: Running, job: str) -> None:
-    client = connected(server.url)
-    (rank,) = client.show(server.world.workspace.parse(job)).ranks
-    client.close()
-    assert (rank.rank, rank.exit_code) == (0, 3)
-
-
 def test_an_error_of_storage_has_our_own_elements_for_our_own_client_alone(server: Running, job: str) -> None:
     path = signed_path(server, "batchaishare", "nothing.txt")
     told, own = (server.ask("GET", path, token=None, headers=headers) for headers in ({}, OWN))
@@ -175,10 +168,6 @@ def test_a_file_of_a_container_is_downloaded_as_a_blob(server: Running, job: str
     answer = requests.get(url.geturl(), headers={"Range": "bytes=0-3"})
     assert (answer.status_code, answer.content) == (206, b"weig")
     assert answer.headers["x-ms-blob-type"] == "BlockBlob"
-
-
-def test_what_is_on_no_share_has_an_address_too(server: Running, job: str) -> None:
-    assert requests.get(urls(server, job, "NOTES")["notes.txt"]).content == b"notes\n"
 
 
 def test_an_address_is_for_its_own_file_share_and_account(server: Running, job: str) -> None:

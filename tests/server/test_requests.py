@@ -57,18 +57,6 @@ def test_every_address_in_another_subscription_is_rejected(server: Running) -> N
         assert route.method == "HEAD" or answer.json()["error"]["code"] == "SubscriptionNotFound"
 
 
-@pytest.mark.parametrize(
-    ("version", "code"),
-    [
-        (None, "MissingApiVersionParameter"),
-        ("2017-09-01-preview", "NoRegisteredProviderFound"),
-        ("today", "NoRegisteredProviderFound"),
-    ],
-)
-def test_the_version_of_the_api_has_to_be_the_one_there_is(server: Running, version: str, code: str) -> None:
-    assert error(server, "GET", WORKSPACE, params={"api-version": version})[:2] == (400, code)
-
-
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_json_object_is_refused(server: Running, body: bytes) -> None:
     assert error(server, "PUT", f"{JOBS}/x", data=body)[:2] == (400, "InvalidRequestContent")
@@ -104,21 +92,6 @@ def test_a_list_comes_in_pages_that_are_all_of_it(server: Running) -> None:
     assert names == ["default", *"abcde"]
 
 
-def test_workspaces_come_in_pages_over_all_groups(server: Running) -> None:
-    for group in ("one", "two", "three"):
-        path = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{group}/providers/Microsoft.BatchAI/workspaces"
-        server.json("PUT", f"{path}/of-{group}", json={"location": "eastus"})
-    everywhere = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/workspaces"
-    names, query = [], {"maxresults": 2}
-    page = server.json("GET", everywhere, params=query)
-    while True:
-        names += [item["name"] for item in page["value"]]
-        if "nextLink" not in page:
-            break
-        page = server.json("GET", page["nextLink"].removeprefix(server.url), params={"api-version": None})
-    assert names == ["default", "of-one", "of-two", "of-three"]
-
-
 def test_an_etag_stays_while_the_state_changes_and_goes_with_the_description(server: Running) -> None:
     path = f"{WORKSPACE}/clusters/tagged"
     body = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
@@ -149,14 +122,6 @@ def test_a_host_name_that_is_not_the_servers_is_refused(server: Running) -> None
         421,
         "MisdirectedRequest",
     )
-
-
-@pytest.mark.parametrize("token", [None, "", "wrong", "ü"])
-def test_nobody_gets_in_without_the_token(server: Running, token: str | None) -> None:
-    headers = {} if token is None else {"Authorization": f"Bearer {token}".encode()}
-    answer = server.ask("GET", WORKSPACE, token=None, headers=headers)
-    assert answer.status_code == 401
-    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
 def test_deleting_what_is_not_there_is_no_error(server: Running) -> None:

@@ -59,20 +59,6 @@ def test_a_server_that_is_told_to_end_leaves_jobs_running_and_the_next_one_shows
 
 
 @pytest.mark.slow
-def test_next_job_starts_after_a_supervisor_is_killed_and_clients_only_read(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with started(home) as server:
-        make_job(server, "sleep 1000")
-        until(lambda: state(server) == "running")
-        make_job(server, "true", name="next")
-        supervisors = [one for one in processes_of(home) if "watch.supervisor" in str(one.cmdline())]
-        min(supervisors, key=lambda process: process.create_time()).kill()
-        until(lambda: state(server) == "failed")
-        until(lambda: state(server, "next") == "succeeded")
-    until(lambda: not processes_of(home))
-
-
-@pytest.mark.slow
 def test_what_waits_for_a_job_whose_supervisor_is_killed_ends_while_clients_only_read(tmp_path: Path) -> None:
     home = tmp_path / "home"
     with started(home) as server:

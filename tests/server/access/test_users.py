@@ -138,13 +138,6 @@ def test_nobody_deletes_what_holds_something_of_others(server: Running, first: s
 
 
 @pytest.mark.slow
-def test_a_user_who_is_removed_is_out_at_once(server: Running, first: str) -> None:
-    assert status(server, first, "GET", WORKSPACE) == 200
-    Users(ServerHome.of(server.world.settings).users).remove("first")
-    assert status(server, first, "GET", WORKSPACE) == 401
-
-
-@pytest.mark.slow
 def test_every_change_is_written_down_with_who_made_it_and_without_a_secret(
     server: Running, first: str
 ) -> None:

@@ -20,7 +20,6 @@ from tests.world import until
 
 pytestmark = pytest.mark.slow
 HASTY = ServerLimits(body_s=0.3, send_s=0.5, header_bytes=8 << 10)
-SMALL = ServerLimits(streams=2, body_s=1e6, body_idle_s=1e6)  # whose requests stay as long as their clients
 PUT = (
     f"PUT {WORKSPACE}?api-version=2018-05-01 HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
 )
@@ -39,13 +38,6 @@ def hasty(tmp_path: Path) -> Iterator[Running]:
     """A server that waits for nobody once the headers are there."""
     config = {"h11_max_incomplete_event_size": HASTY.header_bytes}
     with serving(tmp_path / "home", limits=HASTY, **config) as running:
-        yield running
-
-
-@pytest.fixture
-def small(tmp_path: Path) -> Iterator[Running]:
-    """A server that takes two requests at once."""
-    with serving(tmp_path / "home", limits=SMALL) as running:
         yield running
 
 
@@ -100,16 +92,6 @@ def test_headers_that_are_too_large_are_refused(hasty: Running) -> None:
 def test_a_body_that_does_not_come_is_not_waited_for(hasty: Running) -> None:
     with connection(hasty, f"{PUT}Content-Length: 100\r\n\r\n{{") as client:
         assert b"408" in receive_all(client).splitlines()[0]
-
-
-def test_more_requests_at_once_than_are_taken_are_told_to_come_again(small: Running) -> None:
-    with contextlib.ExitStack() as stack:
-        for _ in range(SMALL.streams):
-            stack.enter_context(connection(small, f"{PUT}Content-Length: 100\r\n\r\n{{"))
-        until(lambda: small.ask("GET", WORKSPACE).status_code == 503)
-        assert small.ask("GET", WORKSPACE).headers["Retry-After"] == "1"
-        assert small.ask("GET", "/healthz").status_code == 200
-    until(lambda: small.ask("GET", WORKSPACE).status_code == 200)
 
 
 def test_a_reader_that_stops_reading_is_let_go(hasty: Running) -> None:

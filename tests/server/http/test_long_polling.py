@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -35,12 +34,6 @@ def scale(server: Running, count: int) -> None:
         assert server.ask("PATCH", CLUSTER, json={"properties": settings}).ok
 
 
-def test_who_knows_nothing_is_answered_at_once(server: Running, cluster: str) -> None:
-    answer = server.ask("GET", cluster, headers=WAIT)
-    assert answer.headers[STATE]
-    assert STATE not in server.ask("GET", cluster).headers  # other clients never see it
-
-
 def test_a_change_is_told_to_who_waits_for_it(server: Running, cluster: str) -> None:
     known = server.ask("GET", cluster, headers=WAIT).headers[STATE]
     with ThreadPoolExecutor(1) as pool:
@@ -50,14 +43,6 @@ def test_a_change_is_told_to_who_waits_for_it(server: Running, cluster: str) -> 
         answer = waiting.result()
     assert answer.headers[STATE] != known
     assert answer.json()["properties"]["scaleSettings"]["manual"]["targetNodeCount"] == 1
-
-
-def test_who_waits_in_vain_is_told_so_in_the_end(server: Running, cluster: str) -> None:
-    known = server.ask("GET", cluster, headers=WAIT).headers[STATE]
-    started = time.monotonic()
-    answer = server.ask("GET", cluster, headers={"Prefer": "wait=1", SINCE: known})
-    assert (answer.headers[STATE], answer.headers["Preference-Applied"]) == (known, "wait=1")
-    assert time.monotonic() - started >= 1
 
 
 def test_a_byte_more_is_told_to_who_read_a_file_to_its_end(server: Running) -> None:

@@ -29,10 +29,8 @@ CROWD = 200
 ADA, BOB = BodySender("ada", "10.0.0.1"), BodySender("bob", "10.0.0.1")
 FILE = "/local/batchaishare/model.bin?comp=range"
 REFUSED = {
-    "a range of a file": (FILE, ""),
     "a range with a forged key": (FILE, "Authorization: SharedKey local:c2ln\r\n"),
     "a range with a forged signature": (f"{FILE}&sv=2018-11-09&sr=f&sp=w&se=2999-01-01&sig=c2ln", ""),
-    "a blob": ("/local/box/model.bin", "x-ms-blob-type: BlockBlob\r\n"),
     "a description": (f"{WORKSPACE}?api-version=2018-05-01", "Authorization: Bearer forged\r\n"),
 }
 
@@ -80,7 +78,7 @@ def check_served(
     Unfinished bodies get a byte at times, and stay unfinished on a busy machine too.
     """
     seconds = []
-    for _ in range(100):
+    for _ in range(30):
         for client in unfinished:
             client.sendall(b"x")
         begun = time.perf_counter()

@@ -28,20 +28,6 @@ def test_all_of_a_file_comes(url: str) -> None:
     assert requests.head(url).headers["Content-Length"] == str(SIZE)
 
 
-@pytest.mark.parametrize(
-    ("range", "start", "end"),
-    [("0-9", 0, 10), ("5-", 5, SIZE), (f"10-{SIZE * 2}", 10, SIZE), (f"{SIZE - 2}-", SIZE - 2, SIZE)],
-)
-def test_a_range_is_what_was_asked_for(url: str, range: str, start: int, end: int) -> None:
-    answer = requests.get(url, headers={"Range": f"bytes={range}"})
-    assert (answer.status_code, len(answer.content)) == (206, end - start)
-    assert answer.headers["Content-Range"] == f"bytes {start}-{end - 1}/{SIZE}"
-
-
-def test_nothing_lies_behind_the_end(url: str) -> None:
-    assert requests.get(url, headers={"Range": f"bytes={SIZE}-"}).status_code == 416
-
-
 def test_files_of_the_same_path_on_a_share_and_a_container_are_told_apart(server: Running) -> None:
     job = f"{WORKSPACE}/experiments/default/jobs/twice"
     root = "$AZ_BATCHAI_MOUNT_ROOT"
@@ -86,11 +72,6 @@ def test_a_file_that_is_rewritten_is_another_version(server: Running) -> None:
     second = requests.get(address, headers=condition)
     assert (second.status_code, second.headers["x-ms-error-code"]) == (412, "ConditionNotMet")
     assert requests.head(address).headers["ETag"] != first.headers["ETag"]
-
-
-def test_an_address_is_for_one_file_and_for_reading(url: str) -> None:
-    assert requests.get(url.replace("stdout.txt", "stderr.txt")).status_code == 403
-    assert requests.put(url, data=b"x").status_code == 403
 
 
 def test_a_job_of_the_same_name_is_another_one(server: Running, url: str) -> None:

@@ -52,21 +52,6 @@ def test_what_a_killed_server_had_half_of_is_swept_by_the_next_one(tmp_path: Pat
         assert files_in(home / "server" / "uploads") == []
 
 
-def test_what_nobody_goes_on_with_for_a_day_is_given_up(server: Running, tmp_path: Path) -> None:
-    storage, now = server.world.backend.storage, [0.0]
-    storage.make("stale")
-    uploads = UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0])
-    first, second = (StorageResource("local", "file", "stale", name) for name in "ab")
-    uploads.begin(storage, first, "stale", 9)
-    now[0] = STALE_S - 1
-    uploads.begin(storage, second, "stale", 9)
-    assert uploads.find(first)
-    now[0] = STALE_S + 1
-    uploads.begin(storage, second, "stale", 9)
-    assert (uploads.find(first), bool(uploads.find(second))) == (None, True)
-    assert len(storage.list("stale")) == len(files_in(tmp_path)) == 1
-
-
 def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
     server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,22 +69,6 @@ def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
         now[0] = seconds
         assert counter.authorize(listing, "127.0.0.1", caller).respond(listing).status == 200
         assert len(files_in(tmp_path)) == len(storage.list("listed")) == left
-
-
-def test_blocks_of_a_blob_that_nobody_finishes_are_given_up_too(server: Running, tmp_path: Path) -> None:
-    storage, now = server.world.backend.containers, [0.0]
-    storage.make("blocks")
-    uploads, blob = (
-        UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0]),
-        StorageResource("local", "blob", "blocks", "a"),
-    )
-    with uploads.part_file(storage, blob, "blocks") as part:
-        storage.resize("blocks", part, 9)
-    uploads.add_block(blob, "AAAA", part)
-    for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
-        now[0] = seconds
-        uploads.drop_stale(storage, "blob")
-        assert len(uploads.blocks(blob)) == len(files_in(tmp_path)) == len(storage.list("blocks")) == left
 
 
 @pytest.mark.parametrize(("age_s", "left"), [(STALE_S - 3600, 1), (STALE_S + 3600, 0)])

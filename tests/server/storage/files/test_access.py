@@ -8,17 +8,15 @@ from azure.core.credentials import AzureNamedKeyCredential, AzureSasCredential
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError
 from azure.storage.fileshare import (
     AccountSasPermissions,
-    FileSasPermissions,
     ResourceTypes,
     ShareClient,
     ShareSasPermissions,
     generate_account_sas,
-    generate_file_sas,
     generate_share_sas,
 )
 
 from tests.server.running import Running
-from tests.server.storage.files.clients import SOON, client, names, time_after
+from tests.server.storage.files.clients import client, names, time_after
 
 pytestmark = pytest.mark.slow
 
@@ -34,31 +32,6 @@ def test_a_key_of_another_account_opens_nothing(server: Running, account: tuple[
     with pytest.raises(HttpResponseError) as caught:
         list(client(server, "local", AzureNamedKeyCredential("local", account[1])).list_shares())
     assert caught.value.status_code == 403
-
-
-def test_an_address_opens_its_file_and_nothing_else(
-    server: Running, share: ShareClient, account: tuple[str, str]
-) -> None:
-    for name in ("mine.txt", "other.txt"):
-        share.get_file_client(name).upload_file(b"text")
-    may = FileSasPermissions(read=True)
-    sas = generate_file_sas(account[0], share.share_name, ["mine.txt"], account[1], may, time_after())
-    url = f"{server.url}/{account[0]}/{share.share_name}"
-    assert requests.get(f"{url}/mine.txt?{sas}").content == b"text"
-    assert requests.get(f"{url}/other.txt?{sas}").status_code == 403
-    assert requests.delete(f"{url}/mine.txt?{sas}").status_code == 403
-
-
-def test_an_address_is_worth_nothing_before_its_time_and_after_it(
-    server: Running, share: ShareClient, account: tuple[str, str]
-) -> None:
-    share.get_file_client("mine.txt").upload_file(b"text")
-    url = f"{server.url}/{account[0]}/{share.share_name}/mine.txt"
-    may = FileSasPermissions(read=True)
-    for start, end in ((None, time_after(-SOON)), (time_after(SOON), time_after(SOON * 2))):
-        sas = generate_file_sas(account[0], share.share_name, ["mine.txt"], account[1], may, end, start=start)
-        answer = requests.get(f"{url}?{sas}")
-        assert (answer.status_code, answer.headers["x-ms-error-code"]) == (403, "AuthenticationFailed")
 
 
 def test_a_signature_for_a_share_lists_and_writes_on_it(

@@ -77,22 +77,6 @@ def test_a_file_on_its_way_is_on_its_share_only_when_it_is_whole(server: Running
     assert names(share) == ["model.bin"]
 
 
-def test_a_log_grows_by_its_size_and_its_last_range(share: ShareClient) -> None:
-    file = share.get_file_client("log.txt")
-    file.create_file(0)
-    for number, line in enumerate([b"one\n", b"two\n"]):
-        file.resize_file(4 * (number + 1))
-        file.upload_range(line, offset=4 * number, length=4)
-    assert file.download_file().readall() == b"one\ntwo\n"
-
-
-def test_a_range_that_is_cleared_is_zeros(share: ShareClient) -> None:
-    file = share.get_file_client("data.bin")
-    file.upload_file(b"x" * 1536)
-    file.clear_range(offset=512, length=512)
-    assert file.download_file().readall() == b"x" * 512 + bytes(512) + b"x" * 512
-
-
 def test_a_list_comes_in_pages_and_by_prefix(share: ShareClient) -> None:
     share.create_directory("logs")
     for number in range(7):
@@ -115,15 +99,6 @@ def test_files_and_folders_get_other_names(share: ShareClient) -> None:
         renamed.rename_file("b/other.txt")
     renamed.rename_file("b/other.txt", overwrite=True)
     assert names(share, "b") == ["other.txt"]
-
-
-def test_a_file_that_is_deleted_is_gone(share: ShareClient) -> None:
-    file = share.get_file_client("a.txt")
-    file.upload_file(b"x")
-    file.delete_file()
-    assert not file.exists()
-    with pytest.raises(ResourceNotFoundError):
-        file.delete_file()
 
 
 def test_a_changed_body_is_noticed(server: Running, share: ShareClient) -> None:
