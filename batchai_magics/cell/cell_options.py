@@ -189,7 +189,18 @@ def read_options(
         raise UsageError(f"the job has two names: {first} and {named}", hint="leave out --name")
     values["name"] = first or named
     values["env"] = pairs("--env", _with_values(values.get("env", ()), env), form="NAME=VALUE")
-    values["secrets"] = _secrets(values.get("secrets", ()), env)
+    names = values.get("secrets", ())
+    for name in names:
+        if "=" in name:
+            message = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
+            hint = "set an environment variable of that name, then give the name alone"
+            raise UsageError(message, hint=hint)
+        if name not in env:
+            message = f"--secret {name}: there is no environment variable of that name"
+            in_notebook = f"import os, getpass; os.environ[{name!r}] = getpass.getpass()"
+            hint = f"set it first, in a shell: export {name}=…, or in a notebook: {in_notebook}"
+            raise UsageError(message, hint=hint)
+    values["secrets"] = {name: env[name] for name in names}
     return CellOptions(
         **values,
         backend_options=given_options(vars(given), declared),
@@ -243,17 +254,3 @@ def _with_values(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
             message = f"--env {name}: it looks like a secret, and would be kept with the job"
             raise UsageError(message, hint=f"write --secret {name}")
     return [text if "=" in text else f"{text}={env[text]}" for text in texts]
-
-
-def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    for name in names:
-        if "=" in name:
-            message = f"--secret {name.partition('=')[0]}: a secret's value does not belong on the line"
-            hint = "set an environment variable of that name, then give the name alone"
-            raise UsageError(message, hint=hint)
-        if name not in env:
-            message = f"--secret {name}: there is no environment variable of that name"
-            in_notebook = f"import os, getpass; os.environ[{name!r}] = getpass.getpass()"
-            hint = f"set it first, in a shell: export {name}=…, or in a notebook: {in_notebook}"
-            raise UsageError(message, hint=hint)
-    return {name: env[name] for name in names}

@@ -349,7 +349,15 @@ class UsageCurves:
         """Adds samples."""
         self._notes = record.notes
         for use in self._uses.rows(record):
-            self._take(use)
+            if use.rank is not None:
+                row = self._ranks.setdefault(use.rank, _UsageRow({"rank": use.rank, "node": use.node}))
+                row.add(use, _OF_RANK)
+                self._means.setdefault(use.rank, MeanUsage()).add(use)
+            elif use.gpu is not None:
+                head = {"gpu": use.gpu, "machine": use.node}
+                self._gpus.setdefault((use.node, use.gpu), _UsageRow(head)).add(use, _OF_GPU)
+            else:
+                self._machines.setdefault(use.node, _UsageRow({"machine": use.node})).add(use, _OF_MACHINE)
         self.version += 1
 
     def to_json(self, records: RecordHistory) -> bytes:
@@ -369,17 +377,6 @@ class UsageCurves:
             "slow": {rank: reason.text for rank, reason in reasons.items() if reason},
         }
         return json.dumps(data, separators=(",", ":")).encode()
-
-    def _take(self, use: ResourceUsage) -> None:
-        if use.rank is not None:
-            row = self._ranks.setdefault(use.rank, _UsageRow({"rank": use.rank, "node": use.node}))
-            row.add(use, _OF_RANK)
-            self._means.setdefault(use.rank, MeanUsage()).add(use)
-        elif use.gpu is not None:
-            head = {"gpu": use.gpu, "machine": use.node}
-            self._gpus.setdefault((use.node, use.gpu), _UsageRow(head)).add(use, _OF_GPU)
-        else:
-            self._machines.setdefault(use.node, _UsageRow({"machine": use.node})).add(use, _OF_MACHINE)
 
 
 def _mean(values: list[float]) -> float:

@@ -71,11 +71,19 @@ def run(
         SpecError: A value of the job is impossible.
     """
     settings = current_settings()
-    words = option_words({"nodes": nodes, **options}, _options(settings))
+    declared = declared_by(settings.sections.values())
+    known = {o.name: o for o in cell_options(declared) if o.flags[0] not in _OF_CELLS}
+    words = option_words({"nodes": nodes, **options}, known)
     if parameters and not str(target).endswith(SUFFIX):
         raise UsageError("run: parameters are for a notebook", hint="Use args, or kwargs of a function.")
     if callable(target):
-        request = _function_request(target, words, args, kwargs, settings)
+        script = function_script(target, args, kwargs)
+        line = shlex.join([*words, f"--use={','.join(script.variables)}"])
+        names = dict(script.variables)
+        notebook = Notebook(names=names, job_name=as_name(target.__name__), is_function=True)
+        request = parse(
+            line.replace("{", "{{").replace("}", "}}"), script.text, settings=settings, notebook=notebook
+        )
     else:
         args = [*args, *parameter_words(parameters or {})]
         request = _script_request(target, words, args, kwargs, settings)
@@ -113,11 +121,6 @@ def find_job(name: str, *, experiment: str = "", workspace: str = "") -> Job:
         workspace=workspace or settings.workspace,
     )
     return find(open_backend(settings), name, chosen)
-
-
-def _options(settings: Settings) -> dict[str, Option]:
-    declared = declared_by(settings.sections.values())
-    return {o.name: o for o in cell_options(declared) if o.flags[0] not in _OF_CELLS}
 
 
 def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> list[str]:
@@ -174,19 +177,3 @@ def _script_request(
         check_modules(words, is_here=shares_folders(settings))
     notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
     return parse_script(words, [str(each) for each in args], script, settings=settings, notebook=notebook)
-
-
-def _function_request(
-    function: Callable[..., Any],
-    words: Sequence[str],
-    args: Sequence[object],
-    kwargs: Mapping[str, object] | None,
-    settings: Settings,
-) -> CellRequest:
-    script = function_script(function, args, kwargs)
-    line = shlex.join([*words, f"--use={','.join(script.variables)}"])
-    names = dict(script.variables)
-    notebook = Notebook(names=names, job_name=as_name(function.__name__), is_function=True)
-    return parse(
-        line.replace("{", "{{").replace("}", "}}"), script.text, settings=settings, notebook=notebook
-    )

@@ -39,7 +39,9 @@ def from_json_types(kind: Any, value: Any, where: str) -> Any:
             raise FormError(f"{where}: {value!r} is not a valid {kind.__qualname__}")
         return kind(value)
     if kind is str and isinstance(value, list):
-        return _template(value, where)
+        return Template(
+            part if isinstance(part, str) else from_json_types(Reference, part, where) for part in value
+        )
     return float(_checked((int, float), value, where)) if kind is float else _checked(kind, value, where)
 
 
@@ -51,13 +53,6 @@ def _generic(kind: Any, value: Any, where: str) -> Any:
     if kind.__origin__ is tuple:
         return tuple(from_json_types(inner, item, where) for item in _checked(list, value, where))
     return {name: from_json_types(str, text, where) for name, text in _checked(dict, value, where).items()}
-
-
-def _template(parts: list[Any], where: str) -> Template:
-    """A template from its parts."""
-    return Template(
-        part if isinstance(part, str) else from_json_types(Reference, part, where) for part in parts
-    )
 
 
 def _record(kind: Any, value: Any, where: str) -> Any:

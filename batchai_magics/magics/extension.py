@@ -106,14 +106,6 @@ def unload(ip: InteractiveShell) -> None:
     for kind, names in _MAGIC_NAMES.items():
         for name in names:
             ip.magics_manager.magics[kind].pop(name, None)
-    _remove_displays(ip)
-    matchers = ip.Completer.custom_matchers
-    matchers[:] = [
-        matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
-    ]
-
-
-def _remove_displays(ip: InteractiveShell) -> None:
     if _finalize_views in ip.events.callbacks["post_run_cell"]:
         ip.events.unregister("post_run_cell", _finalize_views)
     if _WIDGETS in sys.modules:
@@ -124,6 +116,10 @@ def _remove_displays(ip: InteractiveShell) -> None:
         _displays(ip).pop(".".join(type_name), None)
     for type_name in (_RESULT_TYPE, _DIFF_TYPE):
         _html(ip).pop(".".join(type_name), None)
+    matchers = ip.Completer.custom_matchers
+    matchers[:] = [
+        matcher for matcher in matchers if getattr(matcher, "matcher_identifier", "") != "batchai_magics"
+    ]
 
 
 def _finalize_views(result: object = None) -> None:

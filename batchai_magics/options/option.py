@@ -177,7 +177,10 @@ class Expected:
 def candidates_after(words: Sequence[str], options: Sequence[Option]) -> Expected:
     """The candidates after these words of a line with these options."""
     given = _arguments_so_far(words, options)
-    wanted = _option_at_cursor(words, options)
+    positional = next((option for option in options if option.is_positional), None)
+    wanted = _last_flagged(words, options)
+    if wanted is None or not _takes_more(wanted, is_first=words[-1] in wanted.flags):
+        wanted = positional if positional and _takes_more(positional, is_first=not words) else None
     if wanted is None:
         return Expected(_flags_left(words, options), arguments=given)
     is_due = bool(words) and words[-1] in wanted.flags
@@ -196,15 +199,6 @@ def split_at_cursor(text: str) -> tuple[list[str], str] | None:
     if not words or not text.endswith(words[-1]):
         return None
     return words[:-1], words[-1]
-
-
-def _option_at_cursor(words: Sequence[str], options: Sequence[Option]) -> Option | None:
-    """The option or positional argument whose value may come next."""
-    positional = next((option for option in options if option.is_positional), None)
-    flagged = _last_flagged(words, options)
-    if flagged and _takes_more(flagged, is_first=words[-1] in flagged.flags):
-        return flagged
-    return positional if positional and _takes_more(positional, is_first=not words) else None
 
 
 def _last_flagged(words: Sequence[str], options: Sequence[Option]) -> Option | None:

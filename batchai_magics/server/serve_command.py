@@ -74,7 +74,20 @@ def start(arguments: Namespace) -> int:
     """Serves until stopped; returns the exit code."""
     from batchai_magics.server.server_process import ServerConfig, serve
 
-    _check_network(arguments)
+    # no options that would expose the token, or make the server unreachable
+    if bool(arguments.cert) != bool(arguments.key):
+        raise usage_error(PROGRAM, "--cert and --key belong together")
+    if arguments.tls and arguments.cert:
+        raise usage_error(PROGRAM, "--tls self makes a certificate: leave --cert and --key out")
+    is_encrypted = bool(arguments.cert or arguments.tls)
+    if arguments.host not in LOOPBACK and not is_encrypted:
+        hint = "Give --cert and --key, or --tls self: without TLS, others on the network can read the token."
+        raise usage_error(
+            PROGRAM, f"--host {arguments.host}: TLS is required except on a loopback address", hint
+        )
+    if arguments.host in _WILDCARD_ADDRESSES and not arguments.name:
+        hint = "Give --name HOST: requests for other names are refused."
+        raise usage_error(PROGRAM, f"--host {arguments.host}: nobody can call a server by that", hint)
     settings = load_settings()
     if arguments.backend:
         settings = choose(settings, arguments.backend)
@@ -107,27 +120,6 @@ def _token_file(file: str | None) -> Path | None:
 def usage_error(program: str, message: str, guess: str = "") -> UsageError:
     """The error for an invalid command line."""
     return UsageError(f"{program}: {message}", hint=f"{guess} See '{program} --help'.".lstrip())
-
-
-def _check_network(arguments: Namespace) -> None:
-    """Raises for options that would expose the token, or make the server unreachable."""
-    _check_certificate(arguments)
-    is_encrypted = bool(arguments.cert or arguments.tls)
-    if arguments.host not in LOOPBACK and not is_encrypted:
-        hint = "Give --cert and --key, or --tls self: without TLS, others on the network can read the token."
-        raise usage_error(
-            PROGRAM, f"--host {arguments.host}: TLS is required except on a loopback address", hint
-        )
-    if arguments.host in _WILDCARD_ADDRESSES and not arguments.name:
-        hint = "Give --name HOST: requests for other names are refused."
-        raise usage_error(PROGRAM, f"--host {arguments.host}: nobody can call a server by that", hint)
-
-
-def _check_certificate(arguments: Namespace) -> None:
-    if bool(arguments.cert) != bool(arguments.key):
-        raise usage_error(PROGRAM, "--cert and --key belong together")
-    if arguments.tls and arguments.cert:
-        raise usage_error(PROGRAM, "--tls self makes a certificate: leave --cert and --key out")
 
 
 def _tls_files(arguments: Namespace, home: ServerHome) -> TlsFiles:
@@ -177,7 +169,9 @@ def main(words: Sequence[str]) -> int:
 
 def _run(program: str, row: ServeCommand, words: Sequence[str]) -> int:
     if set(_HELP).intersection(words):
-        print(_help(program, row))
+        beside = {word: other.summary for word, other in _SUBCOMMANDS.items()} if program == PROGRAM else {}
+        parts = [f"Command\n    {program} : {row.summary}\n", *option_sections(row.options)]
+        print(DisplayText("\n".join(filter(None, [*parts, section("Beside it:", beside)])).rstrip()))
         return 0
     arguments, extra = parse_options(row.options, words, make_error=lambda text: usage_error(program, text))
     if extra:
@@ -242,9 +236,3 @@ _SUBCOMMANDS: Mapping[str, ServeCommand] = {
     "user list": ServeCommand((), _list_users, "List the users."),
     "user remove": ServeCommand((_USER,), _remove_user, "Remove a user."),
 }
-
-
-def _help(program: str, row: ServeCommand) -> DisplayText:
-    beside = {word: other.summary for word, other in _SUBCOMMANDS.items()} if program == PROGRAM else {}
-    parts = [f"Command\n    {program} : {row.summary}\n", *option_sections(row.options)]
-    return DisplayText("\n".join(filter(None, [*parts, section("Beside it:", beside)])).rstrip())

@@ -233,7 +233,15 @@ def check(context: Context, arguments: Namespace) -> PreflightResult:
     count = arguments.nodes or _node_count(cluster)
     experiment = cluster.id.workspace_id.child(Kind.EXPERIMENT, _CHECK_EXPERIMENT)
     id = experiment.child(Kind.JOB, f"{cluster.id.name[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
-    spec = _check_spec(cluster, count)
+    properties = {
+        "cluster": {"id": str(cluster.id)},
+        "nodeCount": count,
+        "schedulingPriority": "high",
+        "stdOutErrPathPrefix": "preflight",
+        "customToolkitSettings": {"commandLine": "true"},
+        "batchaiPreflight": PreflightMode.STOP.value,
+    }
+    spec = JobSpec.from_wire({"properties": properties})
     context.backend.ensure(JobNeeds(id, [(experiment, ExperimentSpec())]))
     context.backend.create(id, spec)
     job = Job(context.backend, id)
@@ -257,18 +265,6 @@ def _node_count(cluster: Cluster) -> int:
         hint = "Give --nodes N, or resize the cluster: an auto-scaled one adds nodes for the check."
         raise UsageError(f"cluster {cluster.id.name} has no nodes now", hint=hint)
     return count
-
-
-def _check_spec(cluster: Cluster, count: int) -> JobSpec:
-    properties = {
-        "cluster": {"id": str(cluster.id)},
-        "nodeCount": count,
-        "schedulingPriority": "high",
-        "stdOutErrPathPrefix": "preflight",
-        "customToolkitSettings": {"commandLine": "true"},
-        "batchaiPreflight": PreflightMode.STOP.value,
-    }
-    return JobSpec.from_wire({"properties": properties})
 
 
 def create_file_server(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.output.command_progress import Operation
-    from batchai_magics.jobs.run_selection import SelectedRuns
 
 
 MAX_WATCHED = 20  # of the newest jobs that `watch` shows beside those that wait or run
@@ -94,7 +93,10 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
     jobs = resource_commands.list_jobs(context, experiment, newest=newest)
     notes = idle_notes(context, arguments)
     if is_selecting:
-        selected = _selected(context, arguments, jobs)
+        from batchai_magics.jobs.run_selection import RunSelection
+
+        selection = RunSelection.of(arguments.tag or (), arguments.where or ())
+        selected = selection.of_jobs(context.backend, jobs)
         jobs, notes = selected.jobs[-(arguments.top or 0) :], (*selected.notes, *notes)
     names = tuple(arguments.metric or ())
     listed = JobList(jobs, context.backend, metrics=names, has_all_parameters=bool(arguments.parameters))
@@ -109,14 +111,6 @@ def idle_notes(context: Context, arguments: Namespace) -> tuple[str, ...]:
 
     clusters = resource_commands.list_children(context, context.workspace(arguments), Kind.CLUSTER)
     return tuple(JobCosts(context.backend, context.settings).idle_notes(clusters))
-
-
-def _selected(context: Context, arguments: Namespace, jobs: list[JobResource]) -> SelectedRuns:
-    """The jobs with the tags of the line that meet its conditions."""
-    from batchai_magics.jobs.run_selection import RunSelection
-
-    selection = RunSelection.of(arguments.tag or (), arguments.where or ())
-    return selection.of_jobs(context.backend, jobs)
 
 
 def wait(context: Context, arguments: Namespace) -> Stream:

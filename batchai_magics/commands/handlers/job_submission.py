@@ -82,21 +82,15 @@ def _body(
 ) -> dict[str, Any]:
     """The job's `properties`: those of the file, overridden by the options."""
     body = with_grace(of_file, context.settings.grace)
-    body["cluster"] = {
-        "id": str(cluster_id(_cluster(context, arguments, body), context.workspace(arguments)))
-    }
-    volumes = machine_options.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
-    volumes = machine_options.with_keys(volumes, context.backend)
-    return {**body, "mountVolumes": volumes} if volumes else body
-
-
-def _cluster(context: Context, arguments: Namespace, body: dict[str, Any]) -> str:
-    """The cluster named on the line, else in the file, else the session's."""
+    # the cluster named on the line, else in the file, else the session's
     named = cluster_named_in(body)
     chosen = arguments.cluster if arguments.cluster is not None else named or context.settings.cluster
     if not chosen and not named:
         raise command_error("Please provide cluster information via command line or configuration file.")
-    return chosen or named or ""
+    body["cluster"] = {"id": str(cluster_id(chosen or named or "", context.workspace(arguments)))}
+    volumes = machine_options.with_mounts(body.get("mountVolumes"), arguments, account, owner=id)
+    volumes = machine_options.with_keys(volumes, context.backend)
+    return {**body, "mountVolumes": volumes} if volumes else body
 
 
 def job_files(texts: Sequence[str]) -> list[Path]:
@@ -210,7 +204,11 @@ def _is_pattern(text: str) -> bool:
 def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
     """Resubmits the job; with `--state`, all jobs in that state."""
     check_selection(arguments)
-    secrets = _secrets(arguments.secret or (), os.environ)
+    names = arguments.secret or ()
+    for name in names:
+        if name not in os.environ:
+            raise UsageError(f"--secret {name}: there is no environment variable of that name")
+    secrets = {name: os.environ[name] for name in names}
     if not arguments.state:
         job = resource_commands.show_job(context, arguments)
         return submit(context, resubmission(context.backend, job, secrets)).job
@@ -254,17 +252,13 @@ def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> Job
             f"job {job.id.name} needs the secrets {', '.join(missing)}, which are not stored",
             hint=f"Put them in the environment and add --secret {' '.join(missing)}.",
         )
-    wire = _wire_with(job.spec, secrets)
+    with_values = tuple(
+        item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in job.spec.secrets or ()
+    )
+    wire = job.spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
     body = wire["properties"]
     volumes = _with_keys(backend, body.get("mountVolumes"))
     return JobSpec.from_wire({"properties": {**body, "mountVolumes": volumes}} if volumes else wire)
-
-
-def _wire_with(spec: JobSpec, secrets: Mapping[str, str]) -> dict[str, Any]:
-    with_values = tuple(
-        item.model_copy(update={"value": SecretStr(secrets[item.name])}) for item in spec.secrets or ()
-    )
-    return spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
 
 
 def _with_keys(backend: Backend, volumes: Any) -> Any:
@@ -273,10 +267,3 @@ def _with_keys(backend: Backend, volumes: Any) -> Any:
         return machine_options.with_keys(volumes, backend)
     except UsageError:
         return volumes
-
-
-def _secrets(names: Sequence[str], env: Mapping[str, str]) -> dict[str, str]:
-    for name in names:
-        if name not in env:
-            raise UsageError(f"--secret {name}: there is no environment variable of that name")
-    return {name: env[name] for name in names}

@@ -170,16 +170,12 @@ def _changes(last: JobResource | None, job: JobResource) -> Iterator[str]:
     """The changes of a job since `last`."""
     if last is None:
         yield f"Job submitted at {_utc_time(job.provisioning.created)}"
-    yield from _starts(last, job)
-    if last is None or job.state is not last.state:
-        yield f"Job state: {job.word}"
-
-
-def _starts(last: JobResource | None, job: JobResource) -> Iterator[str]:
     if job.execution and job.has_begun and not (last and last.has_begun):
         yield f"Job started execution at {_utc_time(job.execution.started)}"
     known = max(0, len(last.attempts) - 1) if last else 0  # all earlier ones are over
     yield from (f"Job was restarted: {attempt.sentence}" for attempt in job.attempts[known:-1])
+    if last is None or job.state is not last.state:
+        yield f"Job state: {job.word}"
 
 
 def _end_lines(
@@ -199,7 +195,11 @@ def _end_lines(
 
 
 def _outcome(job: JobResource) -> Iterator[str]:
-    took = _end_and_duration(job.execution)
+    info = job.execution
+    if info is None or info.ended is None:
+        took = "?"
+    else:
+        took = f"{_utc_time(info.ended)}; execution took {info.ended - info.started}"
     if job.state is ExecutionState.SUCCEEDED:
         yield f"Job completed at {took}"
     elif job.is_cancelled:
@@ -220,12 +220,6 @@ def _failure(info: ExecutionInfo | None, took: str) -> Iterator[str]:
     how = "ended without an exit code" if code is None else f"failed with exit code {code}"
     yield f"Job {how} at {took}"
     yield from map(_error, info.errors)
-
-
-def _end_and_duration(info: ExecutionInfo | None) -> str:
-    if info is None or info.ended is None:
-        return "?"
-    return f"{_utc_time(info.ended)}; execution took {info.ended - info.started}"
 
 
 def _error(error: ErrorDetail) -> str:

@@ -81,7 +81,13 @@ def _first(option: str | None, of_file: str | None, of_system: Any) -> str:
 
 def _public_key(arguments: Namespace, of_file: str | None, *, is_needed: bool) -> str | None:
     if arguments.ssh_key:
-        return _checked_key(arguments.ssh_key)
+        path = Path(arguments.ssh_key).expanduser()
+        key = read_file(path) if path.is_file() else arguments.ssh_key
+        if not key.lstrip().startswith(("ssh-", "ecdsa-")):
+            raise command_error(
+                "Incorrect ssh public key value.", hint="Give the key or the name of its .pub file."
+            )
+        return key.strip()
     if of_file:
         return of_file
     public = _KEY.expanduser().with_suffix(".pub")
@@ -89,16 +95,6 @@ def _public_key(arguments: Namespace, of_file: str | None, *, is_needed: bool) -
         _generate(public)
     is_wanted = is_needed or arguments.generate_ssh_keys
     return read_file(public).strip() if is_wanted and public.is_file() else None
-
-
-def _checked_key(key_or_file: str) -> str:
-    path = Path(key_or_file).expanduser()
-    key = read_file(path) if path.is_file() else key_or_file
-    if not key.lstrip().startswith(("ssh-", "ecdsa-")):
-        raise command_error(
-            "Incorrect ssh public key value.", hint="Give the key or the name of its .pub file."
-        )
-    return key.strip()
 
 
 def _generate(public: Path) -> None:

@@ -141,7 +141,11 @@ def stream_parts(
     if is_there or _find(backend, file):
         yield CommandExit(0)
     else:
-        yield from _missing_file(backend, file)
+        yield Message(f"{file.job.name} has ended without writing {visible(file.path)}.")
+        yield Message(_present(backend, file) or "There are no other files.")
+        job = backend.show(file.job)
+        assert isinstance(job, JobResource)
+        yield job_exit(job)
 
 
 def _awaited_line(backend: Backend, file: FileRef) -> str:
@@ -158,15 +162,6 @@ def _event_message(part: LogFault | ConnectionLost | ConnectionRestored, file: F
     if isinstance(part, LogFault):
         return Message(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
     return connection_message(part)
-
-
-def _missing_file(backend: Backend, file: FileRef) -> StreamParts:
-    """Reports a file that the job never wrote: the files beside it, and how the job ended."""
-    yield Message(f"{file.job.name} has ended without writing {visible(file.path)}.")
-    yield Message(_present(backend, file) or "There are no other files.")
-    job = backend.show(file.job)
-    assert isinstance(job, JobResource)
-    yield job_exit(job)
 
 
 def _file_events(

@@ -354,7 +354,14 @@ def launched_request(
         UsageError: The line cannot be translated, or the files cannot be sent.
         SpecError: A value of the job is impossible.
     """
-    line = translate(command, _counts(options, settings), folder)
+    # the counts that the options ask for, and the GPUs of a node, as far as they are known here
+    gpus: int | None = _number(options, "--gpus")
+    if not gpus:
+        is_default = not any(word.startswith("--cluster=") for word in options)
+        gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_default else 0
+        gpus = gpus if gpus or (is_default and knows_gpus(settings)) else None
+    counts = JobCounts(_number(options, "--nodes"), _number(options, "--processes"), gpus)
+    line = translate(command, counts, folder)
     script = replace(_read(line, folder, settings), rank_option=line.rank_option)
     words = (*_translated(line, options), *_interpreter(line, script, options, settings), *options)
     if script.is_notebook:
@@ -375,16 +382,6 @@ def _job_name(script: ScriptFolder) -> str:
     """The name of the script, or the last part of the module's."""
     parts = [part for part in script.module.split(".") if part not in ("", "__main__")]
     return parts[-1] if parts else Path(script.name).stem
-
-
-def _counts(options: Sequence[str], settings: Settings) -> JobCounts:
-    """The counts that the options ask for, and the GPUs of a node, as far as they are known here."""
-    gpus: int | None = _number(options, "--gpus")
-    if not gpus:
-        is_default = not any(word.startswith("--cluster=") for word in options)
-        gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_default else 0
-        gpus = gpus if gpus or (is_default and knows_gpus(settings)) else None
-    return JobCounts(_number(options, "--nodes"), _number(options, "--processes"), gpus)
 
 
 def _number(options: Sequence[str], flag: str) -> int:

@@ -107,7 +107,11 @@ class RunView:
         if isinstance(event, StateChanged):
             self._lines.has_ranks = _has_ranks(event.job)
             return self._lines.finish() if event.job.state.is_final else ()
-        return _warning_lines(event)
+        if isinstance(event, Standstill):
+            return [Text(visible_lines(event.sentence), "yellow")]
+        if isinstance(event, ConnectionLost):
+            return [Text(f"Warning: {event.reason}. Trying again; the job continues.", "yellow")]
+        return [Text("Connected again.", "yellow")] if isinstance(event, ConnectionRestored) else []
 
     def __rich__(self) -> RenderableType:
         """State and nodes, the progress bar, the metrics."""
@@ -190,11 +194,3 @@ def _has_ranks(job: JobResource) -> bool:
     settings = job.spec.settings
     count = getattr(settings, "process_count", None) or getattr(settings, "batchai_process_count", None)
     return job.spec.node_count > 1 or (count or 1) > 1
-
-
-def _warning_lines(event: Event) -> list[Text]:
-    if isinstance(event, Standstill):
-        return [Text(visible_lines(event.sentence), "yellow")]
-    if isinstance(event, ConnectionLost):
-        return [Text(f"Warning: {event.reason}. Trying again; the job continues.", "yellow")]
-    return [Text("Connected again.", "yellow")] if isinstance(event, ConnectionRestored) else []

@@ -70,7 +70,14 @@ def print_text(result: Result, stream: TextIO, scope: str = "") -> None:
     elif isinstance(value, ResourceHandle):
         console_for(stream).print(job_text(read_overview(cast("Job", value)), scope), soft_wrap=True)
     elif isinstance(value, (list, tuple, Tabular)):
-        _print_table(compact(result.table), stream)
+        table = compact(result.table)
+        if stream.isatty() and table.rows:
+            console = console_for(stream)
+            console.print(fitted_table(table, console.width))
+        elif table.rows:
+            print(table.aligned(), file=stream)
+        for footer in table.footers:
+            print(f"\n{footer}", file=stream)
     else:
         _print_object(result, stream)
 
@@ -84,16 +91,6 @@ def compact(table: Table) -> Table:
 
 def _tells(title: str, texts: Collection[str]) -> bool:
     return any(text.strip() for text in texts) and not (title in _SCOPES and len(texts) == 1)
-
-
-def _print_table(table: Table, stream: TextIO) -> None:
-    if stream.isatty() and table.rows:
-        console = console_for(stream)
-        console.print(fitted_table(table, console.width))
-    elif table.rows:
-        print(table.aligned(), file=stream)
-    for footer in table.footers:
-        print(f"\n{footer}", file=stream)
 
 
 def fitted_table(table: Table, width: int) -> Text:

@@ -80,13 +80,10 @@ def command_help(command: CommandSpec, settings: Settings | None = None) -> Disp
     """The help of a command, with the options of the backends that the settings know."""
     head = f"Command\n    {PROGRAM} {command.words} : {command.summary}\n"
     sections = option_sections(options_of(command, settings))
-    return DisplayText("\n".join([head, *sections, _examples(command)]).rstrip())
-
-
-def _examples(command: CommandSpec) -> str:
     shown = EXAMPLES.get(command.words, {})
     lines = [f"    {what}\n        {PROGRAM} {command.words} {rest}\n" for what, rest in shown.items()]
-    return "\n".join(["Examples", *lines]) if lines else ""
+    examples = ["Examples", *lines] if lines else []
+    return DisplayText("\n".join([head, *sections, *examples]).rstrip())
 
 
 SHELL_WORDS = {

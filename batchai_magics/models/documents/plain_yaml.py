@@ -54,7 +54,10 @@ def _data(loader: _Loader) -> Any:
         node = loader.get_single_node()
         if node is None:
             return None
-        _check(node)
+        # rejects types that JSON lacks, and excessive alias expansion
+        sizes = _Sizes()
+        if sizes.of(node) - sizes.written > ALIASED:
+            raise _error(f"its aliases stand for more than {ALIASED:,} values and letters", node)
         return loader.construct_document(node)
     finally:
         loader.dispose()
@@ -88,13 +91,6 @@ class _Loader(yaml.SafeLoader):
 
 for _name, _pattern, _first in _JSON_TYPES:
     _Loader.add_implicit_resolver(_TAG + _name, re.compile(f"^(?:{_pattern})$"), _first)
-
-
-def _check(root: yaml.Node) -> None:
-    """Rejects types that JSON lacks, and excessive alias expansion."""
-    sizes = _Sizes()
-    if sizes.of(root) - sizes.written > ALIASED:
-        raise _error(f"its aliases stand for more than {ALIASED:,} values and letters", root)
 
 
 class _Sizes:

@@ -208,16 +208,12 @@ class Owners:
 
     def first_foreign(self, user: str, key: str) -> tuple[str, str] | None:
         """A resource of another user and its owner: this one or one inside it; None if all are the user's."""
-        owners = self._within(key)
+        with self._lock:
+            noted = {known: user for known, user in self._owners.items() if _is_inside(known, key)}
+        owners = {**noted, **(self._ownership.within(key) if self._ownership else {})}
         if owners.get(key, UNKNOWN_OWNER) != user:
             return key, owners.get(key, UNKNOWN_OWNER)
         return next(((known, owner) for known, owner in owners.items() if owner != user), None)
-
-    def _within(self, key: str) -> dict[str, str]:
-        """The recorded owners of a resource and of everything inside it."""
-        with self._lock:
-            noted = {known: user for known, user in self._owners.items() if _is_inside(known, key)}
-        return {**noted, **(self._ownership.within(key) if self._ownership else {})}
 
     def _append(self, line: dict[str, str]) -> None:
         append(self._file, json.dumps(line) + "\n")

@@ -217,7 +217,10 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     body = call.json()
     job = _parse_id(context, string_field(body, "job"))
     needs = JobNeeds(job, tuple(_parse_resources(context, body)))
-    files = _parse_files(body)
+    try:
+        files = extension_bodies.small_files_from_json(body.get("files", {}))
+    except ValueError as error:
+        raise ApiError(400, "InvalidRequestContent", str(error)) from error
     share = string_field(body, "share") if body.get("share") or files else ""
     if share:
         check_share_name(share.rpartition("/")[2])
@@ -228,13 +231,6 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
             resource_handlers.create_owned(context, call.user.name, id, spec, is_new=True)
     runs = context.backend.ensure(JobNeeds(job, share=share, files=files))
     return ApiResponse(data={"value": [resource_json(context, run) for run in runs]})
-
-
-def _parse_files(body: Mapping[str, Any]) -> dict[str, bytes]:
-    try:
-        return extension_bodies.small_files_from_json(body.get("files", {}))
-    except ValueError as error:
-        raise ApiError(400, "InvalidRequestContent", str(error)) from error
 
 
 def _parse_resources(context: HandlerContext, body: Mapping[str, Any]) -> Iterator[tuple[ResourceId, Spec]]:

@@ -172,7 +172,11 @@ _create_or_get = create(Kind.WORKSPACE)
 def create_workspace(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Creates a workspace, or updates the tags of an existing one if any are given."""
     id = call.id(Kind.WORKSPACE)
-    spec = WorkspaceSpec.from_wire({"location": _location(call), **call.json()})
+    location = call.json().get("location")
+    if not isinstance(location, str) or not location:
+        message = "The location property is required for this definition."
+        raise ApiError(400, "LocationRequired", message)
+    spec = WorkspaceSpec.from_wire({"location": location, **call.json()})
     existing = find_resource(context, id)
     if isinstance(existing, Workspace) and spec.tags not in (None, existing.tags):
         return _set_tags(context, call, WorkspacePatch(tags=spec.tags or {}))
@@ -230,14 +234,6 @@ def _set_tags(context: HandlerContext, call: ApiCall, patch: WorkspacePatch) -> 
     context.backend.show(id)
     context.check_owner(call, id.key)
     return resource_response(context, context.backend.update(id, patch))
-
-
-def _location(call: ApiCall) -> str:
-    location = call.json().get("location")
-    if not isinstance(location, str) or not location:
-        message = "The location property is required for this definition."
-        raise ApiError(400, "LocationRequired", message)
-    return location
 
 
 # Actions on the contents of a workspace.

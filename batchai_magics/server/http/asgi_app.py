@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
@@ -101,7 +101,16 @@ class App:
         self._threads, self._storage_threads = ThreadPool(limits.threads), ThreadPool(limits.threads)
         self._waiting, self._bodies = LongPolling(limits), RequestBodies(limits, metrics)
         self._storage = self._make_storage(StorageRouter(context, uploads))
-        self._own = self._make_own(metrics, is_files_only=is_files_only)
+        # the endpoints of the server itself, by the first segment of their paths
+        health = _OwnEndpoint(lambda _: ApiResponse(data={"status": "ok"}))
+        exposition = _stack(
+            _OwnEndpoint(lambda _: metrics.exposition()), [Middleware(Authentication, self._gate)]
+        )
+        endpoints: dict[str, ASGIApp] = {"healthz": health, "metrics": exposition}
+        if not is_files_only:
+            endpoints[OPENAPI_PATH] = _OwnEndpoint(lambda _: ApiResponse(data=openapi_document()))
+            endpoints["msi"] = _OwnEndpoint(_managed_identity)
+        self._own = {name: _stack(app, [Middleware(UrlEncodingCheck)]) for name, app in endpoints.items()}
         self._api = self._make_api(() if is_files_only else (*BATCHAI_ROUTES, *ARM_ROUTES))
         self._http = _stack(
             self._dispatch,
@@ -150,18 +159,6 @@ class App:
                 ),  # again: a call that waits for bytes goes on waiting after a 416
             ],
         )
-
-    def _make_own(self, metrics: ServerMetrics, *, is_files_only: bool) -> Mapping[str, ASGIApp]:
-        """The endpoints of the server itself, by the first segment of their paths."""
-        health = _OwnEndpoint(lambda _: ApiResponse(data={"status": "ok"}))
-        exposition = _stack(
-            _OwnEndpoint(lambda _: metrics.exposition()), [Middleware(Authentication, self._gate)]
-        )
-        endpoints: dict[str, ASGIApp] = {"healthz": health, "metrics": exposition}
-        if not is_files_only:
-            endpoints[OPENAPI_PATH] = _OwnEndpoint(lambda _: ApiResponse(data=openapi_document()))
-            endpoints["msi"] = _OwnEndpoint(_managed_identity)
-        return {name: _stack(app, [Middleware(UrlEncodingCheck)]) for name, app in endpoints.items()}
 
     def _make_api(self, routes: Sequence[Route]) -> ASGIApp:
         api = Starlette(

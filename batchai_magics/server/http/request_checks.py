@@ -108,23 +108,18 @@ class ApiVersionCheck:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        self._check(scope["call"])
-        await self._app(scope, receive, send)
-
-    def _check(self, call: ApiCall) -> None:
+        call: ApiCall = scope["call"]
         version = call.query.get("api-version", "")
         if not version:
             message = "The api-version query parameter (?api-version=) is required for all requests."
             raise ApiError(400, "MissingApiVersionParameter", message)
         if self._is_batchai and version != API_VERSION:
-            raise self._unsupported(call, version)
+            kinds = call.path.lower().rpartition("/microsoft.batchai/")[2].split("/")[::2]
+            text = (
+                f"No registered resource provider found for location '{self._location}' and API version"
+                f" '{version}' for type '{'/'.join(kinds)}'. The supported api-versions are '{API_VERSION}'."
+            )
+            raise ApiError(400, "NoRegisteredProviderFound", text)
         if not _VERSION.fullmatch(version):
             raise ApiError(400, "InvalidApiVersionParameter", f"The api-version '{version}' is invalid.")
-
-    def _unsupported(self, call: ApiCall, version: str) -> Exception:
-        kinds = call.path.lower().rpartition("/microsoft.batchai/")[2].split("/")[::2]
-        text = (
-            f"No registered resource provider found for location '{self._location}' and API version"
-            f" '{version}' for type '{'/'.join(kinds)}'. The supported api-versions are '{API_VERSION}'."
-        )
-        return ApiError(400, "NoRegisteredProviderFound", text)
+        await self._app(scope, receive, send)

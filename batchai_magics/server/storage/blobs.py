@@ -36,7 +36,11 @@ _BLOCK_ID = re.compile(r"[A-Za-z0-9+/=]{1,128}")
 
 def put(request: StorageRequest) -> ApiResponse:
     """Creates a blob from the body."""
-    _check_type(request)
+    kind = request.call.headers.get("x-ms-blob-type", "")
+    if kind.lower() != "blockblob":
+        code = "InvalidHeaderValue" if kind else "MissingRequiredHeader"
+        text = f"x-ms-blob-type must be BlockBlob, not {kind!r}: page and append blobs are not kept here."
+        raise StorageApiError(400, code, text)
     check_target(request)
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.put_blob_properties(request.call)
@@ -206,15 +210,6 @@ def _block_ids(body: bytes) -> list[str]:
     if len(ids) > _MAX_BLOCKS:
         raise StorageApiError(400, "BlockListTooLong", "A block list has at most 50,000 blocks.")
     return ids
-
-
-def _check_type(request: StorageRequest) -> None:
-    """Raises StorageApiError for blobs other than block blobs."""
-    kind = request.call.headers.get("x-ms-blob-type", "")
-    if kind.lower() != "blockblob":
-        code = "InvalidHeaderValue" if kind else "MissingRequiredHeader"
-        text = f"x-ms-blob-type must be BlockBlob, not {kind!r}: page and append blobs are not kept here."
-        raise StorageApiError(400, code, text)
 
 
 def _find_blob(request: StorageRequest) -> ShareFile | None:

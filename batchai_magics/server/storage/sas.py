@@ -80,7 +80,11 @@ def check_sas(
     ):
         raise authentication_failed("Signature did not match.")
     _check_times(query, caller.now)
-    _check_origin(query, caller)
+    if query.get("spr", "https,http") == "https" and not caller.is_https:
+        raise StorageApiError(403, "AuthorizationProtocolMismatch", "The signature is for https only.")
+    allowed_ip = query.get("sip", "")
+    if allowed_ip and not _is_between(caller.ip, allowed_ip):
+        raise StorageApiError(403, "AuthorizationSourceIPMismatch", "The signature is for another address.")
     needed = {"file": "f", "blob": "b"}.get(resource.service, "fb")  # listing the account covers both
     if "ss" in query and not set(needed) <= set(query["ss"]):
         raise StorageApiError(403, "AuthorizationServiceMismatch", "The signature is for another service.")
@@ -113,14 +117,6 @@ def _check_times(query: Mapping[str, str], now: datetime) -> None:
         raise authentication_failed(
             f"Signature not valid in the specified time frame: Start [{start}] - Current [{now:%c}]."
         )
-
-
-def _check_origin(query: Mapping[str, str], caller: RequestOrigin) -> None:
-    if query.get("spr", "https,http") == "https" and not caller.is_https:
-        raise StorageApiError(403, "AuthorizationProtocolMismatch", "The signature is for https only.")
-    allowed_ip = query.get("sip", "")
-    if allowed_ip and not _is_between(caller.ip, allowed_ip):
-        raise StorageApiError(403, "AuthorizationSourceIPMismatch", "The signature is for another address.")
 
 
 def _is_between(ip: str, addresses: str) -> bool:
