@@ -59,7 +59,9 @@ class Column(Sequence[Any]):
 
     def filled(self, missing: float) -> Sequence[Any]:
         """The numbers for numpy, with `missing` for None; a single one if all are equal."""
-        if self._has_none:
+        if self.is_missing:
+            return [missing]
+        if self._has_none and _MISSING.get(self._kind) not in (missing,):
             return [missing if number is None else number for number in self]
         return self._stored  # type: ignore[no-any-return]  # an array or a list
 
@@ -74,8 +76,8 @@ class Column(Sequence[Any]):
         elif isinstance(indices, range):
             taken._stored = self._stored[indices.start : indices.stop : indices.step]
         else:
-            numbers = map(self._stored.__getitem__, indices)
-            taken._stored = [*numbers] if self._kind == _MIXED else array(self._kind, numbers)
+            numbers = [*map(self._stored.__getitem__, indices)]
+            taken._stored = numbers if self._kind == _MIXED else array(self._kind, numbers)
         return taken
 
     def extend(self, numbers: Sequence[float | None]) -> None:
@@ -115,8 +117,10 @@ def _packed(numbers: Sequence[float | None]) -> tuple[str, Any, bool]:
     if isinstance(numbers, Column):
         stored = numbers._stored * (len(numbers) if numbers.is_constant else 1)
         return numbers._kind, stored, numbers._has_none
+    if not numbers or (numbers[0] is None and numbers.count(None) == len(numbers)):
+        return "", [], bool(numbers)
     try:
-        return "q" * bool(numbers), array("q", numbers), False
+        return "q", array("q", numbers), False
     except (TypeError, OverflowError):  # there are others than integers
         types = {*map(type, numbers)}
     has_none = NoneType in types

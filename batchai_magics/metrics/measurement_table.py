@@ -209,7 +209,7 @@ class LineColumns:
 
     def add(self, group: LineGroup, first_row: int) -> None:
         """Add lines behind the others; `first_row` is that of their block."""
-        self.rows.extend(array("q", map(first_row.__add__, group.rows)))
+        self.rows.extend([first_row + row for row in group.rows])
         self.steps[0].extend(group.steps)
         self.epochs.extend(group.epochs)
         self.ranks.extend(group.ranks)
@@ -250,7 +250,7 @@ class LineColumns:
 
     def extend(self, later: LineColumns, first_row: int = 0) -> None:
         """Add lines behind the others; `first_row` is that of their table."""
-        self.rows.extend(array("q", map(first_row.__add__, later.rows)))
+        self.rows.extend([first_row + row for row in later.rows])
         pairs = zip(self._columns, later._columns, strict=True)
         for column, other in {id(column): (column, other) for column, other in pairs}.values():
             column.extend(other)

@@ -3,7 +3,8 @@
     python benchmarks/logs/programs.py [--size-mb 20] [--repeat 3]
 
 A log holds step lines only, and another 2 % of them among other output. The loop has the expression of that
-program and makes the same numbers of each line, `times` is our speed in the loop's; `rg -o` prints the text.
+program and makes the same numbers of each line, its time among them where it has a date; `times` is our speed
+in the loop's, `rg -o` prints the text.
 Figures are MB per second of processor time, with one thread, and what the live view's parser takes for a
 record, in µs. Then logs without a step line, and logs of many names, ranks and skeletons.
 """
@@ -17,6 +18,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +28,22 @@ from benchmarks.logs.made import other_output
 from benchmarks.logs.parse import best_time_s, discard, is_there
 
 N = r"(\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)"
+T = r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:,\d+)?Z?)"
 PROGRAMS = {
     "nanoGPT": (
         "iter {n}: loss {a:.4f}, time {b:.2f}ms, mfu {c:.2f}%",
         rf"iter (\d+): loss {N}, time {N}ms, mfu {N}%",
     ),
     "Megatron-LM": (
-        " [2026-03-02 10:{m:02d}:{s:02d}] iteration {n:8d}/ 100000 | consumed samples: {n:12d} | "
+        " [2026-03-02 {h:02d}:{m:02d}:{s:02d}] iteration {n:8d}/ 100000 | consumed samples: {n:12d} | "
         "elapsed time per iteration (ms): {b:.1f} | learning rate: 1.500E-04 | lm loss: {a:.6E} | "
         "grad norm: {c:.3f} |",
-        rf"iteration +(\d+)/.*?\(ms\): {N} \| learning rate: {N} \| lm loss: {N} \| grad norm: {N}",
+        rf"{T}\] iteration +(\d+)/.*?\(ms\): {N} \| learning rate: {N} \| lm loss: {N} \| grad norm: {N}",
     ),
     "torchtitan": (
-        "[titan] 2026-03-02 10:{m:02d}:{s:02d},087 - root - INFO - step: {n:5d}  loss: {a:7.4f}  "
+        "[titan] 2026-03-02 {h:02d}:{m:02d}:{s:02d},087 - root - INFO - step: {n:5d}  loss: {a:7.4f}  "
         "tps: {n}  mfu: {c:.2f}%",
-        rf"step: +(\d+)  loss: +{N}  tps: {N}  mfu: {N}%",
+        rf"{T} - root - INFO - step: +(\d+)  loss: +{N}  tps: {N}  mfu: {N}%",
     ),
     "timm": (
         "Train: 3 [{n:5d}/99999 ( 12%)]  Loss: {a:.3f} ({b:.3f})  Time: {c:.3f}s  LR: 1.000e-03",
@@ -64,9 +67,9 @@ PROGRAMS = {
         rf'"step": (\d+), "loss": {N}, "lr": {N}',
     ),
     "nested JSON": (
-        '{{"time": "2026-03-02T10:{m:02d}:{s:02d}Z", "step": {n}, '
+        '{{"time": "2026-03-02T{h:02d}:{m:02d}:{s:02d}Z", "step": {n}, '
         '"metrics": {{"loss": {a:.4f}, "lr": {c:.5f}}}}}',
-        rf'"step": (\d+), "metrics": {{"loss": {N}, "lr": {N}}}',
+        rf'"time": "{T}", "step": (\d+), "metrics": \{{"loss": {N}, "lr": {N}\}}',
     ),
     "tf_cnn_benchmarks": (
         "{n}\timages/sec: {b:.1f} +/- 0.4 (jitter = 1.3)\t{a:.3f}",
@@ -75,7 +78,7 @@ PROGRAMS = {
     "detectron2": (
         "[04/05 01:{m:02d}:{s:02d} d2.utils.events]:  eta: 1 day, 0:03:35  iter: {n}  total_loss: {a:.4f}  "
         "loss_cls: {c:.3f}  time: 0.3614  data_time: 0.1102  lr: 3.8e-06  max_mem: 4331M",
-        rf"iter: (\d+)  total_loss: {N}  loss_cls: {N}  time: {N}  data_time: {N}  lr: {N}",
+        rf"iter: (\d+)  total_loss: {N}  loss_cls: {N}  time: {N}  data_time: {N}  lr: {N}  max_mem: {N}M",
     ),
     "absl": (
         "I0405 01:{m:02d}:{s:02d}.123456 140000 train.py:88] step = {n}, loss = {a:.4f}, lr = {c:.5f}",
@@ -83,11 +86,11 @@ PROGRAMS = {
     ),
     "tqdm": (
         "epoch 3:  12%|█▏        | {n}/100000 [00:12<01:33,  8.52it/s, loss={a:.4f}, lr={c:.3f}]",
-        rf"(\d+)/100000 \[.*?loss={N}, lr={N}",
+        rf"epoch (\d+): .*?(\d+)/100000 \[.*?loss={N}, lr={N}",
     ),
     "a logger": (
-        "2026-11-23 12:{m:02d}:{s:02d} INFO step {n} loss={a:.5f} acc={c:.5f}",
-        rf"step (\d+) loss={N} acc={N}",
+        "2026-11-23 {h:02d}:{m:02d}:{s:02d} INFO step {n} loss={a:.5f} acc={c:.5f}",
+        rf"{T} INFO step (\d+) loss={N} acc={N}",
     ),
 }
 """Each program's line, and the expression that one would write for it."""
@@ -110,7 +113,8 @@ def make_log(path: Path, line: str, size_mb: int, share: float = 1.0) -> None:
                 continue
             step += 1
             a, b, c = rng.uniform(0.1, 9), rng.uniform(5, 300), rng.uniform(1, 60)
-            log.write(line.format(n=step % 100_000, m=step // 60 % 60, s=step % 60, a=a, b=b, c=c) + "\n")
+            clock = {"h": step // 3600 % 24, "m": step // 60 % 60, "s": step % 60}
+            log.write(line.format(n=step % 100_000, **clock, a=a, b=b, c=c) + "\n")
 
 
 def _prose(rng: random.Random, _: int) -> str:
@@ -173,7 +177,18 @@ def with_loop(expression: re.Pattern[str]) -> Callable[[Path], int]:
                     rows.append(tuple(map(float, found.groups())))
         return len(rows)
 
-    return loop
+    def timed_loop(path: Path) -> int:
+        rows = []
+        with path.open(encoding="utf-8") as log:
+            for line in log:
+                found = expression.search(line)
+                if found:
+                    time, *numbers = found.groups()
+                    seconds = datetime.fromisoformat(time).replace(tzinfo=timezone.utc).timestamp()
+                    rows.append((seconds, *map(float, numbers)))
+        return len(rows)
+
+    return timed_loop if "time" in expression.groupindex else loop
 
 
 def live_us(path: Path) -> float:

@@ -146,15 +146,12 @@ def _text(value: bytes) -> str:
 RATE = b"images/sec: "
 _ACCURACY = rb"nan|\d\.\d{3}"
 _APPENDED = rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)"  # added by some wrappers
-_STEP_NUMBERS = (
+_RATE_AND_LOSS = (
     rb"(?P<images_per_sec>\d+\.\d) \+/- (?P<uncertainty>\d+\.\d) \(jitter = (?P<jitter>\d+\.\d)\)[ \t]+"
-    rb"(?P<loss>-?(?:nan|inf|\d+\.\d{3}))(?:[ \t]+(?P<top_1>"
-    + _ACCURACY
-    + rb")[ \t]+(?P<top_5>"
-    + _ACCURACY
-    + rb"))?"
+    rb"(?P<loss>-?(?:nan|inf|\d+\.\d{3}))"
 )
-NUMBERS = re.sub(rb"\?P<\w+>", b"", _STEP_NUMBERS)
+_ACCURACIES = rb"[ \t]+(?P<top_1>" + _ACCURACY + rb")[ \t]+(?P<top_5>" + _ACCURACY + rb")"
+NUMBERS = re.sub(rb"\?P<\w+>", b"", _RATE_AND_LOSS + rb"(?:" + _ACCURACIES + rb")?")
 """What follows RATE in a step line: rate, uncertainty, jitter, loss, and the accuracies, if any."""
 
 _LEFT_BYTES = 64  # the longest step and blanks before a rate
@@ -168,13 +165,10 @@ _APPENDED_TIME = re.compile(_APPENDED + rb"[ \t]*\n")
 _EXAMPLES_LEFT = re.compile(rb"(\d{1,18})[ \t]+(\d+\.\d)\Z")
 
 
+_STEP = rb"(?P<step>[1-9]\d{0,%d})[ \t]+" % (MAX_DIGITS - 1) + RATE + _RATE_AND_LOSS
+_TIME = _APPENDED.replace(b"(1", b"(?P<time>1")
 _STEP_LINE = re.compile(
-    rb"(?P<before>(?s:.*?))(?P<step>[1-9]\d{0,%d})[ \t]+" % (MAX_DIGITS - 1)
-    + RATE
-    + _STEP_NUMBERS
-    + rb"(?:"
-    + _APPENDED.replace(b"(1", b"(?P<time>1")
-    + rb")?[ \t]*\Z"
+    rb"(?P<before>(?s:.*?))" + _STEP + rb"(?:" + _ACCURACIES + rb")?(?:" + _TIME + rb")?[ \t]*\Z"
 )
 
 
@@ -192,9 +186,9 @@ def step_layout(line: bytes) -> tuple[Layout, LineReading] | None:
     )
     rank = (prefix.label.start, prefix.label.stop) if prefix.label else None
     begin = match.end("before")
+    parts = [_STEP, _ACCURACIES if match["top_1"] else b"", _TIME if match["time"] else b"", rb"[ \t]*"]
     layout = layout_with(
-        prefix_expression(line, begin, rank)
-        + _STEP_LINE.pattern.removeprefix(rb"(?P<before>(?s:.*?))").removesuffix(rb"\Z"),
+        prefix_expression(line, begin, rank) + b"".join(parts).replace(rb"\d", b"[0-9]"),
         names,
         has_rank=rank is not None,
         clock=LineClock(prefix.timestamps[0] if prefix.timestamps else None),

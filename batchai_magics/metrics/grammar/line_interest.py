@@ -9,6 +9,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import accumulate
 from typing import Any
 
 from batchai_magics.metrics.grammar import plain_lines
@@ -155,12 +156,12 @@ def may_matter(text: bytes) -> bool:
     return _expression().search(text) is not None
 
 
-def interest_in(text: bytes, ends: Sequence[int], literals: tuple[bytes, ...]) -> Iterator[int]:
-    """The indices of the lines that may matter to the grammar, or hold one of these literals.
-
-    The lines are those of a text; `ends` are the places behind their line breaks.
-    """
-    expression, at, index = _line_expression(literals), 0, 0
+def interest_in(lines: Sequence[bytes], literals: tuple[bytes, ...]) -> Iterator[int]:
+    """The indices of the lines that may matter to the grammar, or hold one of these literals."""
+    expression, text, at, index = _line_expression(literals), b"\n".join(lines), 0, 0
+    if expression.search(text) is None:
+        return
+    ends = [*accumulate([len(line) + 1 for line in lines])]
     while found := expression.search(text, at):
         index = bisect_left(ends, found.end(), index)
         if not _is_dump(text, ends[index - 1] if index else 0):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
@@ -212,27 +212,29 @@ class LineContext:
             self.next_bar = None
         return self.bar_step
 
-    def new_on_bars(
+    def drawn_again(
         self,
         plan: LinePlan,
         positions: Iterable[tuple[float | None, int | None]],
         drawn: Sequence[tuple[float, ...]],
-    ) -> Iterator[Values | None]:
-        """The new numbers of bars of a plan, None where all are; `drawn` begins with those last shown."""
+    ) -> dict[int, Values]:
+        """The new numbers of those bars of a plan that repeat some; `drawn` begins with those last shown."""
+        again: dict[int, Values] = {}
         names = [metric.name for metric in plan.metrics]
         are_trained = all(metric.phase == TRAIN for metric in plan.metrics)
-        for at, last, values in zip(positions, drawn, drawn[1:], strict=False):
+        for index, (at, last, values) in enumerate(zip(positions, drawn, drawn[1:], strict=False)):
             if values == last:
-                yield []
+                again[index] = []
             elif are_trained and at != self.shown_at:
                 self.shown_at = at
-                yield None
             else:
                 self.shown, (self.epoch, self.step) = dict(zip(names, last, strict=True)), at
                 numbers = [*zip(plan.metrics, values, strict=True)]
                 new = self._new_on_bar(numbers)
-                yield None if new is numbers else new
+                if new is not numbers:
+                    again[index] = new
         self.shown = dict(zip(names, drawn[-1], strict=True))
+        return again
 
     def _new_on_bar(self, numbers: Values) -> Values:
         """The numbers of a bar, without those that it only draws again."""

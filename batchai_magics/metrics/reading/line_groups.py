@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import accumulate
-from operator import itemgetter
-from typing import Any
+from itertools import accumulate, repeat
+from typing import Any, cast
 
 from batchai_magics.metrics.formats.format_table import LINE_TEXTS
 from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
@@ -19,13 +18,21 @@ from batchai_magics.metrics.grammar.line_reading import Kind
 from batchai_magics.metrics.grammar.metric_names import split_phase
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
+from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, timestamp_slices
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.process_lines import LineSpan
 from batchai_magics.metrics.reading.readings import LineGroup
-from batchai_magics.metrics.reading.timestamps import Timestamp, WriteClock, json_timestamp, wall_time
+from batchai_magics.metrics.reading.timestamps import (
+    MIN_TIMESTAMP_BYTES,
+    Timestamp,
+    WriteClock,
+    json_timestamp,
+    wall_time,
+)
 
 _MANY_LINES = 4  # which one search reads faster than one for each
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
+_MAX_TIME_BYTES = 64  # of a field
 _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 
 
@@ -89,16 +96,14 @@ class Lines:
 
 
 class PlanLines:
-    """The lines of one plan in a block: their rows, the groups of each, and their numbers as columns.
+    """The lines of one plan in a block: their rows, the texts of all, and their numbers as columns.
 
-    `next_place` is that of the first line which was not read in its turn, `kept` are the places of those with
-    numbers to keep.
+    `texts` has what is before each line, and its groups. `next_place` is that of the first line which was not
+    read in its turn, `kept` are the places of those with numbers to keep.
     """
 
     __slots__ = (
-        "_rows_of_values",
         "columns",
-        "found",
         "is_member",
         "is_of_bar",
         "is_simple",
@@ -106,36 +111,38 @@ class PlanLines:
         "next_place",
         "plan",
         "rows",
+        "texts",
     )
 
     def __init__(self, plan: LinePlan) -> None:
         self.plan = plan
         self.rows: Sequence[int] = []
-        self.found: list[Groups] = []
+        self.texts: list[bytes] = []
         self.columns = LineGroup(plan.metrics)
         self.is_simple, self.is_of_bar, self.is_member = _is_simple(plan), is_of_bar(plan), _is_member(plan)
         self.next_place = 0
         self.kept: list[int] = []
-        self._rows_of_values: list[tuple[float, ...]] | None = None
 
-    def add(self, rows: Sequence[int], found: list[Groups]) -> None:
+    def add(self, rows: Sequence[int], texts: list[bytes]) -> None:
         """Add lines that follow those that are there."""
-        self.rows = [*self.rows, *rows] if self.found else rows
-        self.found = self.found + found if self.found else found
+        self.rows = [*self.rows, *rows] if self.texts else rows
+        self.texts += texts
 
-    def add_line(self, row: int, found: Groups) -> None:
+    def add_line(self, row: int, groups: Groups) -> None:
         """Add one line."""
         if not isinstance(self.rows, list):
             self.rows = [*self.rows]
         self.rows.append(row)
-        self.found.append(found)
+        self.texts += (b"", *groups)
 
-    @property
-    def values(self) -> list[tuple[float, ...]]:
-        """The numbers of each line."""
-        if self._rows_of_values is None:
-            self._rows_of_values = [*zip(*self.columns.values, strict=True)] or [()] * len(self.rows)
-        return self._rows_of_values
+    def groups(self, place: int) -> Groups:
+        """The groups of a line."""
+        begin = place * self.plan.layout.stride
+        return self.texts[begin + 1 : begin + self.plan.layout.stride]
+
+    def values(self, place: int) -> list[float]:
+        """The numbers of a line."""
+        return [column[place] for column in self.columns.values]
 
     def read(self, lines: Lines) -> None:
         """Turn the texts of the numbers into columns, without times."""
@@ -146,16 +153,13 @@ class PlanLines:
         read.steps = [*nothing] if layout.step < 0 else self._counts(layout.step, count)
         read.epochs = [*nothing] if layout.epoch < 0 else self._counts(layout.epoch, layout.count_epoch)
         if lines.ranks or (layout.rank >= 0 and lines.rank is not None):
-            read.ranks = [
-                rank_of(lines, row, plan, found) for row, found in zip(rows, self.found, strict=True)
-            ]
+            read.ranks = [rank_of(lines, row, plan, self.groups(place)) for place, row in enumerate(rows)]
         else:
-            read.ranks = [lines.rank] * size if layout.rank < 0 else [*map(int, self._texts(layout.rank))]
-        is_all = size == len(lines.texts)
-        read.ends = [*lines.ends] if is_all else [lines.ends[row] for row in rows]
+            read.ranks = [lines.rank] * size if layout.rank < 0 else [*map(int, self._column(layout.rank))]
+        read.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
         read.times = nothing
         read.values = [
-            array("d", map(convert, self._texts(place)))
+            array("d", [*map(convert, self._column(place))])
             for convert, place in zip(plan.converters, layout.numbers, strict=True)
         ]
 
@@ -163,24 +167,36 @@ class PlanLines:
         """The numbers in a group of the expression, most of which are integers."""
         if convert is not float:
             with suppress(ValueError):
-                return [*map(int, self._texts(place))]
-        return [*map(convert, self._texts(place))]
+                return [*map(int, self._column(place))]
+        return [*map(convert, self._column(place))]
 
-    def _texts(self, place: int) -> Iterable[bytes]:
+    def _column(self, place: int) -> Groups:
         """The texts of a group of the expression."""
-        return map(itemgetter(place), self.found)
+        return self.plan.layout.column(self.texts, place)
 
     def times(self, lines: Lines, clock: WriteClock | None) -> list[float | None]:
         """When each line was printed, as far as no line above tells it."""
         columns, layout = self.columns, self.plan.layout
         if layout.clock.glog_at >= 0 or (clock is None and lines.stamps is None and layout.is_timeless):
             return columns.times
-        if clock is None and lines.stamps is None and layout.has_only_stamp and layout.clock.stamp:
-            return layout.clock.stamp.seconds_of(self._lines_of(lines.texts))
+        if clock is None and lines.stamps is None and not layout.clock.is_named:
+            return self._seconds(lines)
         stamps = self.timestamps(lines)
         if clock is None:
             return [stamp and stamp.seconds for stamp in stamps]
         return [wall_time(stamp, clock.at(end)) for stamp, end in zip(stamps, columns.ends, strict=True)]
+
+    def _seconds(self, lines: Lines) -> list[float | None]:
+        """The seconds since the epoch that each line tells in a prefix or a field."""
+        layout, times = self.plan.layout, self.columns.times
+        if layout.clock.stamp is not None:
+            times = layout.clock.stamp.seconds_of(self._lines_of(lines.texts))
+        if layout.seconds < 0:
+            return times
+        told = _json_seconds(self._column(layout.seconds))
+        if None not in told:
+            return told
+        return [time if own is None else own for own, time in zip(told, times, strict=True)]
 
     def timestamps(self, lines: Lines) -> Sequence[Timestamp | None]:
         """The time that each line tells, but for one in glog's form."""
@@ -193,8 +209,8 @@ class PlanLines:
             times = [
                 _json_timestamp(found[1]) if found else time for found, time in zip(named, times, strict=True)
             ]
-        if layout.seconds >= 0 and any(self._texts(layout.seconds)):
-            told = map(_json_timestamp, self._texts(layout.seconds))
+        if layout.seconds >= 0 and any(self._column(layout.seconds)):
+            told = map(_json_timestamp, self._column(layout.seconds))
             times = [own or time for own, time in zip(told, times, strict=True)]
         if lines.stamps:
             times = [time or lines.stamps[row] for row, time in zip(self.rows, times, strict=True)]
@@ -221,7 +237,10 @@ class Block:
 
     def owners(self) -> list[PlanLines | SkeletonPlans | None]:
         """Who reads each line: those of its plan, or code; None for a line with nothing to read."""
-        owners: list[PlanLines | SkeletonPlans | None] = [None] * len(self.lines.texts)
+        count = len(self.lines.texts)
+        if len(self.groups) == 1 and len(self.groups[0].rows) == count:
+            return [self.groups[0]] * count
+        owners: list[PlanLines | SkeletonPlans | None] = [None] * count
         for group in self.groups:
             for row in group.rows:
                 owners[row] = group
@@ -232,53 +251,59 @@ class Block:
     def _by_skeleton(self) -> Mapping[SkeletonPlans, Sequence[int]]:
         """The rows of lines that may matter, by their skeletons."""
         known = self._cache.known
-        skeletons = self.lines.joined.translate(None, DIGITS).split(b"\n")
-        if skeletons.count(skeletons[0]) == len(skeletons):
-            plans = known.get(skeletons[0], _UNKNOWN)
-            if plans is not _UNKNOWN:
-                return {plans: range(len(skeletons))} if plans else {}
-        rows = defaultdict[SkeletonPlans, list[int]](list)
-        unknown = defaultdict[bytes, list[int]](list)
-        for row, skeleton in enumerate(skeletons):
-            plans = known.get(skeleton, _UNKNOWN)
+        text, count = self.lines.joined.translate(None, DIGITS), len(self.lines.texts)
+        first = text[: text.find(b"\n")] if count > 1 else text
+        plans = known.get(first, _UNKNOWN)
+        if len(text) + 1 == count * (len(first) + 1) and text + b"\n" == (first + b"\n") * count:
             if plans is _UNKNOWN:
-                unknown[skeleton].append(row)
+                plans = self._learn([first] * count, range(count)).get(first)
+            return {plans: range(count)} if plans else {}
+        skeletons, unknown = text.split(b"\n"), list[int]()
+        rows = defaultdict[SkeletonPlans, list[int]](list)
+        for row, plans in enumerate(map(known.get, skeletons, repeat(_UNKNOWN))):
+            if plans is _UNKNOWN:
+                unknown.append(row)
             elif plans is not None:
                 rows[plans].append(row)
-        if unknown:
-            self._learn(unknown, rows)
+        learned = self._learn(skeletons, unknown) if unknown else {}
+        for row in unknown if learned else ():
+            if plans := learned.get(skeletons[row]):
+                rows[plans].append(row)
         return rows
 
-    def _learn(self, unknown: dict[bytes, list[int]], rows: dict[SkeletonPlans, list[int]]) -> None:
-        """Add the rows of new skeletons of which a line may matter; others that repeat are remembered."""
-        texts = self.lines.texts
-        found = self._interesting([own[0] for own in unknown.values()])
-        found |= self._interesting(
-            [row for own in unknown.values() if own[0] not in found for row in own[1:]]
-        )
-        silent = []
-        for skeleton, own in unknown.items():
-            first = next((row for row in own if row in found), None)
-            if first is None:
-                silent.append(skeleton)
-            elif plans := self._cache.of(texts[first]):
-                rows[plans] = own
-        if len(silent) <= _MANY_LINES or 2 * len(silent) < sum(map(len, unknown.values())):
+    def _learn(
+        self, skeletons: Sequence[bytes], unknown: Sequence[int]
+    ) -> Mapping[bytes, SkeletonPlans | None]:
+        """The plans of new skeletons of which a line may matter; others that repeat are remembered."""
+        texts, firsts = self.lines.texts, dict[bytes, int]()
+        for row in unknown:
+            firsts.setdefault(skeletons[row], row)
+        found = self._interesting([*firsts.values()])
+        if len(firsts) < len(unknown):
+            rest = [row for row in unknown if row != (first := firsts[skeletons[row]]) and first not in found]
+            found |= self._interesting(rest)
+        first_found = {skeletons[row]: row for row in sorted(found, reverse=True)}
+        learned = {
+            skeleton: self._cache.of(texts[first_found[skeleton]])
+            for skeleton in (firsts if found else ())
+            if skeleton in first_found
+        }
+        silent_count = len(firsts) - len(learned)
+        if silent_count <= _MANY_LINES or 2 * silent_count < len(unknown):
+            silent = (each for each in firsts if each not in learned)
             self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
+        return learned
 
     def _interesting(self, rows: Sequence[int]) -> set[int]:
-        lines = [self.lines.texts[row] for row in rows]
-        ends = [*accumulate([len(line) + 1 for line in lines])]
-        return {rows[place] for place in interest_in(b"\n".join(lines), ends, LINE_TEXTS)}
+        texts = self.lines.texts
+        return {rows[place] for place in interest_in([texts[row] for row in rows], LINE_TEXTS)}
 
     def _add(self, plans: SkeletonPlans, rows: Sequence[int]) -> None:
         lines = self.lines
         if plans.opens_table or not (lines.has_end and not lines.is_continued):
             self.single |= dict.fromkeys(rows, plans)
             return
-        if len(rows) >= _MANY_LINES:
-            rows = self._add_at_once(plans, rows)
-        for row in rows:
+        for row in self._add_at_once(plans, rows):
             self._add_line(plans, row)
 
     def _add_line(self, plans: SkeletonPlans, row: int) -> None:
@@ -290,20 +315,21 @@ class Block:
 
     def _add_at_once(self, plans: SkeletonPlans, rows: Sequence[int]) -> Sequence[int]:
         """Read lines with one search for each layout; gives the rows that are left."""
-        if not plans.layouts:
-            self._add_line(plans, rows[0])
-            rows = rows[1:]
-        unread: list[int] = []
-        for layout in plans.layouts:
-            if len(rows) < _MANY_LINES:
-                break
-            joined = self._joined(rows)
-            found = layout.expression.findall(joined)
-            others: Sequence[int] = []
-            if len(found) != len(rows):
-                rows, others = self._matching(layout, joined, rows)
-            unread += self._add_found(layout, rows, found)
-            rows = others
+        unread, tried = list[int](), 0
+        while len(rows) >= _MANY_LINES:
+            if tried >= len(plans.layouts):
+                self._add_line(plans, rows[0])
+                rows = rows[1:]
+                if tried >= len(plans.layouts):
+                    break
+            layout = plans.layouts[tried]
+            texts = layout.expression.split(self._joined(rows))[:-1]
+            between, others = texts[:: layout.stride], list[int]()
+            if len(between) != len(rows):
+                found = [rows[place] for place in accumulate([each.count(b"\n") for each in between])]
+                rows, others = found, sorted({*rows}.difference(found))
+            unread += self._add_found(plans, layout, rows, texts)
+            rows, tried = others, tried + 1
         return sorted([*unread, *rows]) if unread else rows
 
     def _joined(self, rows: Sequence[int]) -> bytes:
@@ -312,28 +338,26 @@ class Block:
             lines.joined if len(rows) == len(lines.texts) else b"\n".join([lines.texts[row] for row in rows])
         )
 
-    def _matching(
-        self, layout: Layout, joined: bytes, rows: Sequence[int]
-    ) -> tuple[Sequence[int], Sequence[int]]:
-        """The rows of lines of a layout, and the other rows."""
-        starts = accumulate([len(self.lines.texts[row]) + 1 for row in rows], initial=0)
-        row_at = dict(zip(starts, rows, strict=False))
-        matching = [row_at.pop(match.start()) for match in layout.expression.finditer(joined)]
-        return matching, [*row_at.values()]
-
-    def _add_found(self, layout: Layout, rows: Sequence[int], found: list[Groups]) -> list[int]:
+    def _add_found(
+        self, plans: SkeletonPlans, layout: Layout, rows: Sequence[int], texts: list[bytes]
+    ) -> list[int]:
         """Add lines of a layout; gives the rows of those whose plan is not known."""
-        if not found:
+        if not texts:
             return []
-        keys = layout.keys_of(found, map(self.lines.texts.__getitem__, rows))
-        parts = {keys[0]: (rows, found)} if keys.count(keys[0]) == len(keys) else _by_key(keys, rows, found)
+        keys = layout.keys_of(texts, map(self.lines.texts.__getitem__, rows))
+        if keys.count(keys[0]) == len(keys):
+            parts: Mapping[PlanKey, tuple[Sequence[int], list[bytes]]] = {keys[0]: (rows, texts)}
+        else:
+            parts = _by_key(keys, rows, texts)
         left: list[int] = []
-        for key, (own_rows, own_found) in parts.items():
+        for key, (own_rows, own_texts) in parts.items():
+            if layout.plan_at(key) is None:
+                self._cache.find(plans, self.lines.texts[own_rows[0]])
             plan = layout.plan_at(key)
             if plan is None:
                 left += own_rows
             else:
-                self._group(plan).add(own_rows, own_found)
+                self._group(plan).add(own_rows, own_texts)
         return left
 
     def _group(self, plan: LinePlan) -> PlanLines:
@@ -344,20 +368,31 @@ class Block:
 
 
 def _by_key(
-    keys: Sequence[PlanKey], rows: Sequence[int], found: Sequence[Groups]
-) -> Mapping[PlanKey, tuple[list[int], list[Groups]]]:
-    """The rows and groups of each key."""
-    parts: defaultdict[PlanKey, tuple[list[int], list[Groups]]] = defaultdict(lambda: ([], []))
-    for key, row, groups in zip(keys, rows, found, strict=True):
-        own_rows, own_found = parts[key]
+    keys: Sequence[PlanKey], rows: Sequence[int], texts: list[bytes]
+) -> Mapping[PlanKey, tuple[list[int], list[bytes]]]:
+    """The rows and texts of the lines with each key."""
+    parts: defaultdict[PlanKey, tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
+    stride = len(texts) // len(rows)
+    for place, (key, row) in enumerate(zip(keys, rows, strict=True)):
+        own_rows, own_texts = parts[key]
         own_rows.append(row)
-        own_found.append(groups)
+        own_texts += texts[place * stride : (place + 1) * stride]
     return parts
 
 
+def _json_seconds(texts: Sequence[bytes | None]) -> list[float | None]:
+    """The seconds since the epoch in fields of lines of one layout."""
+    shapes = {text and text.translate(DIGITS_TO_ZERO) for text in texts}
+    if len(shapes) == 1 and (shape := shapes.pop()) and shape.isascii() and len(shape) >= MIN_TIMESTAMP_BYTES:
+        slices = timestamp_slices(shape, 0, _MAX_TIME_BYTES)
+        if slices:
+            return slices.seconds_of(cast("Sequence[bytes]", texts))
+    return [stamp and stamp.seconds for stamp in map(_json_timestamp, texts)]
+
+
 @lru_cache(4096)
-def _json_timestamp(text: bytes) -> Timestamp | None:
-    return json_timestamp(text.decode())
+def _json_timestamp(text: bytes | None) -> Timestamp | None:
+    return json_timestamp(text.decode()) if text else None
 
 
 def _is_simple(plan: LinePlan) -> bool:

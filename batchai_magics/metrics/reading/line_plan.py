@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from operator import itemgetter
+from operator import eq
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
@@ -110,16 +110,24 @@ class Layout:
     count_epoch: Callable[[bytes], float] = fraction
     plans: dict[PlanKey, LinePlan] = field(default_factory=dict)
 
-    def keys_of(self, found: Sequence[Groups], lines: Iterable[bytes]) -> list[PlanKey]:
+    @property
+    def stride(self) -> int:
+        """How many texts there are of a line in those of several: what is before the line, and its groups."""
+        return self.expression.groups + 1
+
+    def column(self, texts: Groups, place: int) -> Groups:
+        """A group of each line."""
+        return texts[place + 1 :: self.stride]
+
+    def keys_of(self, texts: Groups, lines: Iterable[bytes]) -> list[PlanKey]:
         """What tells apart the lines of this layout that are read differently: the digits of their names."""
-        names = [map(itemgetter(place), found) for place in self.names]
-        keys: list[PlanKey] = [*zip(*names, strict=True)] if names else [()] * len(found)
-        if self.same:
-            one, other = self.same[:2]
-            keys = [(groups[one] == groups[other], *key) for groups, key in zip(found, keys, strict=True)]
+        parts: list[Iterable[object]] = []
         if self.has_commas:
-            keys = [(*_commas_of(line), *key) for line, key in zip(lines, keys, strict=True)]
-        return keys
+            parts += zip(*map(_commas_of, lines), strict=True)
+        if self.same:
+            parts.append(map(eq, *(self.column(texts, place) for place in self.same[:2])))
+        parts += [self.column(texts, place) for place in self.names]
+        return [*zip(*parts, strict=True)] if parts else [()] * (len(texts) // self.stride)
 
     def plan_at(self, key: PlanKey) -> LinePlan | None:
         """The plan of lines with this key, None if that is not known.
@@ -208,14 +216,14 @@ def layout_with(
     seconds: str,
 ) -> Layout:
     """The layout of an expression whose groups have these names; the first is the rank if there is one."""
-    compiled = _compiled(expression + b"()()$")
+    compiled = _compiled(expression + b"$")
     places = {name: number - 1 for name, number in compiled.groupindex.items()}
     return Layout(
         compiled,
         places[step],
         -1,
         0 if has_rank else -1,
-        places[seconds],
+        places.get(seconds, -1),
         numbers=tuple(places[name] for name in numbers),
         names=(),
         same=(),
@@ -254,7 +262,7 @@ def _is_apart(span: Span, taken: Sequence[Span]) -> bool:
 
 
 def _expression(line: bytes, spans: Sequence[Span], prefix_end: int) -> bytes:
-    """An expression for lines that differ only in their digits; each span is a group, as are two ends of it.
+    """An expression for lines that differ only in their digits; each span is a group.
 
     In the prefixes of a line, the number of digits tells what they are.
     """
@@ -262,7 +270,7 @@ def _expression(line: bytes, spans: Sequence[Span], prefix_end: int) -> bytes:
     for begin, end in spans:
         parts += [_text(line, at, begin, prefix_end), b"(", _text(line, begin, end, prefix_end), b")"]
         at = end
-    return b"".join((*parts, _text(line, at, len(line), prefix_end), b"()()$"))
+    return b"".join((*parts, _text(line, at, len(line), prefix_end), b"$"))
 
 
 def _text(line: bytes, begin: int, end: int, prefix_end: int) -> bytes:
@@ -273,7 +281,7 @@ def _text(line: bytes, begin: int, end: int, prefix_end: int) -> bytes:
 def _pattern(text: bytes, *, is_exact: bool = False) -> bytes:
     parts, at = [], 0
     for run in _RUN.finditer(text):
-        digits = b"\\d{%d}" % len(run[0]) if is_exact else rb"\d{1,300}"
+        digits = b"[0-9]" * len(run[0]) if is_exact else b"[0-9]{1,300}"
         parts += [re.escape(text[at : run.start()]), digits]
         at = run.end()
     return b"".join((*parts, re.escape(text[at:])))

@@ -8,10 +8,13 @@ the same positions.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from math import isnan
+from operator import add
 from typing import NamedTuple, cast
 
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
@@ -24,6 +27,7 @@ DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 MAX_PREFIX_BYTES = 200
 """The longest prefix that is parsed."""
 
+_SECONDS = {b"%02d" % second: float(second) for second in range(60)}
 _CACHE_SIZE = 4096
 _MAX_SHAPES = 64
 _TAG = re.compile(rb"\[(?:\d{1,18},)?\d{1,6}\]<std(?:out|err|diag)>:")
@@ -53,12 +57,13 @@ _make_timestamp = cast("Callable[[Iterable[object]], Timestamp]", partial(tuple.
 class TimestampSlices:
     """The slices of a timestamp within a prefix.
 
-    `fraction` covers the digits of the fractional second, `before` and `after` the text around them.
-    `fraction_scale` is 10 to the number of these digits; `has_zone` says that the timestamp includes a time
-    zone.
+    `minute` is the text up to its seconds, `fraction` covers the digits of the fractional second, `after` is
+    the text behind them. `fraction_scale` is 10 to the number of these digits; `has_zone` says that the
+    timestamp includes a time zone.
     """
 
-    before: slice
+    minute: slice
+    second: slice
     fraction: slice
     after: slice
     fraction_scale: int
@@ -66,25 +71,23 @@ class TimestampSlices:
 
     def parse(self, prefix: bytes) -> Timestamp | None:
         """The timestamp, or None if it is not a valid date."""
-        whole = parse_timestamp_cached(prefix[self.before] + prefix[self.after])
-        if whole is None or self.fraction_scale == 1:
-            return whole
-        seconds, is_exact = whole
-        return _make_timestamp((seconds + int(prefix[self.fraction]) / self.fraction_scale, is_exact))
+        (seconds,) = self.seconds_of([prefix])
+        return None if seconds is None else _make_timestamp((seconds, self.has_zone))
 
     def seconds_of(self, prefixes: Sequence[bytes]) -> list[float | None]:
-        """The seconds of many such timestamps."""
-        texts = [prefix[self.before] + prefix[self.after] for prefix in prefixes]
-        parsed = {text: parse_timestamp_cached(text) for text in dict.fromkeys(texts)}
-        whole = {text: found and found.seconds for text, found in parsed.items()}
-        seconds = [whole[text] for text in texts]
-        if self.fraction_scale == 1:
-            return seconds
-        place, scale = self.fraction, self.fraction_scale
-        return [
-            None if each is None else each + int(prefix[place]) / scale
-            for prefix, each in zip(prefixes, seconds, strict=True)
-        ]
+        """The seconds since the epoch in many prefixes, None for what is not a valid date."""
+        minutes = [prefix[self.minute] for prefix in prefixes]
+        if self.after.start < self.after.stop:
+            minutes = [minute + prefix[self.after] for minute, prefix in zip(minutes, prefixes, strict=True)]
+        size = self.minute.stop - self.minute.start
+        starts = {minute: minute_start_s(minute[:size], minute[size:]) for minute in {*minutes}}
+        begins = map(starts.__getitem__, minutes)
+        seconds = [_SECONDS.get(prefix[self.second], math.nan) for prefix in prefixes]
+        times = [*map(add, begins, seconds)]
+        if self.fraction_scale > 1:
+            place, scale = self.fraction, self.fraction_scale
+            times = [time + int(prefix[place]) / scale for time, prefix in zip(times, prefixes, strict=True)]
+        return [None if isnan(time) else time for time in times] if isnan(sum(times)) else [*times]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +151,15 @@ def timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | N
     match = match_timestamp(zeroed[begin:end])
     if match is None:
         return None
-    first, last = match.span("fraction")
-    if first < 0:
-        first = last = match.end() + 1
-    is_exact = match.groupdict().get("zone") is not None
+    second = match.start("second")
+    first, last = match.span("fraction" if match["fraction"] is not None else "second")
     return TimestampSlices(
-        before=slice(begin + match.start(), begin + first - 1),
+        minute=slice(begin + match.start(), begin + second),
+        second=slice(begin + second, begin + second + 2),
         fraction=slice(begin + first, begin + last),
         after=slice(begin + last, begin + match.end()),
-        fraction_scale=10 ** (last - first),
-        has_zone=is_exact,
+        fraction_scale=10 ** len(match["fraction"] or b""),
+        has_zone=match.groupdict().get("zone") is not None,
     )
 
 
@@ -168,8 +170,11 @@ def _label_slice(label: re.Match[bytes] | None, begin: int) -> slice | None:
     return slice(begin + first, begin + last)
 
 
-parse_timestamp_cached = lru_cache(_CACHE_SIZE)(parse_timestamp)
-"""`parse_timestamp` with a cache."""
+@lru_cache(_CACHE_SIZE)
+def minute_start_s(before: bytes, after: bytes) -> float:
+    """When a minute began, in seconds since the epoch; NaN if it is not a valid date."""
+    found = parse_timestamp(before + b"00" + after)
+    return found.seconds if found else math.nan
 
 
 @lru_cache(_CACHE_SIZE)

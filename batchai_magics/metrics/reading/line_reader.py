@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from operator import itemgetter
 
 from batchai_magics.metrics.formats.format_table import formats_of, read_embedded
@@ -92,8 +93,10 @@ class LineReader:
             if self._states.has_table or isinstance(owner, SkeletonPlans):
                 self._enter_alone(lines, row, owner, readings)
                 row += 1
-            elif owner is None or (owner.is_member and self._enter_member(lines.first + row, owner)):
+            elif owner is None:
                 row += 1
+            elif owner.is_member and (end := self._enter_members(lines.first, owners, row)) > row:
+                row = end
             else:
                 begin, row = owner.next_place, _run_end(owners, row)
                 self._enter_run(lines, owner, slice(begin, owner.next_place), readings)
@@ -138,38 +141,51 @@ class LineReader:
             for place in range(rest.start, rest.stop):
                 self._enter(lines, group, place, readings)
 
-    def _enter_member(self, number: int, group: PlanLines) -> bool:
-        """Keep the number of a line right below another one of its block, if no prefix tells ranks."""
-        columns, place = group.columns, group.next_place
-        context = self._states.of(None).context
-        if columns.ranks[place] is not None or self._states.held or not context.enter_member(number):
-            return False
-        columns.steps[place], columns.epochs[place] = context.step, context.epoch
-        group.kept.append(place)
-        group.next_place = place + 1
-        return True
+    def _enter_members(
+        self, first: int, owners: Sequence[PlanLines | SkeletonPlans | None], begin: int
+    ) -> int:
+        """Keep the numbers of lines right below others of their block, if no prefix tells ranks.
+
+        Gives the row behind them; `first` is the number of the first row.
+        """
+        context, end = self._states.of(None).context, begin
+        for row in range(begin, len(owners)) if not self._states.held else ():
+            group = owners[row]
+            if group is None:
+                continue
+            if not (isinstance(group, PlanLines) and group.is_member):
+                break
+            place, columns = group.next_place, group.columns
+            if columns.ranks[place] is not None or not context.enter_member(first + row):
+                break
+            columns.steps[place], columns.epochs[place] = context.step, context.epoch
+            group.kept.append(place)
+            group.next_place, end = place + 1, row + 1
+        return end
 
     def _read_simple(self, lines: Lines, group: PlanLines, run: slice) -> dict[int | None, int]:
         """Keep the numbers of simple lines, below the epoch above them; gives the last line of each rank."""
-        plan, columns = group.plan, group.columns
-        ranks = columns.ranks[run]
-        last = {} if plan.reading.kind is Kind.BENCHMARK else dict(zip(ranks, _places(run), strict=True))
+        plan, columns, places = group.plan, group.columns, _places(run)
+        self._keep(lines, group, places)
         if plan.reading.kind is Kind.BENCHMARK:
             self._cadence.observe_all(columns.steps[run], has_accuracy=len(plan.metrics) > 4)
-        elif plan.reading.kind is Kind.STEP and plan.layout.epoch < 0:
+            return {}
+        ranks = columns.ranks[run]
+        is_one = ranks.count(ranks[0]) == len(ranks)
+        last = {ranks[0]: places[-1]} if is_one else dict(zip(ranks, places, strict=True))
+        if plan.reading.kind is Kind.STEP and plan.layout.epoch < 0:
             epochs = {rank: self._states.of(rank).context.epoch for rank in last}
-            columns.epochs[run] = [epochs[rank] for rank in ranks]
-        self._keep(lines, group, run)
+            columns.epochs[run] = [epochs[ranks[0]]] * len(ranks) if is_one else [*map(epochs.get, ranks)]
         return last
 
-    def _keep(self, lines: Lines, group: PlanLines, run: slice) -> None:
+    def _keep(self, lines: Lines, group: PlanLines, places: Sequence[int]) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
-        if group.plan.layout.clock.glog_at >= 0 and not self._is_year_unknown(lines, group, run):
+        if group.plan.layout.clock.glog_at >= 0 and not self._is_year_unknown(lines, group):
             columns = group.columns
-            for place in _places(run):
+            for place in places:
                 row, rank = columns.rows[place], columns.ranks[place]
-                columns.times[place] = self._seconds(lines, row, group.plan, group.found[place], rank)
-        group.kept += _places(run)
+                columns.times[place] = self._seconds(lines, row, group.plan, group.groups(place), rank)
+        group.kept += places
 
     def _release_before(self, group: PlanLines, run: slice, readings: Readings) -> None:
         """Release the numbers of dicts that are held, in front of the next step line of their ranks."""
@@ -183,9 +199,9 @@ class LineReader:
 
     def _enter(self, lines: Lines, group: PlanLines, place: int, readings: Readings) -> None:
         """Enter a line, and keep its numbers where its context places them."""
-        plan, read, groups = group.plan, group.columns, group.found[place]
+        plan, read, groups = group.plan, group.columns, group.groups(place)
         row, rank = read.rows[place], read.ranks[place]
-        numbers = [*zip(plan.metrics, group.values[place], strict=True)]
+        numbers = [*zip(plan.metrics, group.values(place), strict=True)]
         before, placed = self._place(lines, row, plan, rank, (read.steps[place], read.epochs[place], numbers))
         readings.add(row, before)
         if placed is None:
@@ -196,7 +212,7 @@ class LineReader:
             readings.add(row, self._records_at(lines, row, plan, groups, rank, placed))
             return
         read.steps[place], read.epochs[place] = step, epoch
-        self._keep(lines, group, slice(place, place + 1))
+        self._keep(lines, group, [place])
 
     def _enter_bars(self, lines: Lines, group: PlanLines, run: slice, readings: Readings) -> None:
         """Enter bars that are drawn below another one, and keep the numbers that are new."""
@@ -208,14 +224,15 @@ class LineReader:
             for place in _places(run):
                 self._note_count(columns.ends[place], columns.steps[place], context.bar_total)
         positions = zip(columns.epochs[run], columns.steps[run], strict=True)
-        drawn = group.values[run.start - 1 : run.stop]
-        for place, new in zip(_places(run), context.new_on_bars(plan, positions, drawn), strict=True):
-            if new is None:
-                self._keep(lines, group, slice(place, place + 1))
-            elif new:
+        drawn = [*zip(*(column[run.start - 1 : run.stop] for column in columns.values), strict=True)]
+        again = context.drawn_again(plan, positions, drawn)
+        for index, new in again.items():
+            if new:
+                place = run.start + index
                 row, position = group.rows[place], (columns.steps[place], columns.epochs[place])
                 placed = (*position, new)
-                readings.add(row, self._records_at(lines, row, plan, group.found[place], rank, placed))
+                readings.add(row, self._records_at(lines, row, plan, group.groups(place), rank, placed))
+        self._keep(lines, group, [place for place in _places(run) if place - run.start not in again])
         last = run.stop - 1
         row = group.rows[last]
         context.note(columns.steps[last], columns.epochs[last])
@@ -229,37 +246,37 @@ class LineReader:
             columns.epochs[run] = [self._states.of(rank).context.epoch] * (run.stop - run.start)
         for epoch, time in zip(columns.epochs[run], columns.times[run], strict=True):
             self._note_unplaced(rank, epoch, time)
-        self._keep(lines, group, run)
+        self._keep(lines, group, _places(run))
 
     def _enter_redrawn(self, lines: Lines, group: PlanLines, run: slice, readings: Readings) -> None:
         """Enter bars of Keras, and keep the numbers that are new at their step."""
-        columns, rank = group.columns, group.columns.ranks[run.start]
-        state, names = self._states.of(rank), [metric.name for metric in group.plan.metrics]
-        new = None
-        for place in _places(run):
-            position = _redrawn_epoch(state, columns.epochs[place]), columns.steps[place]
-            if position != (state.epoch, state.step):
-                (state.epoch, state.step), columns.epochs[place], new = position, position[0], place
-                self._keep(lines, group, slice(place, place + 1))
-                continue
-            if new is not None:
-                state.report(names, group.values[new])
-                new = None
-            self._enter(lines, group, place, readings)
-        if new is not None:
-            state.report(names, group.values[new])
+        plan, columns = group.plan, group.columns
+        state = self._states.of(columns.ranks[run.start])
+        if plan.layout.epoch < 0:
+            columns.epochs[run] = [state.context.epoch] * (run.stop - run.start)
+        positions = [(state.epoch, state.step), *zip(columns.epochs[run], columns.steps[run], strict=True)]
+        again = [place for place, (last, at) in enumerate(pairwise(positions), run.start) if last == at]
+        begin = run.start
+        for end in (*again, run.stop):
+            if begin < end:
+                self._keep(lines, group, range(begin, end))
+                state.epoch, state.step = positions[end - run.start]
+                state.report([metric.name for metric in plan.metrics], group.values(end - 1))
+            if end < run.stop:
+                self._enter(lines, group, end, readings)
+            begin = end + 1
 
     def _bar_step(self, rank: int | None) -> int | None:
         """The count of the bar of a rank; bars after a carriage return have no tag."""
         own = self._states.of(rank).context.bar_step
         return self._states.of(None).context.bar_step if own is None else own
 
-    def _is_year_unknown(self, lines: Lines, group: PlanLines, run: slice) -> bool:
+    def _is_year_unknown(self, lines: Lines, group: PlanLines) -> bool:
         """Whether nothing tells when lines in glog's form were printed."""
         layout = group.plan.layout
         if self._clock or lines.stamps or layout.clock.has_glog_year or not layout.has_only_stamp:
             return False
-        return all(self._states.of(rank).year is None for rank in {*group.columns.ranks[run]})
+        return all(self._states.of(rank).year is None for rank in {*group.columns.ranks})
 
     def _read_single(self, lines: Lines, row: int, plans: SkeletonPlans) -> list[Record]:
         """Read a line that code reads, or that is not whole."""
@@ -491,7 +508,7 @@ class LineReader:
         self, lines: Lines, row: int, plan: LinePlan, groups: Groups, rank: int | None
     ) -> Timestamp | None:
         alone = PlanLines(plan)
-        alone.add([row], [groups])
+        alone.add_line(row, groups)
         clock, text = plan.layout.clock, lines.texts[row]
         if (found := alone.timestamps(lines)[0]) or clock.glog_at < 0:
             return found

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from itertools import accumulate, chain
+from itertools import accumulate, chain, count
+from operator import add
 
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow
 from batchai_magics.metrics.grammar.position_grammar import step_of
@@ -142,7 +143,7 @@ class LogFile:
         texts = clean.split(b"\n")
         texts.pop()
         raw = texts if clean is block.data else block.data.split(b"\n")[:-1]
-        ends = [*accumulate([len(line) + 1 for line in raw], initial=block.offset)][1:]
+        ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
         lines = Lines(texts, ends, streams.rank, self._line_count, streams.default_rank)
         return self._without_tags(lines) if is_tagged else lines
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.metrics.measurement import Fact
@@ -252,11 +253,12 @@ class LogStart:
         self._due_bytes = 2 * self._size_bytes
         data = b"\n".join(self._pieces.values())
         read = self._read if self._read.names else _read_in(data, UserPatterns(patterns))
-        known, lines, at = read.names.union(names), list[bytes](), 0
-        for line in data[: data.rfind(b"\n") + 1].splitlines(keepends=True):
-            at += len(line)
-            if at not in read.ends and at - 1 not in read.ends:
-                lines.append(line.rstrip(b"\r\n"))
+        known, every = read.names.union(names), data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
+        lines = [
+            line.rstrip(b"\r\n")
+            for line, end in zip(every, accumulate(map(len, every)), strict=True)
+            if end not in read.ends and end - 1 not in read.ends
+        ]
         suggester = MetricSuggester(known)
         suggester.scan(filter(may_matter, lines) if known else lines)
         self.suggestion = suggester.suggestion

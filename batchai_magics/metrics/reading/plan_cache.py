@@ -65,7 +65,7 @@ class SkeletonPlans:
         for layout in self.layouts:
             if found := layout.expression.fullmatch(line):
                 groups = found.groups(b"")
-                if plan := layout.plan_at(layout.keys_of([groups], [line])[0]):
+                if plan := layout.plan_at(layout.keys_of([b"", *groups], [line])[0]):
                     return plan, groups
         return None
 
@@ -187,7 +187,7 @@ class PlanCache:
             return None
         groups = match.groups(b"")
         plan = LinePlan.of(layout, reading, line, plain)
-        (key,) = layout.keys_of([groups], [line])
+        (key,) = layout.keys_of([b"", *groups], [line])
         layout.plans[key] = plan
         return plan, groups
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.metrics.column import MISSING
+from batchai_magics.metrics.column import MISSING, Column
 from batchai_magics.metrics.measurement import (
     RATE_UNIT,
     TOTAL,
@@ -74,45 +74,53 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
     parts = [*MeasurementTable.of(records).lines]
     benchmarks = [part for part in parts if part.is_benchmark]
     if parts and not benchmarks:
-        return without_empty_columns(_line_frame(parts))
-    return without_empty_columns(_line_frame(benchmarks)[[*COLUMNS]].astype({"step": "int64"}))
+        return _line_frame(parts)
+    table = _line_frame(benchmarks)
+    return table[[name for name in COLUMNS if name in table]].astype({"step": "int64"})
 
 
 def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
-    """One row per line: COLUMNS, `epoch`, and one for each other number."""
+    """One row per line: COLUMNS, `epoch` and each other number, as far as any line has a value."""
     import numpy as np
     import pandas as pd
 
-    rows = np.fromiter(chain.from_iterable(part.rows for part in parts), np.int64)
+    own_rows = [np.full(len(part.rows), part.rows.filled(0)) for part in parts]
+    rows = np.concatenate([np.empty(0, np.int64), *own_rows])
     places = np.empty(len(rows), np.int64)
     places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
-    ends = np.cumsum([0, *(len(part.rows) for part in parts)]).tolist()
+    ends = np.cumsum([0, *map(len, own_rows)]).tolist()
     in_order = sorted(parts, key=lambda part: part.rows[0])
-    names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.names)])
-    table: dict[str, Any] = {name: np.full(len(rows), np.nan) for name in names}
-    for name in ("step", "rank"):
-        table[name] = np.full(len(rows), MISSING)
-    for part, begin, end in zip(parts, ends, ends[1:], strict=False):
-        positions = {"step": part.steps[0], "rank": part.ranks, "epoch": part.epochs}
-        for name, column in {**positions, **dict(zip(part.names, part.values, strict=True))}.items():
-            missing = MISSING if name in ("step", "rank") else math.nan
-            table[name][places[begin:end]] = column.filled(missing)
-    for name in ("step", "rank"):
-        table[name] = pd.arrays.IntegerArray(table[name], table[name] == MISSING)
-    is_missing = np.isnan(table["epoch"])
-    if (table["epoch"][~is_missing] % 1 == 0).all():
-        table["epoch"] = pd.arrays.IntegerArray(
-            np.where(is_missing, 0, table["epoch"]).astype(np.int64), is_missing
-        )
+    names = [*COLUMNS, "epoch", *(name for part in in_order for name in part.names)]
+    found = [_columns_by_name(part) for part in parts]
+    told = {name for columns in found for name, column in columns.items() if not column.is_missing}
+    table: dict[str, Any] = {
+        name: np.full(len(rows), MISSING if name in _COUNTS else math.nan)
+        for name in dict.fromkeys(names)
+        if name in told or not parts
+    }
+    for columns, begin, end in zip(found, ends, ends[1:], strict=False):
+        for name, column in columns.items():
+            if name in told:
+                missing = MISSING if name in _COUNTS else math.nan
+                table[name][places[begin:end]] = column.filled(missing)
+    for name in [*table]:
+        is_missing = table[name] == MISSING if name in _COUNTS else np.isnan(table[name])
+        if parts and is_missing.all():
+            del table[name]
+        elif name in _COUNTS:
+            table[name] = pd.arrays.IntegerArray(table[name], is_missing)
+        elif name == "epoch" and (table[name][~is_missing] % 1 == 0).all():
+            whole = np.where(is_missing, 0, table[name]).astype(np.int64)
+            table[name] = pd.arrays.IntegerArray(whole, is_missing)
     return pd.DataFrame(table, copy=False)
 
 
-def without_empty_columns(table: pandas.DataFrame) -> pandas.DataFrame:
-    """The table without columns that have no value; a table without rows keeps all."""
-    if table.empty:
-        return table
-    names = [name for name in table if table[name].notna().any()]
-    return table if len(names) == len(table.columns) else table[names]
+_COUNTS = ("step", "rank")
+
+
+def _columns_by_name(part: LineColumns) -> Mapping[str, Column]:
+    positions = {"step": part.steps[0], "rank": part.ranks, "epoch": part.epochs}
+    return {**positions, **dict(zip(part.names, part.values, strict=True))}
 
 
 def runs(records: Iterable[Record]) -> list[MeasurementTable]:

@@ -12,6 +12,6 @@ def nothing_remembered() -> None:
     for remembered in (
         line_prefixes.parse_prefix_cached,
         line_prefixes.prefix_shape,
-        line_prefixes.parse_timestamp_cached,
+        line_prefixes.minute_start_s,
     ):
         remembered.cache_clear()
