@@ -81,11 +81,17 @@ _VOLUME_KEYS = {"afs": mount_volumes.SHARES, "bfs": mount_volumes.CONTAINERS, "n
 def script_fields(asked: CellOptions, share_path: str) -> dict[str, Any]:
     """The fields of a job that runs the cell's script, with logs on its share."""
     toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
-    return {
-        "nodeCount": 1,
-        toolkit.wire_key: _script_settings(toolkit, _started_file(asked), asked),
-        "stdOutErrPathPrefix": share_path,
-    }
+    started = f"{INPUT}/{asked.program if asked.needs_program else asked.script}"
+    if toolkit in _COMMAND_LINES:
+        is_plain = _PLAIN_NAME.fullmatch(asked.script)
+        script = f"{INPUT}/{asked.script}" if is_plain else f'"{INPUT}"/{shlex.quote(asked.script)}'
+        command = f"{started} {script}" if asked.needs_program else script
+        python = f'"{asked.python}"' if asked.python else "python"
+        settings = {"commandLine": f"{python} {command} {asked.args or ''}".rstrip()}
+    else:
+        language = {"languageType": "Python"} if toolkit is Toolkit.CNTK else {}
+        settings = {**language, "pythonScriptFilePath": started}
+    return {"nodeCount": 1, toolkit.wire_key: settings, "stdOutErrPathPrefix": share_path}
 
 
 def with_program(asked: CellOptions) -> CellOptions:
@@ -149,58 +155,29 @@ def with_mounts(
     return {**fields, "mountVolumes": volumes}
 
 
-def _started_file(asked: CellOptions) -> str:
-    """The file that Python starts: the script or the program that runs it."""
-    toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
-    script = f"{INPUT}/{asked.script}"
-    if toolkit in _COMMAND_LINES and not _PLAIN_NAME.fullmatch(asked.script):
-        script = f'"{INPUT}"/{shlex.quote(asked.script)}'
-    if not asked.needs_program:
-        return script
-    return f"{INPUT}/{asked.program}" + (f" {script}" if toolkit in _COMMAND_LINES else "")
-
-
-def _script_settings(toolkit: Toolkit, script: str, asked: CellOptions) -> dict[str, Any]:
-    if toolkit in _COMMAND_LINES:
-        python = f'"{asked.python}"' if asked.python else "python"
-        return {"commandLine": f"{python} {script} {asked.args or ''}".rstrip()}
-    language = {"languageType": "Python"} if toolkit is Toolkit.CNTK else {}
-    return {**language, "pythonScriptFilePath": script}
-
-
 def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
+    """The body with what the options change in the settings of its toolkit."""
     toolkit = next((kind for kind in Toolkit if isinstance(body.get(kind.wire_key), Mapping)), None)
     if toolkit is None:
         return body  # validation reports it
-    changes = {**_processes(toolkit, asked), **_args(toolkit, asked), **_python(toolkit, asked)}
+    changes: dict[str, Any] = {}
+    in_file = f"does not apply to toolkit {toolkit.value}: its command line is in the file"
+    if asked.processes is not None:
+        key = _PROCESSES_KEY.get(toolkit, "processCount")
+        if not key:
+            text = f"--processes does not apply to toolkit {toolkit.value}, which has no such number"
+            raise UsageError(text)
+        changes[key] = asked.processes
+    if asked.args is not None:
+        keys = _ARGS_KEYS.get(toolkit, ("commandLineArgs",))
+        if not keys and asked.is_described:
+            raise UsageError(f"--args {in_file}")
+        changes |= dict.fromkeys(keys, asked.args)
+    if asked.python and toolkit not in _COMMAND_LINES:
+        changes["pythonInterpreterPath"] = asked.python
+    elif asked.python and asked.is_described:
+        raise UsageError(f"--python {in_file}")
     return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
-
-
-def _processes(toolkit: Toolkit, asked: CellOptions) -> dict[str, int]:
-    if asked.processes is None:
-        return {}
-    key = _PROCESSES_KEY.get(toolkit, "processCount")
-    if not key:
-        raise UsageError(f"--processes does not apply to toolkit {toolkit.value}, which has no such number")
-    return {key: asked.processes}
-
-
-def _python(toolkit: Toolkit, asked: CellOptions) -> dict[str, str]:
-    if not asked.python or (toolkit in _COMMAND_LINES and not asked.is_described):
-        return {}
-    if toolkit in _COMMAND_LINES:
-        text = f"--python does not apply to toolkit {toolkit.value}: its command line is in the file"
-        raise UsageError(text)
-    return {"pythonInterpreterPath": asked.python}
-
-
-def _args(toolkit: Toolkit, asked: CellOptions) -> dict[str, str]:
-    if asked.args is None:
-        return {}
-    keys = _ARGS_KEYS.get(toolkit, ("commandLineArgs",))
-    if not keys and asked.is_described:
-        raise UsageError(f"--args does not apply to toolkit {toolkit.value}: its command line is in the file")
-    return dict.fromkeys(keys, asked.args)
 
 
 def _outputs(asked: CellOptions, share_path: str) -> list[dict[str, str]]:

@@ -15,6 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, SecretStr
+
 from batchai_magics.backends.base import Backend
 from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_options import RUNNERS
@@ -147,7 +149,6 @@ MAX_ITEMS = 20  # of a collection whose value is recorded
 MAX_HASHED = 1 << 20  # bytes of an upload whose digest is recorded: the path covers all of them
 MAX_UPLOADS = 500
 _ARGUMENTS = ("commandLineArgs", "commandLine", "workerCommandLineArgs", "masterCommandLineArgs")
-_SENTINEL = "\0secret\0"
 
 
 class SubmissionRecorder:
@@ -184,32 +185,30 @@ class SubmissionRecorder:
         values = {name: value for name, value in known.items() if not is_secret_name(name)}
         named = {**parameters.of_arguments(arguments), **parameters.of_variables(values)}
         found = without_secrets(parameters.bounded(named), mask)
-        submission = self._submission(request, source, mask, self._git)
-        submission = submission._replace(arguments=arguments)
-        return {
-            SUBMISSION: submission.to_text(),
-            LABELS: Labels(request.tags, parameters=found, patterns=request.patterns).to_text(),
-        }
-
-    def _submission(
-        self, request: CellRequest, source: CellSource, mask: SecretMask, git: GitState | None
-    ) -> Submission:
-        spec = request.spec
-        container = spec.container_settings
-        return Submission(
+        spec, git, container = request.spec, self._git, request.spec.container_settings
+        sent = list(map(upload_name, request.uploads))
+        modules = local_modules(source.folder, source.name, sent) if source.script else {}
+        submission = Submission(
             code=_code(source, spec, mask),
             submitted=time.time(),
             line=mask.line(source.line),
+            arguments=arguments,
             variables={name: _variable(name, value, mask) for name, value in source.uses.items()},
             uploads=dict(_uploads(request.uploads, source.name)),
             git=git and git._replace(diff=mask(git.diff)),
-            environment=dict(_environment(spec, mask)),
+            environment={
+                item.name: mask.named(item.name, item.value) for item in spec.environment_variables or ()
+            },
             secrets=tuple(item.name for item in spec.secrets or ()),
             image=container.image_source_registry.image if container else "",
             python=platform.python_version(),
             package=__version__,
-            remedies={**source.remedies, **_modules(source, request.uploads), **_variables_here(request)},
+            remedies={**source.remedies, **modules, **_variables_here(request)},
         )
+        return {
+            SUBMISSION: submission.to_text(),
+            LABELS: Labels(request.tags, parameters=found, patterns=request.patterns).to_text(),
+        }
 
 
 def records_of_another(backend: Backend, job: ResourceId) -> dict[str, str]:
@@ -225,26 +224,22 @@ def records_of_another(backend: Backend, job: ResourceId) -> dict[str, str]:
     return found
 
 
-def secrets_of(spec: JobSpec) -> Iterator[str]:
-    """The values of all secrets in a description: variables, keys, passwords."""
-    return _secrets_in(spec.to_masked_wire(_SENTINEL), spec.to_wire(secrets=True))
+def secrets_of(value: object) -> Iterator[str]:
+    """The values of all secrets in a description or a part of it: variables, keys, passwords."""
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        for field in vars(value).values():
+            yield from secrets_of(field)
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from secrets_of(item)
 
 
 def arguments_of(spec: JobSpec) -> str:
     """The arguments of a described job's program."""
     settings: Mapping[str, Any] = spec.to_wire()["properties"][spec.toolkit.wire_key]
     return next((str(settings[key]) for key in _ARGUMENTS if settings.get(key)), "")
-
-
-def _secrets_in(masked: Any, revealed: Any) -> Iterator[str]:
-    if masked == _SENTINEL:
-        yield str(revealed)
-    elif isinstance(masked, Mapping):
-        for key, value in masked.items():
-            yield from _secrets_in(value, revealed.get(key))
-    elif isinstance(masked, list):
-        for value, other in zip(masked, revealed, strict=True):
-            yield from _secrets_in(value, other)
 
 
 def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:
@@ -254,22 +249,12 @@ def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:
     return Code("description", source.name, *cut(text, MAX_TEXT))
 
 
-def _environment(spec: JobSpec, mask: SecretMask) -> Iterator[tuple[str, str]]:
-    for item in spec.environment_variables or ():
-        yield item.name, mask.named(item.name, item.value)
-
-
 def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, str]]:
     own = {script, *RUNNERS, VARIABLES}  # recorded as the code and its variables
     others = [(path, data) for path, data in uploads.items() if upload_name(path) not in own]
     for path, data in others[:MAX_UPLOADS]:
         is_small = len(data) <= MAX_HASHED
         yield path, f"sha256:{hashlib.sha256(data).hexdigest()}" if is_small else f"{len(data)} bytes"
-
-
-def _modules(source: CellSource, uploads: Mapping[str, bytes]) -> dict[str, str]:
-    """The remedies for modules that the script does not find; none for a description, which has none."""
-    return local_modules(source.folder, source.name, list(map(upload_name, uploads))) if source.script else {}
 
 
 def _variables_here(request: CellRequest) -> dict[str, str]:

@@ -134,22 +134,6 @@ def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
     )
 
 
-def environment(job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) -> dict[str, str]:
-    """The variables of every process on `node`, except secrets; later ones may refer to earlier ones."""
-    base = Variables(
-        {
-            **batch_variables(node, nodes, site),
-            **_node_variables(node, site),
-            **({"BATCHAI_SECRET_NAMES": " ".join(item.name for item in job.secrets)} if job.secrets else {}),
-            **{directory.variable: directory.path for directory in _directories(job, node, site)},
-        }
-    )
-    for item in job.environment_variables or ():
-        base[item.name] = expand(item.value, base)
-    folders = [base.get("PYTHONPATH", ""), site.module_path]
-    return {**base, **({"PYTHONPATH": joined(filter(None, folders), ":")} if site.module_path else {})}
-
-
 def _mount_commands(volumes: MountVolumes | None) -> tuple[Mount, ...]:
     systems = (volumes.unmanaged_file_systems if volumes else None) or ()
     return tuple(Mount(system.mount_command, system.relative_mount_path) for system in systems)
@@ -167,19 +151,29 @@ def _image(settings: ContainerSettings | None) -> Image | None:
 def _node(
     job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
 ) -> PlanNode:
-    own = environment(job, node, nodes, site)
+    """The node with the variables of each process, except secrets; later ones may refer to earlier ones."""
+    variables = _node_variables(node, site)
+    folders = tuple(_directories(job, variables, site.output_segment))
+    secrets = [secret.name for secret in job.secrets or ()]
+    own = Variables(
+        {
+            **batch_variables(node, nodes, site),
+            **variables,
+            **({"BATCHAI_SECRET_NAMES": " ".join(secrets)} if secrets else {}),
+            **{folder.variable: folder.path for folder in folders},
+        }
+    )
+    for item in job.environment_variables or ():
+        own[item.name] = expand(item.value, own)
+    if site.module_path:
+        own["PYTHONPATH"] = joined(filter(None, [own.get("PYTHONPATH", ""), site.module_path]), ":")
     per_node = -(-process_count // len(nodes))
-    env = {**thread_variables(nodes[0].core_count, per_node, own), **own}
-    env = _without(env, {secret.name for secret in job.secrets or ()})
-    return PlanNode(node.id, node.temp, node.tmpdir, env, tuple(_directories(job, node, site)))
+    env = _without({**thread_variables(nodes[0].core_count, per_node, own), **own}, set(secrets))
+    return PlanNode(node.id, node.temp, node.tmpdir, env, folders)
 
 
 def _without(env: Mapping[str, str], names: Set[str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in names}
-
-
-def _directories(job: JobSpec, node: NodeShare, site: JobSite) -> Iterator[Directory]:
-    return directories(job, _node_variables(node, site), site.output_segment)
 
 
 def _output(job: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
@@ -249,8 +243,8 @@ def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
     }
 
 
-def directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
-    """Yield the directories of the job on a node with these variables; `segment` is the path of its run.
+def _directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
+    """The directories of the job on a node with these variables; `segment` is the path of its run.
 
     The path of a directory may contain variables of earlier ones.
     """
