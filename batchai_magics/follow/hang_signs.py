@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import replace
 from functools import partial
-from itertools import chain
-from pathlib import Path
 
-from batchai_magics.backends.base import NODE_COMMANDS, Backend, Chunk, CommandBytes, FileRef
+from batchai_magics.backends.base import Backend, Chunk, FileRef
 from batchai_magics.backends.base.failure_logs import last_output
-from batchai_magics.backends.node import stack_dumps
-from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError
+from batchai_magics.errors import BatchAIError
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.job_events import Standstill
+from batchai_magics.follow.stack_collector import stacks_of
 from batchai_magics.metrics.runs import resource_usage
-from batchai_magics.models.job_execution import ERR, OUT, node_name
-from batchai_magics.models.resources import JobResource, Node
+from batchai_magics.models.job_execution import ERR, OUT
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import RaisedError, elapsed_text, raised_in, traceback_sign
 from batchai_magics.records.rank_stacks import RankStacks, standstill_finding
 
 MAX_NODES = 32  # whose ranks are asked without a request
-_CONCURRENT = 16
 
 
 def hang_signs(
@@ -87,39 +80,6 @@ def _raised(backend: Backend, job: JobResource) -> RaisedError | None:
         return backend.read(FileRef(job.id, file), offset, limit).redacted
 
     return raised_in(last_output(read, ERR).lines)
-
-
-def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
-    """Asks every Python rank of a running job where it is; the stacks are kept in the run's record too.
-
-    Raises:
-        ConflictError: The job does not run.
-        CapabilityError: The backend runs no commands on nodes.
-    """
-    if job.state is not ExecutionState.RUNNING:
-        message = f"job {job.id.name} is not running ({job.word}); only a running job has stacks"
-        raise ConflictError(message, code="JobNotRunning")
-    nodes = backend.nodes(job.id)
-    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
-        lines = chain.from_iterable(threads.map(partial(_of_node, backend, job), nodes))
-        stacks = RankStacks.of_lines(job.id.name, lines, paths_of(job))
-    named = (replace(rank, node=node_name(rank.node)) for rank in stacks.ranks)
-    return replace(stacks, ranks=tuple(named))
-
-
-def _of_node(backend: Backend, job: JobResource, node: Node) -> list[bytes]:
-    guid = job.output_path_segment.rpartition("/")[2]
-    program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
-    command = f"python3 - {shlex.quote(guid)} {shlex.quote(node.id)} <<'BATCHAI'\n{program}\nBATCHAI\n"
-    printed: dict[bool, bytes] = {False: b"", True: b""}
-    with closing(NODE_COMMANDS.of(backend).execute(job.id, node.id, command)) as output:
-        for part in output:
-            if isinstance(part, CommandBytes):
-                printed[part.is_error] += part.data
-            elif part.exit_code:
-                last = printed[True].decode(errors="replace").strip().rpartition("\n")[2]
-                raise CapabilityError(f"node {node.id} could not collect the stacks: {last}")
-    return [line for line in printed[False].splitlines() if line.startswith(b"{")]
 
 
 class StandstillPoller:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from pandas import DataFrame
 
+    from batchai_magics.records.rank_profile import RunProfile
     from batchai_magics.records.rank_stacks import RankStacks
 
 HTML_SUFFIXES = (".html", ".htm")
@@ -398,9 +399,28 @@ class Job(JobRecord):
             ConflictError: The job does not run.
             CapabilityError: The backend runs no commands on nodes, or a node has no Python.
         """
-        from batchai_magics.follow.hang_signs import stacks_of  # few users need it
+        from batchai_magics.follow.stack_collector import stacks_of  # few users need it
 
         return stacks_of(self.backend, self.show())
+
+    def profile(self, seconds: float = 10.0) -> RunProfile:
+        """Where the time of every rank goes, and which rank differs; blocks for `seconds`.
+
+        The job goes on undisturbed: the stacks of its ranks are sampled, by py-spy where the nodes have it.
+        The samples are kept among the run's artifacts, as a flame graph and for speedscope.
+
+        Args:
+            seconds: How long to sample, from 1 to 600.
+
+        Raises:
+            UsageError: That is too short or too long.
+            ConflictError: The job does not run.
+            CapabilityError: The backend runs no commands on nodes, or no node could be sampled.
+        """
+        from batchai_magics.follow.stack_collector import profile_of  # few users need it
+
+        argument_checks.check_seconds("job.profile", "seconds", seconds)
+        return profile_of(self.backend, self.show(), seconds)
 
     def open(self, *, browser: bool = True) -> ServedPage:
         """Opens the live view as a page of its own, served by this process on 127.0.0.1.

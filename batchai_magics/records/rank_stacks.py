@@ -49,8 +49,7 @@ class RankStack:
     @property
     def user_frame(self) -> Frame | None:
         """The innermost function of the job's own code, or else of all."""
-        own = (frame for frame in self.frames if not is_library(frame.file))
-        return next(own, self.frames[0] if self.frames else None)
+        return own_frame(self.frames)
 
 
 @dataclass(frozen=True)
@@ -97,13 +96,13 @@ class RankStacks:
         """What the stacks say, in one sentence."""
         if not self.ranks:
             return f"No process of {self.job} was found."
-        parts = "; ".join(f"{_named(group)} {_where(group)}" for group in self.groups)
+        parts = "; ".join(f"{named_ranks(group)} {_where(group)}" for group in self.groups)
         if len(self.groups) == 1:
             return f"{parts[0].upper()}{parts[1:]}."
         if not self.different:
             return f"The ranks are at different places: {parts}."
         verb = "differs" if len(self.different) == 1 else "differ"
-        return f"{_named(self.different).capitalize()} {verb} from the others: {parts}."
+        return f"{named_ranks(self.different).capitalize()} {verb} from the others: {parts}."
 
     @property
     def finding(self) -> str:
@@ -180,6 +179,12 @@ def frames_of(text: str) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
+def own_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost function of the job's own code, or else of all; None without any."""
+    own = (frame for frame in frames if not is_library(frame.file))
+    return next(own, frames[0] if frames else None)
+
+
 def _function(rank: RankStack) -> tuple[str, str] | bool:
     place = rank.user_frame
     return (place.file, place.function) if place else rank.is_stopped
@@ -194,10 +199,11 @@ def _listed(group: Sequence[RankStack]) -> str:
     frames = [f"  {frame.file}:{frame.line} in {frame.function}" for frame in group[0].frames]
     reason = "its Python is stopped" if group[0].is_stopped else "no Python process that can be asked"
     frames = frames or [f"  {reason}"]
-    return "\n".join(["", f"{_named(group).capitalize()} on {nodes}:", *frames])
+    return "\n".join(["", f"{named_ranks(group).capitalize()} on {nodes}:", *frames])
 
 
-def _named(ranks: Iterable[RankStack | int]) -> str:
+def named_ranks(ranks: Iterable[RankStack | int]) -> str:
+    """`rank 3`, `ranks 0, 2`."""
     numbers = [str(rank.rank if isinstance(rank, RankStack) else rank) for rank in ranks]
     return f"{'rank' if len(numbers) == 1 else 'ranks'} {', '.join(numbers)}"
 

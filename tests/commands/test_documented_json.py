@@ -148,6 +148,7 @@ watch
 job node list -j slow
 job node exec -j slow --exec 'echo hi'
 stacks slow
+profile slow --for 1s
 cancel slow
 ml job list --max-results 2
 ml job show -n first

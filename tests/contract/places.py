@@ -49,8 +49,15 @@ NOT_SLURMS = frozenset(
 # What nodes and ranks do, whichever way a job has come there: behind a server, samples of it are enough.
 _OF_NODES = frozenset(
     {"test_attempts", "test_clusters", "test_containers", "test_directories", "test_grace"}
-    | {"test_inherited_environment", "test_metrics", "test_preflight", "test_processes", "test_running"}
-    | {"test_scheduling", "test_stacks", "test_temporary_files", "test_toolkits", "test_workdir"}
+    | {"test_inherited_environment", "test_metrics", "test_preflight", "test_processes", "test_profile"}
+    | {
+        "test_running",
+        "test_scheduling",
+        "test_stacks",
+        "test_temporary_files",
+        "test_toolkits",
+        "test_workdir",
+    }
 )
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}

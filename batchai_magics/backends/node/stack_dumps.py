@@ -1,28 +1,48 @@
-"""Collects the Python stacks of a job's ranks on this node: `python - GUID NODE`, with this file on stdin.
+"""Collects the stacks of a job's ranks on this node: `python - GUID NODE [SECONDS HZ]`, this file on stdin.
 
-Prints a line of JSON for each rank, and keeps each stack in the record of the run. Standard library only, for
-any Python from 3.6.
+Prints a line of JSON for each rank: where it is, which is kept in the record of the run too; or all stacks
+that it had within some seconds. Standard library only, for any Python from 3.6.
 """
 
+import contextlib
 import json
+import linecache
 import os
+import random
+import re
+import shutil
+import signal
+import subprocess
 import sys
+import tempfile
 import time
-from typing import Dict, Iterator, List, Tuple
+from collections import Counter
+from typing import IO, Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 SIGNAL = 50  # as in `stack_hook`
 FILE = "/memfd:batchai-stacks"
 TIMEOUT_S = 5.0  # for a process to answer
 QUIET_S = 0.15  # a stack is complete when nothing was added for this long
 POLL_S = 0.02
+CURRENT = "Current thread"  # in what faulthandler writes: the one that took the signal
+FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in ')
+RUNNING, STOPPED, GONE = "R", ("T", "t"), ("Z", "X", "")  # states of a process
+SPY_FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$")
+SPY_HZ, SPY_TIMEOUT_S = 50, 5.0  # how often py-spy samples, at 2 % of a core; for it to write its file
+SPY_OPTIONS = ("--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw")
+MAX_FRAMES = 100  # of a stack, as faulthandler writes
+MAX_LINES, MAX_LINE = 2000, 200  # of source code that are told, and characters of one
+MASK, MIN_SECRET = "***", 4  # as in `secret_masking`
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK", "AZ_BATCHAI_TASK_INDEX")
 
 Process = Tuple[int, Dict[str, str]]  # the pid, and the variables that it was started with
+Stack = Tuple[str, Optional[bool]]  # its text, and whether the process was idle, if that is known
 
 
-def main(guid: str, node: str) -> None:
-    """Prints where the ranks of the run on the node are."""
-    for line in stack_lines(guid, node):
+def main(guid: str, node: str, *sampling: str) -> None:
+    """Prints where the ranks of the run on the node are, or were within some seconds."""
+    lines = sample_lines(guid, node, *map(float, sampling)) if sampling else stack_lines(guid, node)
+    for line in lines:
         print(line, flush=True)
 
 
@@ -74,7 +94,12 @@ def handles_signal(pid: int) -> bool:
 
 def is_stopped(pid: int) -> bool:
     """Whether a process is stopped, by a signal or a debugger: it cannot answer."""
-    return content(str(pid), "stat").rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
+    return state_of(pid) in STOPPED
+
+
+def state_of(pid: int) -> str:
+    """The state of a process's main thread, as a letter; empty if it has gone."""
+    return content(str(pid), "stat").rpartition(b")")[2].decode().strip()[:1]
 
 
 def started(process: Process) -> Tuple[int, int]:
@@ -116,6 +141,177 @@ def wait_for_growth(path: str, before: int) -> None:
         now = os.stat(path).st_size
         if now != size:
             size, changed = now, time.monotonic()
+
+
+def sample_lines(guid: str, node: str, seconds: float, rate_hz: float) -> Iterator[str]:
+    """A line of JSON for each rank of the run on the node, with the stacks that it had in some seconds."""
+    with tempfile.TemporaryDirectory(prefix="batchai-profile-") as folder, contextlib.ExitStack() as opened:
+        ranks = sorted(ranks_of(guid, node).items())
+        spying = ["--duration", str(max(1, round(seconds))), "--rate", str(max(SPY_HZ, round(rate_hz)))]
+        samplers = [opened.enter_context(Sampler(*each, folder, spying)) for each in ranks]
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the job ends: what there is by then counts
+        begin = time.monotonic()
+        with contextlib.suppress(SystemExit):
+            for due in tick_times(begin, seconds, rate_hz):
+                time.sleep(max(0.0, due - time.monotonic()))
+                if not sum(sampler.sample() for sampler in samplers):
+                    break
+        elapsed_s = time.monotonic() - begin
+        for sampler in samplers:
+            yield json.dumps(sampler.result(elapsed_s))
+
+
+def tick_times(begin: float, seconds: float, rate_hz: float) -> Iterator[float]:
+    """When to sample: once in each interval, at random, so as not to keep step with a loop."""
+    tick = 0
+    while tick < seconds * rate_hz:
+        yield begin + (tick + random.random()) / rate_hz
+        tick = max(tick + 1, int((time.monotonic() - begin) * rate_hz))
+    yield begin + seconds
+
+
+class Sampler:
+    """Samples the main thread of a rank's Python, through py-spy or by signals, and never stops it.
+
+    A sample also counts for the intervals in which the process has not answered: signals to a process that
+    hangs in the kernel wait until it returns.
+    """
+
+    def __init__(self, rank: int, processes: List[Process], folder: str, spying: List[str]) -> None:
+        asked = [process for process in processes if handles_signal(process[0])]
+        pythons = sorted(asked or filter(is_python, processes), key=started)
+        self._rank, (self._pid, self._env) = rank, (pythons or processes)[0]
+        self._stacks = Counter()  # type: Counter[Stack]
+        self._unanswered, self._end = 0, 0
+        self._is_idle, self._state = False, RUNNING
+        self._file = None  # type: Optional[IO[bytes]]
+        if asked:
+            with contextlib.suppress(OSError):  # it has gone
+                self._file = open(dump_of(self._pid), "rb")  # noqa: SIM115 __exit__ closes it
+                self._end = os.fstat(self._file.fileno()).st_size
+        self._output = os.path.join(folder, str(rank))
+        self._spy = start_spy(self._pid, self._env, [*spying, "--output", self._output]) if pythons else None
+
+    def __enter__(self) -> "Sampler":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file:
+            self._file.close()
+        if self._spy and self._spy.poll() is None:
+            self._spy.kill()
+            self._spy.wait()
+
+    def sample(self) -> bool:
+        """Takes a sample, unless py-spy does; False if there is nothing left to sample."""
+        self._state = state_of(self._pid) if self._state not in GONE else self._state
+        if self._state in GONE:
+            return False
+        if self._spy and self._spy.poll() in (None, 0):  # else it is refused
+            return True
+        if self._file is None:
+            return False
+        self._take_answer(self._file)
+        if not self._unanswered and self._state not in STOPPED:
+            self._is_idle = self._state != RUNNING
+            with contextlib.suppress(OSError):  # it has gone, as the next look shows
+                os.kill(self._pid, SIGNAL)
+        self._unanswered += 1
+        return True
+
+    def result(self, elapsed_s: float) -> Dict[str, Any]:
+        """What was seen, as JSON."""
+        if self._file:
+            self._take_answer(self._file)
+        way, stacks = "signal", self._stacks
+        if self._spy and ends_well(self._spy):
+            way, stacks = "py-spy", spy_stacks(self._output, self._pid)
+        hide = masking(self._env)
+        code = source_lines(self._pid, (text for text, _ in stacks))
+        return {
+            "rank": self._rank,
+            "node": self._env.get("AZ_BATCH_NODE_ID", ""),
+            "way": way,
+            "seconds": elapsed_s,
+            "stopped": self._state in STOPPED,
+            "unanswered": self._unanswered,
+            "folder": self._env.get("BATCHAI_ARTIFACT_DIR", ""),
+            "stacks": [[hide(text), is_idle, count] for (text, is_idle), count in stacks.items()],
+            "code": {hide(place): hide(line) for place, line in code.items()},
+        }
+
+    def _take_answer(self, file: IO[bytes]) -> None:
+        """Counts the stack that the process has written since the last signal, if it has."""
+        size = os.fstat(file.fileno()).st_size
+        file.seek(self._end)
+        _, found, text = file.read(size - self._end).decode(errors="replace").rpartition(CURRENT)
+        if found:
+            frames = [line for line in text.partition("\n\n")[0].splitlines() if FRAME.match(line)]
+            self._stacks["\n".join([CURRENT, *frames]), self._is_idle] += self._unanswered
+            self._unanswered, self._end = 0, size
+
+
+def is_python(process: Process) -> bool:
+    """Whether a process runs a Python interpreter."""
+    with contextlib.suppress(OSError):
+        return os.path.basename(os.readlink("/proc/{}/exe".format(process[0]))).startswith("python")
+    return False
+
+
+def start_spy(pid: int, env: Dict[str, str], options: List[str]) -> "Optional[subprocess.Popen[bytes]]":
+    """Starts py-spy, if it is beside the process's Python or on its PATH."""
+    python = os.fsdecode(content(str(pid), "cmdline").partition(b"\0")[0])
+    folders = [os.path.dirname(python), env.get("PATH", ""), os.environ.get("PATH", "")]
+    program = shutil.which("py-spy", path=os.pathsep.join(filter(None, folders)))
+    if program is None:
+        return None
+    return subprocess.Popen(
+        [program, "record", "--pid", str(pid), *SPY_OPTIONS, *options],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def ends_well(process: "subprocess.Popen[bytes]") -> bool:
+    """Whether a process ends with success, and soon."""
+    try:
+        return process.wait(SPY_TIMEOUT_S) == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def spy_stacks(path: str, pid: int) -> "Counter[Stack]":
+    """The stacks of a process's main thread in py-spy's file, as faulthandler would write them."""
+    stacks = Counter()  # type: Counter[Stack]
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            text, _, count = line.rpartition(" ")
+            thread, *calls = text.split(";")
+            if thread.endswith("MainThread") or "({})".format(pid) in thread:
+                matches = filter(None, map(SPY_FRAME.match, reversed(calls[-MAX_FRAMES:])))
+                form = '  File "{0[file]}", line {0[line]} in {0[function]}'
+                stacks["\n".join([CURRENT, *map(form.format, matches)]), None] += int(count)
+    return stacks
+
+
+def source_lines(pid: int, stacks: Iterable[str]) -> Dict[str, str]:
+    """The lines of code in which the functions of stacks were, by `FILE:LINE`."""
+    places = {(match["file"], int(match["line"])) for text in stacks for match in FRAME.finditer(text)}
+    code = {}
+    for file, line in sorted(places)[:MAX_LINES]:
+        folder = "root" if file.startswith("/") else "cwd"
+        text = linecache.getline("/proc/{}/{}/{}".format(pid, folder, file.lstrip("/")), line)
+        code["{}:{}".format(file, line)] = text.strip()[:MAX_LINE]
+    return code
+
+
+def masking(env: Dict[str, str]) -> Callable[[str], str]:
+    """What replaces the secrets of a job in a text."""
+    names = env.get("BATCHAI_SECRET_NAMES", "").split()
+    values = sorted((env.get(name, "") for name in names), key=len, reverse=True)
+    known = [re.escape(value) for value in values if len(value) >= MIN_SECRET]
+    return lambda text: re.sub("|".join(known), MASK, text) if known else text
 
 
 def keep(env: Dict[str, str], rank: int, text: str) -> None:

@@ -14,7 +14,7 @@ from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import ServiceError, UsageError, visible_lines
-from batchai_magics.follow.hang_signs import stacks_of
+from batchai_magics.follow.stack_collector import profile_of, stacks_of
 from batchai_magics.jobs.run_diff import RunDiff, diff_runs
 from batchai_magics.jobs.submit import find
 from batchai_magics.jobs.watch_records import addresses_in
@@ -26,8 +26,10 @@ from batchai_magics.models.runs.notifications import (
     NotificationKind,
     channels,
 )
-from batchai_magics.options.job_options import channel_addresses, tags
+from batchai_magics.models.wire_times import duration
+from batchai_magics.options.job_options import channel_addresses, short_duration, tags
 from batchai_magics.records.provenance import NAMES, Provenance
+from batchai_magics.records.rank_profile import RunProfile
 from batchai_magics.records.rank_stacks import RankStacks
 
 
@@ -122,6 +124,34 @@ class StacksResult:
 def stacks(context: Context, arguments: Namespace) -> StacksResult:
     """The Python stack of every rank of a running job."""
     return StacksResult(stacks_of(context.backend, resource_commands.show_job(context, arguments)))
+
+
+@dataclass(frozen=True)
+class ProfileResult:
+    """Where the time of a job's ranks goes, as table, data and text."""
+
+    in_notebook: RunProfile
+
+    def to_data(self) -> Any:
+        """The shares and lines of all ranks."""
+        return self.in_notebook.to_data()
+
+    def to_table(self) -> Table:
+        """A row for each rank."""
+        profile = self.in_notebook
+        return Table(tuple(title.capitalize() for title in profile.titles), tuple(profile.rows))
+
+    @property
+    def terminal_text(self) -> str:
+        """What to look at first, then the shares of all ranks."""
+        return self.in_notebook.terminal_text
+
+
+def profile(context: Context, arguments: Namespace) -> ProfileResult:
+    """Samples the stacks of every rank of a running job."""
+    seconds = duration(short_duration("--for", getattr(arguments, "for"))).total_seconds()
+    job = resource_commands.show_job(context, arguments)
+    return ProfileResult(profile_of(context.backend, job, seconds))
 
 
 def diff(context: Context, arguments: Namespace) -> RunDiffResult:

@@ -234,6 +234,7 @@ _ERR = Option(("--err",), "Only stderr.", value_kind=ValueKind.NOTHING)
 _FILE = Option(("--file",), "Another file of the job's logs.", completes=NameKind.OUTPUT)
 _RANK = Option(("--rank",), "Only the output of this rank.", "NUMBER", ValueKind.NUMBER, minimum=0)
 _SINCE = Option(("--since",), "Only output of the last 30s, 5m or 2h.", "TIME")
+_FOR = Option(("--for",), "How long to sample its ranks: 10s, 2m.", "TIME", default="10s")
 _TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, minimum=1)
 _NAME_OR_FILE = Option(
     ("NAME",), "Name of the job, or a recording's file.", is_required=True, completes=NameKind.JOB
@@ -269,6 +270,12 @@ _SHORT_COMMANDS = (
         "Show where each rank of a running job is, and which one differs.",
         "handlers.run_record_commands:stacks",
         (*_SOME, _NAME),
+    ),
+    CommandSpec(
+        "profile",
+        "Show where the time of each rank of a running job goes, and which one differs.",
+        "handlers.run_record_commands:profile",
+        (*_SOME, _NAME, _FOR),
     ),
     CommandSpec(
         "open",

@@ -1,0 +1,182 @@
+"""Collects stacks of the ranks of a running job: once, or for some seconds to show where its time goes."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import time
+import uuid
+import zlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from batchai_magics.backends.base import NODE_COMMANDS, Backend, CommandBytes
+from batchai_magics.backends.node import stack_dumps
+from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError, UsageError
+from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.models.job_execution import node_name
+from batchai_magics.models.resources import JobResource, Node
+from batchai_magics.models.secret_masking import SecretMask
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.flame_graph import flame_graph, speedscope
+from batchai_magics.records.rank_profile import RunProfile
+from batchai_magics.records.rank_stacks import RankStacks
+from batchai_magics.untrusted_files import parse_json
+
+PROFILE_S = 10.0  # by default
+MIN_S, MAX_S = 1.0, 600.0
+SIGNAL_HZ = 10.0  # how often ranks are sampled without py-spy
+TIMEOUT_S = 60.0  # for a node to answer
+FOLDER = "profiles"  # among the artifacts
+_CONCURRENT, _TICK_S = 64, 1.0  # nodes that are asked at a time
+_PIECE = 1 << 16  # characters of a file that one command can carry, compressed
+_WRITER = """
+import base64, os, sys, zlib
+folder, name, data, final = sys.argv[1:]
+os.makedirs(folder, mode=0o700, exist_ok=True)
+part = os.path.join(folder, "." + name)
+with open(os.open(part, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600), "wb") as file:
+    file.write(zlib.decompress(base64.b64decode(data)))
+if final:
+    os.rename(part, os.path.join(folder, name))
+print(name)
+"""
+
+
+def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
+    """Asks every Python rank of a running job where it is; the stacks are kept in the run's record too.
+
+    Raises:
+        ConflictError: The job does not run.
+        CapabilityError: The backend runs no commands on nodes.
+    """
+    nodes = _running_nodes(backend, job, "has stacks")
+    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
+        lines = chain.from_iterable(threads.map(partial(_lines_of_node, backend, job), nodes))
+        stacks = RankStacks.of_lines(job.id.name, lines, paths_of(job))
+    named = (replace(rank, node=node_name(rank.node)) for rank in stacks.ranks)
+    return replace(stacks, ranks=tuple(named))
+
+
+def profile_of(
+    backend: Backend, job: JobResource, seconds: float = PROFILE_S, *, rate_hz: float = SIGNAL_HZ
+) -> RunProfile:
+    """Samples the stacks of all ranks of a running job; the job goes on undisturbed.
+
+    Where py-spy is on the nodes, it takes the samples; else the processes write their stacks at a signal,
+    `rate_hz` times a second. The samples are kept among the run's artifacts.
+
+    Raises:
+        UsageError: That is too short or too long.
+        ConflictError: The job does not run.
+        CapabilityError: The backend runs no commands on nodes, or no node could be sampled.
+    """
+    if not MIN_S <= seconds <= MAX_S:
+        raise UsageError(f"a profile takes {MIN_S:g} s to {MAX_S / 60:g} minutes, not {seconds:g} s")
+    nodes = _running_nodes(backend, job, "can be profiled")
+    lines, faults = list[bytes](), list[BatchAIError]()
+
+    def sample(node: Node) -> None:
+        try:
+            lines.extend(_lines_of_node(backend, job, node, seconds, rate_hz, timeout_s=seconds + TIMEOUT_S))
+        except BatchAIError as fault:  # the node is lost, or the job has ended there; the others count
+            faults.append(fault)
+
+    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
+        list(threads.map(sample, nodes))
+    if faults and not lines:
+        now = backend.show(job.id)
+        assert isinstance(now, JobResource)
+        _running_nodes(backend, now, "can be profiled")
+        raise faults[0]
+    profile = RunProfile.of_lines(job.id.name, lines, paths_of(job), mask=SecretMask())
+    ranks = tuple(replace(rank, node=node_name(rank.node)) for rank in profile.ranks)
+    profile = replace(profile, ranks=ranks, notes=tuple(sorted({fault.message for fault in faults})))
+    return _kept(backend, job, nodes[0], profile, lines) if profile.sampled else profile
+
+
+def _kept(
+    backend: Backend, job: JobResource, node: Node, profile: RunProfile, lines: Sequence[bytes]
+) -> RunProfile:
+    """The profile with its files, which a node writes to the folder of artifacts that its ranks have."""
+    artifacts = next(filter(None, (parse_json(line)["folder"] for line in lines)), "")
+    name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
+    texts = {f"{name}.svg": flame_graph(profile), f"{name}.speedscope.json": speedscope(profile)}
+    try:
+        if not artifacts:
+            raise CapabilityError("its ranks have no folder for artifacts")
+        for file, text in texts.items():
+            _write(backend, job, node, f"{artifacts}/{FOLDER}", file, text)
+    except BatchAIError as fault:
+        return replace(
+            profile, notes=(*profile.notes, f"The samples are not kept with the run: {fault.message}")
+        )
+    return replace(profile, files=tuple(f"{FOLDER}/{file}" for file in texts))
+
+
+def _write(backend: Backend, job: JobResource, node: Node, folder: str, name: str, text: str) -> None:
+    pieces = [text[at : at + _PIECE].encode() for at in range(0, len(text), _PIECE)]
+    for number, piece in enumerate(pieces, 1):
+        data = base64.b64encode(zlib.compress(piece)).decode()
+        final = "final" * (number == len(pieces))
+        if _run_program(backend, job, node, _WRITER, folder, name, data, final).decode().strip() != name:
+            raise CapabilityError(f"{name} could not be written to {folder}")
+
+
+def _running_nodes(backend: Backend, job: JobResource, what: str) -> Sequence[Node]:
+    """The nodes of a job that runs.
+
+    Raises:
+        ConflictError: It does not; `what` is what it cannot do then.
+        CapabilityError: The backend runs no commands on nodes.
+    """
+    NODE_COMMANDS.of(backend)
+    if job.state is not ExecutionState.RUNNING:
+        message = f"job {job.id.name} is not running ({job.word}); only a running job {what}"
+        raise ConflictError(message, code="JobNotRunning")
+    return backend.nodes(job.id)
+
+
+def _lines_of_node(
+    backend: Backend, job: JobResource, node: Node, *sampling: float, timeout_s: float = TIMEOUT_S
+) -> list[bytes]:
+    """What `stack_dumps` prints about the ranks of a node.
+
+    Raises:
+        NotFoundError: The job has ended.
+        CapabilityError: The node did not answer, or has no Python.
+    """
+    guid = job.output_path_segment.rpartition("/")[2]
+    program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
+    words = [guid, node.id, *map(str, sampling)]
+    printed = _run_program(backend, job, node, program, *words, timeout_s=timeout_s)
+    return [line for line in printed.splitlines() if line.startswith(b"{")]
+
+
+def _run_program(
+    backend: Backend, job: JobResource, node: Node, program: str, *words: str, timeout_s: float = TIMEOUT_S
+) -> bytes:
+    """What a program in Python prints on a node of a running job, with these arguments.
+
+    Raises:
+        NotFoundError: The job has ended.
+        CapabilityError: The node did not answer, has no Python, or the program failed and printed nothing.
+    """
+    command = f"python3 - {shlex.join(words)} <<'BATCHAI'\n{program}\nBATCHAI\n"
+    printed: dict[bool, bytes] = {False: b"", True: b""}
+    deadline = time.monotonic() + timeout_s
+    with closing(NODE_COMMANDS.of(backend).execute(job.id, node.id, command, tick_s=_TICK_S)) as output:
+        for part in output:
+            if isinstance(part, CommandBytes):
+                printed[part.is_error] += part.data
+            elif part.exit_code and not printed[False]:  # else it was ended, with the job
+                last = printed[True].decode(errors="replace").strip().rpartition("\n")[2]
+                raise CapabilityError(f"node {node.id} could not run the program: {last}")
+            if time.monotonic() > deadline:
+                raise CapabilityError(f"node {node.id} did not answer within {timeout_s:g} s")
+    return printed[False]

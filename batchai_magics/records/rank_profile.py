@@ -1,0 +1,419 @@
+"""Where the time of a job's ranks goes, from sampled stacks: shares by activity, and lines of code."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from statistics import median_low
+from typing import NamedTuple
+
+from batchai_magics.records.job_error import NO_PATHS, RaisedError, SourcePaths, is_library
+from batchai_magics.records.rank_stacks import Frame, frames_of, named_ranks, own_frame
+from batchai_magics.untrusted_files import parse_json
+
+DIFFERS = 0.15  # how much larger a share is where a rank differs from the others
+TOP_LINES = 3  # of a rank
+SPY = "py-spy"
+
+
+class Activity(Enum):
+    """What a rank does at a time."""
+
+    INPUT = "input"  # it loads or prepares data
+    COMMUNICATION = "communication"  # a collective operation or a message, with the time that it waits there
+    COMPUTATION = "computation"  # a numerical library, with the time that it waits for its device
+    CHECKPOINT = "checkpoint"  # it saves or restores a state
+    PYTHON = "Python"  # Python, and C code that is not recognised
+    WAITING = "waiting"  # it sleeps, or waits for something else
+
+
+class _Signs(NamedTuple):
+    """Expressions by which an activity is recognised; those for functions match whole names.
+
+    Attributes:
+        files: Of the code's files.
+        functions: Of functions that are no library's.
+        code: Of lines of code.
+    """
+
+    files: str
+    functions: str
+    code: str
+
+
+_SIGNS = {
+    Activity.CHECKPOINT: _Signs(
+        r"/torch/serialization|/torch/distributed/checkpoint/|/safetensors/|/orbax/|/keras/.*/saving/"
+        r"|/tensorflow/python/(?:checkpoint|saved_model)/|(?:^|/)checkpoint\w*\.py$",
+        r"(?:save|load|restore|write|store|dump)_(?:\w+_)?(?:checkpoint|ckpt|snapshot|state|state_dict|model"
+        r"|weights)s?|checkpoint|save",
+        r"\btorch\.(?:save|load)\(|\b(?:save_pretrained|save_checkpoint|save_model|save_weights"
+        r"|load_state_dict)\(",
+    ),
+    Activity.INPUT: _Signs(
+        r"/torch/utils/data/|/tensorflow/python/data/|/(?:tensorflow_)?datasets/|/webdataset/|/nvidia/dali/"
+        r"|/torchvision/(?:datasets|transforms|io)/|/(?:petastorm|PIL|cv2|h5py|zarr|fsspec|pyarrow)/"
+        r"|(?:^|/)(?:data|datasets?|data_?loaders?|data_?loading|input_pipeline)\.py$",
+        r"(?:load|read|fetch|get|next|prefetch|prepare|preprocess|decode|augment|generate|make)_(?:\w+_)?"
+        r"(?:data|batch(?:es)?|(?:sample|image|example|item|record|file|chunk|shard|dataset|input)s?)"
+        r"|(?:data_?)?loader|load|dataset|collate(?:_fn)?|augment|prefetch|__getitem__|__next__",
+        r"\bnp\.(?:load|fromfile|memmap|genfromtxt|loadtxt)\(|\bread_(?:csv|parquet|json|pickle|feather)\("
+        r"|\bimread\(|\bImage\.open\(|\bnext\(|\bin (?:\w+[.(])*\w*(?:loader|dataset|batches)\w*\b",
+    ),
+    Activity.COMMUNICATION: _Signs(
+        r"/torch/distributed/(?!fsdp|_composable|elastic|launcher|run\.py|optim|pipelining|tensor)|/mpi4py/"
+        r"|/horovod/|/deepspeed/comm/|/jax/experimental/multihost_utils|/tensorflow/python/distribute/",
+        r"all_?reduce\w*|all_?gather\w*|reduce_scatter\w*|broadcast\w*|barrier|average_grad\w*|sync\w*_grad\w*",
+        r"(?i)\b(?:i?all_?(?:reduce|gather|to_?all)|reduce_scatter|broadcast|i?bcast|i?barrier)\w*\("
+        r"|\b\w*(?:comm|world|dist|hvd|mpi|group)\w*(?:\.\w+)*\.(?:i?(?:gather|scatter|reduce|send|recv|wait))",
+    ),
+    Activity.COMPUTATION: _Signs(
+        r"/(?:torch|torchvision|tensorflow|keras|jax|jaxlib|flax|optax|numpy|scipy|sklearn|xgboost|lightgbm"
+        r"|cupy|numba|triton|transformers|apex|deepspeed)/",
+        r"forward|backward",
+        r"\b(?:np|numpy|torch|tf|jnp|jax|cp|F|nn|scipy)\.\w|\.(?:backward|step|item|cpu|cuda|to|matmul|dot|fit"
+        r"|block_until_ready)\(|\bmodel\(|\w @ \w",
+    ),
+    Activity.WAITING: _Signs(
+        r"/(?:threading|selectors|subprocess|queue|socket)\.py$",
+        "",
+        r"\bsleep\(|\.(?:wait|join|acquire|accept|recv|poll|select|result|communicate)\(|\binput\(",
+    ),
+}
+_SPENT = {  # what a rank does, and what may help
+    Activity.INPUT: (
+        "wait{s} {share} of the time for {its} data loader",
+        "More loader workers, prefetching or faster storage may help",
+    ),
+    Activity.COMMUNICATION: (
+        "spend{s} {share} of the time in communication",
+        "Larger batches, gradient accumulation or fewer messages may help",
+    ),
+    Activity.COMPUTATION: (
+        "compute{s} {share} of the time",
+        "Larger batches, lower precision or compilation may help; the framework's profiler shows its kernels",
+    ),
+    Activity.CHECKPOINT: (
+        "spend{s} {share} of the time on checkpoints",
+        "Saving less often, or in the background, may help",
+    ),
+    Activity.PYTHON: (
+        "spend{s} {share} of the time in Python code",
+        "Arrays instead of loops, or less work for each step, may help",
+    ),
+    Activity.WAITING: ("wait{s} {share} of the time", "Look at what it waits for there"),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A stack of a rank, innermost function first, and how often it was seen.
+
+    `place` is where the job's own code was, such as `train.py:33`.
+    """
+
+    frames: tuple[Frame, ...]
+    count: int
+    activity: Activity
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class RankProfile:
+    """What a rank did within `seconds`; no samples if it runs no Python that can be sampled.
+
+    `way` is how it was sampled: by `py-spy`, or by a `signal` that has it write its stack. One that
+    `is_stopped`, by a signal or a debugger, and one that hangs in the kernel have no samples either.
+    """
+
+    rank: int
+    node: str
+    samples: tuple[Sample, ...] = ()
+    seconds: float = 0.0
+    way: str = ""
+    is_stopped: bool = False
+    is_silent: bool = False
+
+    @cached_property
+    def count(self) -> int:
+        """The number of samples."""
+        return sum(sample.count for sample in self.samples)
+
+    @cached_property
+    def shares(self) -> Mapping[Activity, float]:
+        """The share of each activity in its time, from 0 to 1; all are 0 without samples."""
+        counts = Counter[Activity]()
+        for sample in self.samples:
+            counts[sample.activity] += sample.count
+        return {activity: counts[activity] / max(1, self.count) for activity in Activity}
+
+    def lines(self, activity: Activity | None = None) -> list[tuple[str, float]]:
+        """Lines of the job's own code with their shares, the largest first; of one activity or all."""
+        counts = Counter[str]()
+        for sample in self.samples:
+            if sample.place and activity in (None, sample.activity):
+                counts[sample.place] += sample.count
+        return [(place, count / self.count) for place, count in counts.most_common(TOP_LINES)]
+
+
+@dataclass(frozen=True)
+class RunProfile:
+    """Where the time of a job's ranks went.
+
+    Attributes:
+        job: The job.
+        ranks: Its ranks, in order.
+        notes: What is missing, in sentences.
+        files: The paths of the samples among its artifacts.
+    """
+
+    job: str
+    ranks: tuple[RankProfile, ...]
+    notes: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+
+    @classmethod
+    def of_lines(
+        cls,
+        job: str,
+        lines: Iterable[str | bytes],
+        paths: SourcePaths = NO_PATHS,
+        *,
+        mask: Callable[[str], str] = str,
+    ) -> RunProfile:
+        """Reads the lines of `stack_dumps`; paths in the job's copy become the user's own.
+
+        `mask` replaces what looks like a secret in a stack.
+        """
+        ranks = (parse(line, paths, mask) for line in lines)
+        return cls(job, tuple(sorted(ranks, key=lambda rank: rank.rank)))
+
+    @property
+    def sampled(self) -> list[RankProfile]:
+        """The ranks with samples."""
+        return [rank for rank in self.ranks if rank.count]
+
+    @cached_property
+    def difference(self) -> tuple[Activity, tuple[RankProfile, ...]] | None:
+        """In what at most half of the ranks spend clearly more of their time than the others, and which.
+
+        Communication does not count: there, the others wait for them.
+        """
+        found: list[tuple[float, Activity, tuple[RankProfile, ...]]] = []
+        for activity in Activity:
+            usual = self._usual(activity)
+            more = [rank for rank in self.sampled if rank.shares[activity] - usual >= DIFFERS]
+            if activity is not Activity.COMMUNICATION and 0 < 2 * len(more) <= len(self.sampled):
+                found.append((max(rank.shares[activity] for rank in more) - usual, activity, tuple(more)))
+        return max(found, key=lambda each: each[0])[1:] if found else None
+
+    @property
+    def different(self) -> tuple[int, ...]:
+        """The ranks that differ from the others."""
+        return tuple(rank.rank for rank in self.difference[1]) if self.difference else ()
+
+    @property
+    def sentence(self) -> str:
+        """What to look at first, and what may help."""
+        if not self.ranks:
+            return f"No process of {self.job} was found."
+        if not self.sampled:
+            return f"No rank of {self.job} could be sampled: {'; '.join(self._unsampled)}."
+        if self.difference:
+            activity, ranks = self.difference
+            others = f", the others {_percent(self._usual(activity))}{self._waiting(ranks)}"
+        else:
+            activity = max(Activity, key=self._mean)
+            ranks, others = tuple(self.sampled), ""
+        is_one = len(ranks) == 1 or not self.difference
+        who = (
+            named_ranks(rank.rank for rank in ranks).capitalize()
+            if self.difference or len(ranks) == 1
+            else "Each rank"
+        )
+        spent, advice = _SPENT[activity]
+        share = _percent(sum(rank.shares[activity] for rank in ranks) / len(ranks))
+        words = spent.format(share=share, s="s" * is_one, its="its" if is_one else "their")
+        place = next((f", at {place}" for place, _ in ranks[0].lines(activity)), "")
+        return f"{who} {words}{place}{others}. {advice}."
+
+    @property
+    def terminal_text(self) -> str:
+        """The sentence, the shares of each rank, and what is to be known about them."""
+        text = "\n".join([self.sentence, "", *_aligned([self.titles, *self.rows]), "", *self.remarks])
+        return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The titles of `rows`."""
+        return ("rank", "node", *(activity.value for activity in Activity), "most at")
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row for each rank: the shares of its activities, and its most costly lines."""
+        return [
+            (
+                str(rank.rank),
+                rank.node,
+                *(_percent(rank.shares[activity]) if rank.count else "" for activity in Activity),
+                ", ".join(f"{place} {_percent(share)}" for place, share in rank.lines()),
+            )
+            for rank in self.ranks
+        ]
+
+    @property
+    def remarks(self) -> list[str]:
+        """How the samples were taken, where they are, and what is missing."""
+        count = sum(rank.count for rank in self.ranks)
+        seconds = max((rank.seconds for rank in self.ranks), default=0.0)
+        ways = Counter(rank.way for rank in self.sampled)
+        how = "; py-spy on the nodes would sample more often" if ways["signal"] else ""
+        by = " and ".join(sorted(ways))
+        taken = [f"{count:,} samples in {seconds:.0f} s, by {by}{how}."] if count else []
+        kept = [f"Kept with the run: {', '.join(self.files)}"] if self.files else []
+        missing = [f"Not sampled: {'; '.join(self._unsampled)}."] if self._unsampled and count else []
+        return [*taken, *missing, *self.notes, *kept]
+
+    def to_data(self) -> dict[str, object]:
+        """The profile as JSON."""
+        return {
+            "job": self.job,
+            "sentence": self.sentence,
+            "different": list(self.different),
+            "notes": list(self.notes),
+            "files": list(self.files),
+            "ranks": [
+                {
+                    "rank": rank.rank,
+                    "node": rank.node,
+                    "way": rank.way if rank.count else "",
+                    "samples": rank.count,
+                    "seconds": round(rank.seconds, 1),
+                    "shares": {activity.value: round(share, 4) for activity, share in rank.shares.items()},
+                    "lines": [{"place": place, "share": round(share, 4)} for place, share in rank.lines()],
+                }
+                for rank in self.ranks
+            ],
+        }
+
+    def __str__(self) -> str:
+        return self.terminal_text
+
+    __repr__ = __str__
+
+    def _usual(self, activity: Activity) -> float:
+        return median_low([rank.shares[activity] for rank in self.sampled] or [0.0])
+
+    def _mean(self, activity: Activity) -> float:
+        return sum(rank.shares[activity] for rank in self.sampled)
+
+    def _waiting(self, ranks: Sequence[RankProfile]) -> str:
+        """That the others wait for some ranks in communication, where they do."""
+        others = [rank.shares[Activity.COMMUNICATION] for rank in self.sampled if rank not in ranks]
+        waits = sum(others) / len(others)
+        more = waits - max(rank.shares[Activity.COMMUNICATION] for rank in ranks)
+        return f", which wait in communication ({_percent(waits)})" if more >= DIFFERS else ""
+
+    @property
+    def _unsampled(self) -> list[str]:
+        """Which ranks have no samples, by the reason."""
+        reasons: dict[str, list[int]] = {}
+        for rank in self.ranks:
+            if not rank.count:
+                reasons.setdefault(_reason(rank), []).append(rank.rank)
+        return [f"{named_ranks(ranks)} {reason}" for reason, ranks in reasons.items()]
+
+
+def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> RankProfile:
+    """One line of `stack_dumps` about the samples of a rank."""
+    told = parse_json(line)
+    samples = []
+    for text, is_idle, count in told["stacks"]:
+        activity = activity_of(frames_of(text), told["code"], is_idle=is_idle)
+        frames = frames_of(mask(paths.shown_in(text)))
+        samples.append(Sample(frames, count, activity, _place(own_frame(frames), paths)))
+    return RankProfile(
+        rank=told["rank"],
+        node=told["node"],
+        samples=tuple(samples),
+        seconds=told["seconds"],
+        way=told["way"],
+        is_stopped=told["stopped"],
+        is_silent=told["unanswered"] > 0,
+    )
+
+
+def activity_of(frames: Sequence[Frame], code: Mapping[str, str], *, is_idle: bool | None) -> Activity:
+    """What a process does in a stack.
+
+    Loading of data and checkpoints are whatever runs below their functions. Otherwise the innermost function
+    of the job's own code counts, and those of libraries that it has called.
+
+    Args:
+        frames: Its functions, the innermost first.
+        code: Lines of code, by `FILE:LINE`.
+        is_idle: Whether the processor did not run it; None if that is not known.
+    """
+    own = own_frame(frames)
+    inner = frames[: frames.index(own) + 1] if own else ()
+    for activity in (Activity.CHECKPOINT, Activity.INPUT):
+        if any(_is_in(activity, frame) for frame in frames) or (own and _is_at(activity, own, code)):
+            return activity
+    for frame in inner:
+        for activity in (Activity.COMMUNICATION, Activity.COMPUTATION):
+            if _is_in(activity, frame) or _is_at(activity, frame, code):
+                return activity
+    if is_idle is None:
+        signs = Activity.WAITING
+        is_idle = any(_is_in(signs, frame) or _is_at(signs, frame, code) for frame in frames[:1])
+    return Activity.WAITING if is_idle else Activity.PYTHON
+
+
+def _is_in(activity: Activity, frame: Frame) -> bool:
+    """Whether a function is one of an activity, by its file or name."""
+    signs, name = _SIGNS[activity], frame.function.rpartition(".")[2].lstrip("_")
+    is_own = not is_library(frame.file)
+    return bool(re.search(signs.files, frame.file)) or (
+        is_own and any(re.fullmatch(signs.functions, each) for each in (name, frame.function))
+    )
+
+
+def _is_at(activity: Activity, frame: Frame, code: Mapping[str, str]) -> bool:
+    """Whether a function is at a line of code of an activity."""
+    return bool(re.search(_SIGNS[activity].code, code.get(f"{frame.file}:{frame.line}", "")))
+
+
+def _place(frame: Frame | None, paths: SourcePaths) -> str:
+    """`train.py:33`, `src/model.py:3`, `cell line 11`; empty without a function."""
+    if frame is None:
+        return ""
+    place = paths.place(RaisedError("", frame.file, frame.line))
+    return place.rpartition("/")[2] if place.startswith("/") else place
+
+
+def _reason(rank: RankProfile) -> str:
+    """Why a rank has no samples; it follows its name."""
+    if rank.is_stopped:
+        return "stopped by a signal or a debugger"
+    return "did not answer, as if it hung in the kernel" if rank.is_silent else "without a Python to sample"
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells in columns, all but the names and lines right-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    return [
+        "  ".join(
+            cell.ljust(width) if at in (1, last) else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,180 @@
+"""Samples of real processes: through py-spy or by signals, whatever the processes do."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.node import stack_dumps
+from batchai_magics.backends.node.job_environment import JOB_MODULES
+from tests.world import until
+
+pytestmark = pytest.mark.slow
+
+PYTHON = os.path.realpath(sys.executable)  # which has no py-spy beside it
+SPY = shutil.which("py-spy", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+LOOP = """
+import time
+def work():
+    end = time.monotonic() + 0.01
+    while time.monotonic() < end:
+        pass
+print("up", flush=True)
+while True:
+    work()
+"""
+SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)\n"
+# No signal reaches Python code as long as this runs, and the interpreter is locked.
+IN_C = "print('up', flush=True)\nimport re\nre.match(r'(a*)*$', 'a' * 60 + 'b')\n"
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts ranks of a run, with the hook of jobs or without, and waits until they have printed."""
+    shutil.copy(JOB_MODULES["sitecustomize.py"], tmp_path / "sitecustomize.py")
+    children = []
+
+    def start(rank, command, *, has_hook=True, **env):
+        own = {
+            "BATCHAI_JOB_GUID": str(tmp_path),
+            "AZ_BATCH_NODE_ID": "n0",
+            "RANK": str(rank),
+            "PATH": "/usr/bin:/bin",
+        }
+        own |= {"PYTHONPATH": str(tmp_path)} if has_hook else {}
+        words = [PYTHON, "-c", command] if isinstance(command, str) else command
+        child = subprocess.Popen(words, env={**own, **env}, stdout=subprocess.PIPE, text=True)
+        children.append(child)
+        assert child.stdout.readline() == "up\n"
+        return child
+
+    yield start
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+@contextlib.contextmanager
+def begun(tmp_path, seconds=1.0, rate_hz=50.0, path="/usr/bin:/bin"):
+    """The program as on a node, without this package."""
+    words = [sys.executable, "-I", "-", str(tmp_path), "n0", str(seconds), str(rate_hz)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, env={"PATH": path}, **pipes) as program:
+        program.stdin.write(Path(stack_dumps.__file__).read_text())
+        program.stdin.close()
+        yield program
+    assert program.returncode == 0
+
+
+def sampled(tmp_path, path="/usr/bin:/bin"):
+    """What the program tells of each rank."""
+    with begun(tmp_path, path=path) as program:
+        return [json.loads(line) for line in program.stdout]
+
+
+def count(told):
+    return sum(count for _, _, count in told["stacks"])
+
+
+def test_the_hook_tells_stacks_states_and_lines_of_code(start, tmp_path):
+    (tmp_path / "loop.py").write_text(LOOP)
+    start(0, [PYTHON, str(tmp_path / "loop.py")], BATCHAI_ARTIFACT_DIR="/a/b")
+    start(1, SLEEP)
+    loop, sleep = sampled(tmp_path)
+    assert (loop["way"], loop["folder"], loop["rank"], sleep["rank"]) == ("signal", "/a/b", 0, 1)
+    assert count(loop) > 10
+    assert any("in work\n" in text and not is_idle for text, is_idle, _ in loop["stacks"])
+    assert "while time.monotonic() < end:" in loop["code"].values()
+    assert {is_idle for _, is_idle, _ in sleep["stacks"]} == {True}
+
+
+@pytest.mark.skipif(SPY is None, reason="needs py-spy")
+def test_py_spy_is_used_where_it_is_and_needs_no_hook(start, tmp_path):
+    start(0, LOOP, has_hook=False)
+    (told,) = sampled(tmp_path, path=f"{Path(SPY).parent}:/usr/bin:/bin")
+    assert told["way"] == "py-spy"
+    assert count(told) > 20
+    assert all(text.startswith("Current thread\n  File ") for text, _, _ in told["stacks"])
+    assert any(
+        'line 5 in work\n  File "<string>", line 9 in <module>' in text for text, _, _ in told["stacks"]
+    )
+
+
+def test_the_hook_replaces_a_py_spy_that_is_refused(start, tmp_path):
+    spy = tmp_path / "bin" / "py-spy"
+    spy.parent.mkdir()
+    spy.write_text("#!/bin/sh\necho 'Error: Permission Denied' >&2\nexit 1\n")
+    spy.chmod(0o755)
+    start(0, LOOP)
+    (told,) = sampled(tmp_path, path=f"{spy.parent}:/usr/bin:/bin")
+    assert told["way"] == "signal"
+    assert count(told) > 10
+
+
+def test_a_py_spy_that_never_ends_is_ended(start, tmp_path, monkeypatch):
+    spy = tmp_path / "bin" / "py-spy"
+    spy.parent.mkdir()
+    spy.write_text("#!/bin/sh\nexec sleep 1000\n")
+    spy.chmod(0o755)
+    start(0, LOOP)
+    (told,) = sampled(tmp_path, path=f"{spy.parent}:/usr/bin:/bin")
+    assert told["stacks"] == []
+
+
+def test_a_rank_that_hangs_in_c_is_sampled(start, tmp_path):
+    start(0, IN_C)
+    (told,) = sampled(tmp_path)
+    assert count(told) > 10
+    assert "re/__init__.py" in told["stacks"][0][0] or "re.py" in told["stacks"][0][0]
+
+
+def test_a_rank_that_blocks_the_signal_is_told_as_silent(start, tmp_path):
+    start(0, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [50])\n" + SLEEP)
+    (told,) = sampled(tmp_path)
+    assert told["stacks"] == []
+    assert told["unanswered"] > 0
+
+
+def test_a_stopped_rank_and_one_without_python_are_told_as_such(start, tmp_path):
+    stopped = start(0, SLEEP)
+    stopped.send_signal(signal.SIGSTOP)
+    until(lambda: stack_dumps.is_stopped(stopped.pid))
+    start(1, ["/bin/sh", "-c", "echo up; exec sleep 1000"])
+    first, second = sampled(tmp_path)
+    assert (first["stopped"], first["stacks"]) == (True, [])
+    assert (second["stopped"], second["unanswered"], second["stacks"]) == (False, 0, [])
+    stopped.send_signal(signal.SIGCONT)
+
+
+def test_samples_of_a_rank_that_ends_meanwhile_are_told(start, tmp_path):
+    rank = start(0, LOOP)
+    with begun(tmp_path, seconds=600) as sampler:
+        until(lambda: Path(stack_dumps.dump_of(rank.pid)).read_bytes().count(b"in work") > 5)
+        rank.kill()
+        told = json.loads(sampler.stdout.read())
+    assert count(told) > 2
+    assert told["seconds"] < 600
+
+
+def test_two_profiles_at_once_both_have_samples(start, tmp_path):
+    start(0, LOOP)
+    with begun(tmp_path) as one, begun(tmp_path) as other:
+        told = [json.loads(each.stdout.read()) for each in (one, other)]
+    assert all(count(each) > 10 for each in told)
+
+
+def test_secrets_of_the_job_are_masked(start, tmp_path):
+    folder = tmp_path / "s3cr3t-token"
+    folder.mkdir()
+    (folder / "loop.py").write_text(LOOP)
+    env = {"BATCHAI_SECRET_NAMES": "TOKEN OTHER", "TOKEN": "s3cr3t-token"}
+    start(0, [PYTHON, str(folder / "loop.py")], **env)
+    (told,) = sampled(tmp_path)
+    assert "s3cr3t" not in json.dumps(told)
+    assert "***/loop.py" in told["stacks"][0][0]

@@ -1,0 +1,174 @@
+"""What ranks do in stacks that were sampled, and which rank differs."""
+
+import json
+
+import pytest
+
+from batchai_magics.models.secret_masking import SecretMask
+from batchai_magics.records.job_error import SourcePaths
+from batchai_magics.records.rank_profile import Activity, RunProfile, activity_of
+from batchai_magics.records.rank_stacks import Frame
+
+LIBRARIES = "/venv/lib/python3.11/site-packages"
+MAIN = ("/job/train.py", 40, "<module>")
+STEP = ("/job/train.py", 20, "step")
+LOAD = ("/job/train.py", 33, "load_batch")
+REDUCE = ("/job/train.py", 12, "share")
+CODE = {
+    "/job/train.py:12": "total = comm.allreduce(mine)",
+    "/job/train.py:20": "x = [i * i for i in range(9)]",
+}
+
+
+def library(path, line, function):
+    return (f"{LIBRARIES}/{path}", line, function)
+
+
+def doing(*calls, code="", is_idle=False):
+    """The activity of a stack, outermost function first; `code` is the line of the innermost one."""
+    frames = [Frame(*call) for call in reversed(calls)]
+    return activity_of(frames, {**CODE, f"{frames[0].file}:{frames[0].line}": code}, is_idle=is_idle)
+
+
+def told(rank, *stacks, code=CODE, **others):
+    """A line about a rank; stacks are calls, outermost first, whether it was idle, and a count."""
+    texts = [
+        [
+            "\n".join(
+                ["Current thread", *(f'  File "{f}", line {n} in {name}' for f, n, name in reversed(calls))]
+            ),
+            idle,
+            count,
+        ]
+        for calls, idle, count in stacks
+    ]
+    fields = {"rank": rank, "node": "n0", "way": "signal", "seconds": 10.0, "stopped": False, "unanswered": 0}
+    return json.dumps({**fields, "folder": "", "stacks": texts, "code": code, **others})
+
+
+def profile(*lines):
+    return RunProfile.of_lines("train", lines)
+
+
+LOADER = library("torch/utils/data/dataloader.py", 733, "__next__")
+SELECT = ("/usr/lib/python3.11/selectors.py", 415, "select")
+ITEM = ("/job/cats.py", 9, "__getitem__")
+PAD = library("torch/nn/functional.py", 1, "pad")
+ALL_REDUCE = library("torch/distributed/distributed_c10d.py", 2501, "all_reduce")
+SHARDED = library("torch/distributed/fsdp/_runtime.py", 1, "forward")
+SAVE = library("torch/serialization.py", 900, "save")
+FIT = library("lightning/trainer.py", 1, "fit")
+A, B, C, D, E = (
+    Activity.CHECKPOINT,
+    Activity.INPUT,
+    Activity.COMMUNICATION,
+    Activity.COMPUTATION,
+    Activity.PYTHON,
+)
+
+
+@pytest.mark.parametrize(
+    ("calls", "code", "activity"),
+    [
+        ([MAIN, SAVE, library("torch/storage.py", 3, "cpu")], "", A),
+        ([MAIN, ("/job/train.py", 50, "save_checkpoint"), library("numpy/lib/format.py", 7, "write")], "", A),
+        ([MAIN, ("/job/train.py", 51, "load_model")], "", A),
+        ([MAIN, LOADER, SELECT], "", B),
+        ([MAIN, LOADER, ITEM, PAD], "", B),
+        ([MAIN, LOAD], "time.sleep(1)", B),
+        ([MAIN], "for batch in train_loader:", B),
+        ([MAIN, STEP], "rows = pandas.read_csv(path)", B),
+        ([MAIN, STEP, ALL_REDUCE], "", C),
+        ([MAIN, REDUCE], "total = comm.allreduce(mine)", C),
+        ([MAIN, STEP], "world.Barrier()", C),
+        ([MAIN, STEP], "requests = MPI.COMM_WORLD.isend(x, dest=1)", C),
+        ([MAIN, STEP, library("horovod/torch/mpi_ops.py", 900, "synchronize")], "", C),
+        ([MAIN, library("torch/_tensor.py", 522, "backward")], "", D),
+        ([MAIN, SHARDED, library("torch/nn/linear.py", 1, "forward")], "", D),
+        ([MAIN, STEP], "loss = model(x).sum().item()", D),
+        ([MAIN, STEP], "y = x @ weights", D),
+        ([MAIN, ("/job/net.py", 5, "forward")], "x = self.a(x)", D),
+        ([MAIN, STEP], "x = [i * i for i in range(9)]", E),
+        ([FIT, library("torch/optim/adam.py", 1, "step"), STEP], "x += 1", E),
+    ],
+)
+def test_an_activity_is_recognised_by_its_functions_and_line(calls, code, activity):
+    assert doing(*calls, code=code) is activity
+
+
+@pytest.mark.parametrize(
+    ("code", "is_idle", "activity"),
+    [
+        ("queue.get()", True, Activity.WAITING),
+        ("time.sleep(1)", None, Activity.WAITING),
+        ("process.communicate()", None, Activity.WAITING),
+        ("count += 1", None, Activity.PYTHON),
+        ("time.sleep(1)", False, Activity.PYTHON),  # it ran
+    ],
+)
+def test_what_is_idle_waits_and_where_that_is_unknown_its_line_tells(code, is_idle, activity):
+    assert doing(MAIN, STEP, code=code, is_idle=is_idle) is activity
+
+
+def test_the_rank_that_waits_for_its_data_is_named_with_its_line_and_who_waits_for_it():
+    slow = told(1, ([MAIN, LOAD], True, 61), ([MAIN, STEP], False, 39))
+    others = [
+        told(n, ([MAIN, REDUCE], False, 58), ([MAIN, STEP], False, 40), ([MAIN, LOAD], True, 2))
+        for n in (0, 2, 3)
+    ]
+    run = profile(*others, slow)
+    assert run.different == (1,)
+    assert run.sentence == (
+        "Rank 1 waits 61 % of the time for its data loader, at train.py:33, the others 2 %, which wait in "
+        "communication (58 %). More loader workers, prefetching or faster storage may help."
+    )
+    assert run.ranks[1].shares[Activity.PYTHON] == pytest.approx(0.39)
+    assert run.ranks[0].lines() == [("train.py:12", 0.58), ("train.py:20", 0.4), ("train.py:33", 0.02)]
+    assert "train.py:12 58 %, train.py:20 40 %" in run.terminal_text
+
+
+def test_of_ranks_that_do_the_same_the_largest_share_is_told():
+    run = profile(*(told(n, ([MAIN, REDUCE], False, 70), ([MAIN, STEP], False, 30)) for n in range(2)))
+    assert run.different == ()
+    assert run.sentence.startswith(
+        "Each rank spends 70 % of the time in communication, at train.py:12. Larger"
+    )
+
+
+def test_several_ranks_that_differ_are_named_together():
+    slow = [told(n, ([MAIN, LOAD], True, 50), ([MAIN, STEP], False, 50)) for n in (1, 3)]
+    run = profile(*slow, *(told(n, ([MAIN, STEP], False, 100)) for n in (0, 2)))
+    assert run.sentence.startswith(
+        "Ranks 1, 3 wait 50 % of the time for their data loader, at train.py:33, the"
+    )
+
+
+def test_ranks_without_samples_are_told_with_their_reason():
+    run = profile(told(0, ([MAIN, STEP], False, 5)), told(1), told(2, stopped=True), told(3, unanswered=99))
+    missing = next(remark for remark in run.remarks if remark.startswith("Not sampled"))
+    assert "rank 1 without a Python to sample" in missing
+    assert "rank 2 stopped by a signal or a debugger" in missing
+    assert "rank 3 did not answer" in missing
+    assert run.sentence.startswith("Rank 0 spends 100 % of the time in Python code")
+
+
+def test_a_program_without_python_says_so():
+    run = profile(told(0), told(1))
+    assert run.sentence == "No rank of train could be sampled: ranks 0, 1 without a Python to sample."
+    assert RunProfile("train", ()).terminal_text.startswith("No process of train was found.")
+
+
+def test_places_in_the_copy_of_a_job_are_the_users_own():
+    cell = ("/home/.batchai/scripts/train/ea4b/train.py", 9, "<module>")
+    model = ("/home/.batchai/scripts/train/ea4b/src/model.py", 3, "work")
+    lines = [told(0, ([cell], False, 1), ([cell, model], False, 3), code={})]
+    run = RunProfile.of_lines("train", lines, SourcePaths(folder="ea4b", script="train.py"))
+    assert [place for place, _ in run.ranks[0].lines()] == ["src/model.py:3", "cell line 10"]
+    assert "ea4b" not in json.dumps(run.to_data())
+
+
+def test_what_looks_like_a_secret_is_masked_and_nothing_steers_a_terminal():
+    call = ("/job/hf_abcdefghijklmnopqrstuv/\x1b[2J.py", 1, "f")
+    run = RunProfile.of_lines("train", [told(0, ([call], False, 1))], mask=SecretMask())
+    assert "hf_abc" not in str(run.ranks[0].samples)
+    assert "\x1b" not in run.terminal_text
