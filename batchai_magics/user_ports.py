@@ -42,8 +42,11 @@ class ServedPage(Protocol):
 class ViewPages(Protocol):
     """The live view of jobs outside of notebooks."""
 
-    def open_job(self, job: Any) -> ServedPage:
-        """Serves a job's live view until it is closed."""
+    def open_job(self, job: Any, *, is_read_only: bool = False) -> ServedPage:
+        """Serves a job's live view until it is closed; read-only, it cannot be cancelled or run again."""
+
+    def open_jobs(self, backend: Any, home: Any, *, is_read_only: bool = False) -> ServedPage:
+        """Serves all jobs of a backend until it is closed; those of the experiment `home` come by name."""
 
     def open_recording(self, path: Path) -> ServedPage:
         """Serves the replay of a recording until it is closed."""

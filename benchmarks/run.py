@@ -19,7 +19,7 @@ from benchmarks.logs import made, parse, printed_secrets, progress_lines, report
 from benchmarks.row import Row, table
 from benchmarks.scale import busy_server, many_nodes, wide_job
 from benchmarks.server import load, pixels, watchers
-from benchmarks.views import chart, compare, log, sweep, watch_azure, watch_many
+from benchmarks.views import all_jobs, chart, compare, log, sweep, watch_azure, watch_many
 
 AGAINST = ("grep -c", "rg -o, whole record")
 """What reading a log is held against, of what `logs/parse.py` measures."""
@@ -47,6 +47,7 @@ def main() -> None:
         watch_many.rows,
         watch_azure.rows,
         kills.rows,
+        all_jobs.rows,
         chart.rows,
         compare.rows,
         sweep.rows,

@@ -20,7 +20,7 @@ from benchmarks.row import Row, table
 RUNS, POINTS = 200, 1000
 UPDATES = 50
 CHROMIUM = "/usr/bin/chromium"
-PAGE = """async ([script, style, state, messages, update, count, source]) => {
+PAGE = """async ([script, style, state, messages, update, count, source, shown]) => {
   const change = new Function('state', 'tell', 'update', 'i', source); // of a trait or message, for update i
   document.head.append(Object.assign(document.createElement('style'), { textContent: style }));
   const url = URL.createObjectURL(new Blob([script], { type: 'text/javascript' }));
@@ -51,7 +51,7 @@ PAGE = """async ([script, style, state, messages, update, count, source]) => {
   const began = performance.now();
   view.render({ model, el: root });
   for (const message of messages) tell('msg:custom', message);
-  while (!root.querySelector('canvas')) await frame();
+  while (!root.querySelector(shown)) await frame();
   const first = performance.now() - began;
   await new Promise((done) => setTimeout(done, 1000));
   spent = 0;
@@ -106,11 +106,13 @@ def in_page(value: Comparison) -> dict[str, Any]:
     return found
 
 
-def measured(name: str, state: object, messages: object, update: object, change: str) -> dict[str, Any]:
-    """The times of a view's first paint and of its updates, made by the script `change`."""
+def measured(
+    name: str, state: object, messages: object, update: object, change: str, *, shown: str = "canvas"
+) -> dict[str, Any]:
+    """The times of a view's first paint, which has an element `shown`, and of updates by `change`."""
     from playwright.sync_api import sync_playwright
 
-    arguments = [pages.script(name), pages.style(name), state, messages, update, UPDATES, change]
+    arguments = [pages.script(name), pages.style(name), state, messages, update, UPDATES, change, shown]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1200, "height": 1000})

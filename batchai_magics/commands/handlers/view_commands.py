@@ -22,7 +22,14 @@ POLL_S = 1.0
 
 
 def open_page(context: Context, arguments: Namespace) -> Stream:
-    """Serves the page of a job or of a recording until an interrupt."""
+    """Serves the page of all jobs, of one job or of a recording until an interrupt."""
+    is_read_only = arguments.read_only
+    if not arguments.name:
+        if arguments.html:
+            raise UsageError("--html goes with a recording", hint="Name its file.")
+        experiment = context.experiment(arguments)
+        page = PAGES.get().open_jobs(context.backend, experiment, is_read_only=is_read_only)
+        return _open(page, arguments, "Closed the page; the jobs are not affected.")
     path = Path(arguments.name)
     is_recording = path.suffix == SUFFIX or path.is_file()
     if arguments.html:
@@ -32,11 +39,18 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
             )
         target = PAGES.get().export_html(path, Path(arguments.html))
         return Stream(_message(f"Wrote {target}.", path=str(target)), "")
-    page = PAGES.get().open_recording(path) if is_recording else _job(context, arguments).open(browser=False)
+    if is_recording:
+        page = PAGES.get().open_recording(path)
+    else:
+        page = PAGES.get().open_job(_job(context, arguments), is_read_only=is_read_only)
+    return _open(page, arguments, "Closed the page; the job is not affected.")
+
+
+def _open(page: ServedPage, arguments: Namespace, closing: str) -> Stream:
     is_shown = not arguments.no_browser
     return Stream(
         _served(page, is_shown=is_shown),
-        "Closed the page; the job is not affected.",
+        closing,
         in_notebook=partial(OpenedPage.open, page, is_shown=is_shown),
     )
 

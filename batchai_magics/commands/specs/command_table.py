@@ -237,7 +237,10 @@ _SINCE = Option(("--since",), "Only output of the last 30s, 5m or 2h.", "TIME")
 _FOR = Option(("--for",), "How long to sample its ranks: 10s, 2m.", "TIME", default="10s")
 _TAIL = Option(("--tail",), "Only the last lines.", "COUNT", ValueKind.NUMBER, minimum=1)
 _NAME_OR_FILE = Option(
-    ("NAME",), "Name of the job, or a recording's file.", is_required=True, completes=NameKind.JOB
+    ("NAME",), "Name of the job, or a recording's file; by default all jobs.", completes=NameKind.JOB
+)
+_READ_ONLY = Option(
+    ("--read-only",), "Refuse to cancel jobs or to run them again.", value_kind=ValueKind.NOTHING
 )
 _NO_BROWSER = Option(("--no-browser",), "Only print the address.", value_kind=ValueKind.NOTHING)
 _HTML = Option(
@@ -279,9 +282,9 @@ _SHORT_COMMANDS = (
     ),
     CommandSpec(
         "open",
-        "Open the live view of a job, or a recording, as a page of its own.",
+        "Open all jobs, the live view of one, or a recording, as a page of its own.",
         "handlers.view_commands:open_page",
-        (*_SOME, _NAME_OR_FILE, _NO_BROWSER, _HTML),
+        (*_SOME, _NAME_OR_FILE, _NO_BROWSER, _READ_ONLY, _HTML),
     ),
     CommandSpec(
         "record",

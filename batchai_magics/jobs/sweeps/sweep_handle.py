@@ -200,9 +200,9 @@ class Sweep:
         except BatchAIError:  # it was deleted
             return None
 
-    def snapshot(self) -> SweepSnapshot:
-        """The sweep at this moment, with one request for all states; takes its next step."""
-        definition, trials = self._read(takes_step=True)
+    def snapshot(self, *, takes_step: bool = True) -> SweepSnapshot:
+        """The sweep at this moment, with one request for all states; `takes_step`: its next one."""
+        definition, trials = self._read(takes_step=takes_step)
         goal, state = definition.goal, state_of(definition, trials)
         return SweepSnapshot(state, definition.note, definition.parameters, trials, goal.metric, goal.is_max)
 

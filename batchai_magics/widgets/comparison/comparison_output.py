@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.metrics import Comparison, Scaling
 from batchai_magics.widgets.comparison.comparison_view import (
     ComparisonModel,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def show(value: Comparison | Scaling, publisher: Publisher, *, ui: str) -> None:
     """Shows runs beneath the cell and follows those that run until they end; `ui` as for `show_figure`."""
-    key, model = _shared_model(value, publisher)
+    key, model = shared_model(value, publisher)
     show_figure(key, model, lambda: _view(model, publisher), publisher, ui=ui)
 
 
@@ -50,21 +51,21 @@ def show_figure(
 
 def embed(value: Comparison, publisher: Publisher) -> str:
     """Creates a live view for embedding in another one; returns its widget's id."""
-    key, model = _shared_model(value, publisher)
+    key, model = shared_model(value, publisher)
     view = _view(model, publisher)
     publisher.add(EmbeddedOutput(key, model, view))
     return str(view.model_id)
 
 
-def _shared_model(value: Comparison | Scaling, publisher: Publisher) -> tuple[str, ComparisonModel]:
+def shared_model(value: Comparison | Scaling, publisher: Publisher) -> tuple[str, ComparisonModel]:
     """The model that all views of these runs share, with its key."""
     model: ComparisonModel
     if isinstance(value, Scaling):
         model = ScalingModel(value.runs, metric=value.metric, clock=publisher.clock)
     else:
         model = ComparisonModel(value.runs, preferences=value.preferences, clock=publisher.clock)
-    names = [job.id.key for job in model.jobs.values()]
-    key = " ".join([model.kind, *(run.name for run in value.runs), *names])
+    sources = (run.source.id.key if isinstance(run.source, Job) else run.name for run in value.runs)
+    key = " ".join([model.kind, *sources, *(job.id.key for job in model.jobs.values())])
     return key, publisher.model(key, lambda: model)
 
 

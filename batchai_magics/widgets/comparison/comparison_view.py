@@ -33,7 +33,7 @@ from batchai_magics.models.states import CANCELLED, STOPPED
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream, DashboardView
 from batchai_magics.widgets.job.job_header import chart_fields, progress_fields
 
 POLL_S = 1.0  # poll interval of the jobs
@@ -385,13 +385,11 @@ MAX_KNOTS = 100  # of each x axis besides steps
 FIRST_CHARTS = 2  # whose lines are sent unasked
 
 
-class ComparisonView(DashboardView):
+class ComparisonStream(DashboardStream):
     """Overlaid lines of runs, or a scaling study; the page says which metrics it draws.
 
     A page that says hello is sent all lines again.
     """
-
-    script = "comparison_view"
 
     def __init__(self, model: ComparisonModel, *, work: RunInBackground, clock: Clock) -> None:
         self._runs = model
@@ -427,8 +425,14 @@ class ComparisonView(DashboardView):
 
     def _first_metrics(self) -> tuple[str, ...]:
         """The metrics of the first charts, which a page shows unless it says otherwise."""
-        charts = [chart for chart in self.facts["charts"] if chart["is_default"]][:FIRST_CHARTS]
+        charts = [chart for chart in self.state["facts"]["charts"] if chart["is_default"]][:FIRST_CHARTS]
         return tuple(line["name"] for chart in charts for line in chart["lines"])
+
+
+class ComparisonView(ComparisonStream, DashboardView):
+    """The comparison in a notebook."""
+
+    script = "comparison_view"
 
 
 def max_points(runs: int) -> int:

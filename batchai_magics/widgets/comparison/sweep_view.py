@@ -25,7 +25,12 @@ from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.dashboards.dashboard import DashboardView, OpenJobs, answer_to
+from batchai_magics.widgets.dashboards.dashboard import (
+    DashboardStream,
+    DashboardView,
+    OpenJobs,
+    answer_to,
+)
 from batchai_magics.widgets.job.job_header import progress_fields
 
 if TYPE_CHECKING:
@@ -91,7 +96,7 @@ class SweepModel(FigureModel):
     """The current state of a sweep, read in the background until it has ended.
 
     An update costs as much as the trials that it changes. `changed` has the version of each trial, the latest
-    changes last. `start` runs a task that may block.
+    changes last. `start` runs a task that may block. Without `takes_steps`, reading starts no trials.
     """
 
     noun = "sweep"
@@ -104,6 +109,7 @@ class SweepModel(FigureModel):
         *,
         start: RunInBackground | None = None,
         clock: Callable[[], float] = time.monotonic,
+        takes_steps: bool = True,
     ) -> None:
         super().__init__()
         self.sweep = sweep
@@ -114,7 +120,7 @@ class SweepModel(FigureModel):
         self.best: TrialRow | None = None
         self.seeds = SeedGroups()
         self._counts: Counter[str] = Counter()
-        self._reader = _SweepReader(sweep, costs, clock)
+        self._reader = _SweepReader(sweep, costs, clock, takes_steps=takes_steps)
         self._start, self._clock = start or _in_thread, clock
         self._lock = threading.Lock()
         self._unapplied: list[SweepUpdate] = []
@@ -299,7 +305,10 @@ _COLOURS = {**card_parts.JOB_COLOURS, "waiting": card_parts.GREY, "pruned": card
 class _SweepReader:
     """Reads the trials that have changed; the metrics of ended ones once."""
 
-    def __init__(self, sweep: Sweep, costs: JobCosts, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, sweep: Sweep, costs: JobCosts, clock: Callable[[], float], *, takes_steps: bool
+    ) -> None:
+        self._takes_steps = takes_steps
         self._sweep, self._costs, self._clock = sweep, costs, clock
         self._known: dict[int, TrialRow] = {}
         self._goal: tuple[str, Direction] = "", Direction.UNKNOWN
@@ -313,7 +322,7 @@ class _SweepReader:
 
     def read(self) -> SweepUpdate | None:
         """The changes since the last read; None without any."""
-        now = self._sweep.snapshot()
+        now = self._sweep.snapshot(takes_step=self._takes_steps)
         names = self._parameters = tuple(now.parameters)
         is_complete = self._read_results(now.trials)
         rows = [row for trial in now.trials if (row := self._changed_row(trial, names))]
@@ -419,16 +428,11 @@ def _in_thread(task: Callable[[], None]) -> None:
     threading.Thread(target=task, daemon=True, name="batchai-sweep").start()
 
 
-class SweepView(DashboardView):
-    """Trials as rows, sent when they change; the request `open` embeds a view of some of their jobs."""
+class SweepStream(DashboardStream):
+    """Trials as rows, sent when they change."""
 
-    script = "sweep_view"
-    requests = ("open",)
-
-    def __init__(
-        self, model: SweepModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs
-    ) -> None:
-        self._trials, self._open_jobs = model, open_jobs
+    def __init__(self, model: SweepModel, *, work: RunInBackground, clock: Clock) -> None:
+        self._trials = model
         self._sent_version = 0
         self._unsent: dict[int, None] = {}  # numbers of trials
         super().__init__(model, work=work, clock=clock)
@@ -453,6 +457,19 @@ class SweepView(DashboardView):
             else None
         )
 
+
+class SweepView(SweepStream, DashboardView):
+    """The sweep in a notebook; the request `open` embeds a view of some of the trials' jobs."""
+
+    script = "sweep_view"
+    requests = ("open",)
+
+    def __init__(
+        self, model: SweepModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs
+    ) -> None:
+        self._open_jobs = open_jobs
+        super().__init__(model, work=work, clock=clock)
+
     def answer_open(self, content: PageData) -> PageData:
         """Creates the live view of the jobs `content["names"]`."""
         try:
@@ -467,16 +484,23 @@ class SweepView(DashboardView):
 
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:
     """Shows a sweep beneath the cell, and takes its steps until it has ended; `ui` as for a comparison."""
-
-    def opened() -> SweepModel:
-        model = SweepModel(sweep, job_costs(sweep.backend), clock=publisher.clock)
-        model.read()
-        return model
-
-    key = f"sweep {sweep.backend.capabilities.name} {sweep.name}"
-    model, work = publisher.model(key, opened), publisher.run_in_background
+    key, model = shared_model(sweep, publisher)
 
     def make_view() -> SweepView:
+        work = publisher.run_in_background
         return SweepView(model, work=work, clock=publisher.clock, open_jobs=open_jobs)
 
     show_figure(key, model, make_view, publisher, ui=ui)
+
+
+def shared_model(sweep: Sweep, publisher: Publisher, *, takes_steps: bool = True) -> tuple[str, SweepModel]:
+    """The model that all views of a sweep share, with its key."""
+
+    def opened() -> SweepModel:
+        costs = job_costs(sweep.backend)
+        model = SweepModel(sweep, costs, clock=publisher.clock, takes_steps=takes_steps)
+        model.read()
+        return model
+
+    key = f"sweep {sweep.experiment.key} {sweep.name}"
+    return key, publisher.model(key, opened)

@@ -1,4 +1,4 @@
-"""What all dashboards share: the model that polls a backend for them, and the widget."""
+"""What all dashboards share: the model that polls a backend for them, what a view is sent, and the widget."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.live_view import LiveView
 from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
 from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.job.message_batch import Batch
 
 ROW_BYTES = 220
 
@@ -76,18 +77,15 @@ class DashboardModel(ABC):
         """A snapshot as HTML and text, or as text only while nothing is known."""
 
 
-class DashboardView(LiveView):
-    """A header and rows, synced as traits. The publisher calls `send_next`; messages arrive in any thread.
+class DashboardStream:
+    """What one view of a dashboard is sent: header and rows as its state, and messages.
 
-    `work` schedules a function on a thread that may block; no method here blocks. A message whose kind is in
-    `requests` is answered by the method `answer_<kind>`, on that thread.
+    A subclass carries both. The publisher calls `send_next`; the page's messages arrive in any thread at
+    `receive`. `work` schedules a function on a thread that may block; no method here blocks. A message whose
+    kind is in `requests` is answered by the method `answer_<kind>`, on that thread.
     """
 
-    script: ClassVar[str]
     requests: ClassVar[tuple[str, ...]] = ()
-
-    facts = traitlets.Dict().tag(sync=True)
-    rows: traitlets.List[PageData] = traitlets.List().tag(sync=True)
 
     def __init__(self, model: DashboardModel, *, work: RunInBackground, clock: Clock) -> None:
         self._model = model
@@ -95,12 +93,22 @@ class DashboardView(LiveView):
         self._lock = threading.Lock()
         self._replies: deque[PageData] = deque()
         self._version = model.version
+        self.state: PageData = {"facts": model.facts(), "rows": model.rows()}
+        """What the page has been sent: the header and the rows."""
         self._clock = clock
         self._last_seen_at = clock()
         self._pages = Pages(clock)
         self._is_in_use = False
-        super().__init__(self.script, uuid.uuid4().hex, facts=model.facts(), rows=model.rows())
-        self.on_msg(self._on_message)
+        self.has_page = False  # a page has said hello
+        self.is_removed = False  # the page has removed the view
+
+    @abstractmethod
+    def transmit(self, message: Batch) -> None:
+        """Sends a message to the page."""
+
+    @abstractmethod
+    def publish_state(self, state: PageData) -> None:
+        """Replaces the state that the page has, by name."""
 
     @property
     def is_gone(self) -> bool:
@@ -120,7 +128,10 @@ class DashboardView(LiveView):
     def send_next(self, limit_bytes: int) -> int:
         """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
         if self._version != self._model.version:
-            return self._sync()
+            self._version = self._model.version
+            self.state = {"facts": self._model.facts(), "rows": self._model.rows()}
+            self.publish_state(self.state)
+            return OVERHEAD_BYTES + ROW_BYTES * len(self.state["rows"])
         if not self.has_page:
             return 0
         with self._lock:
@@ -128,8 +139,7 @@ class DashboardView(LiveView):
         reply = reply or self.next_message(limit_bytes)
         if reply is None:
             return 0
-        self.send(reply)
-        self.keep_route()
+        self.transmit(Batch(reply))
         return OVERHEAD_BYTES + len(str(reply))
 
     def next_message(self, limit_bytes: int) -> PageData | None:
@@ -142,15 +152,7 @@ class DashboardView(LiveView):
     def hear(self, content: PageData) -> None:
         """Any other message of a page, which needs no answer; called in any thread."""
 
-    def _sync(self) -> int:
-        self._version = self._model.version
-        with self.hold_sync():
-            self.facts = self._model.facts()
-            self.rows = self._model.rows()
-        self.keep_route()
-        return OVERHEAD_BYTES + ROW_BYTES * len(self.rows)
-
-    def _on_message(self, _widget: object, content: PageData, _buffers: object) -> None:
+    def receive(self, content: PageData) -> None:
         """Dispatches a message from the page; requests are queued for the background thread."""
         self._last_seen_at = self._clock()
         kind = content.get("kind")
@@ -185,6 +187,31 @@ class DashboardView(LiveView):
     def _reply(self, reply: PageData) -> None:
         with self._lock:
             self._replies.append(reply)
+
+
+class DashboardView(DashboardStream, LiveView):
+    """The dashboard in a notebook: the kernel carries header and rows as traits."""
+
+    script: ClassVar[str]
+
+    facts = traitlets.Dict().tag(sync=True)
+    rows: traitlets.List[PageData] = traitlets.List().tag(sync=True)
+
+    def __init__(self, model: DashboardModel, *, work: RunInBackground, clock: Clock) -> None:
+        DashboardStream.__init__(self, model, work=work, clock=clock)
+        LiveView.__init__(self, self.script, uuid.uuid4().hex, **self.state)
+        self.on_msg(lambda _widget, content, _buffers: self.receive(content))
+
+    def transmit(self, message: Batch) -> None:
+        """Sends a message to the page."""
+        self.send(message.content)
+        self.keep_route()
+
+    def publish_state(self, state: PageData) -> None:
+        """Replaces the state that the page has, by name."""
+        with self.hold_sync():
+            self.facts, self.rows = state["facts"], state["rows"]
+        self.keep_route()
 
 
 def answer_to(content: PageData, text: str, *, is_done: bool = True) -> PageData:

@@ -1,4 +1,4 @@
-"""The dashboard of an experiment's jobs: their model, which all views share, and the view."""
+"""The dashboard of jobs, of an experiment or of all: their model, which all views share, and the view."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,23 +19,30 @@ from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import has_progress
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
-from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.resources import JobResource
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
+from batchai_magics.models.resources import JobResource, Workspace
 from batchai_magics.models.runs.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView, OpenJobs, answer_to
+from batchai_magics.widgets.dashboards.dashboard import (
+    DashboardModel,
+    DashboardStream,
+    DashboardView,
+    OpenJobs,
+    answer_to,
+)
 from batchai_magics.widgets.job.job_header import execution_of, progress_fields
 
 if TYPE_CHECKING:
     from batchai_magics.commands.output.command_result import SelectedJobs
 
-MAX_ROWS = 200  # of the newest jobs
 MAX_READS = 8  # log files per poll
 LABELS_INTERVAL_S = 10.0  # between two reads of the labels of jobs
+EXPERIMENTS_INTERVAL_S = 10.0  # between two looks for new experiments
 MAX_PARAMETERS = 5  # that differ between jobs
 
 
@@ -46,6 +54,7 @@ class JobsModel(DashboardModel):
 
     noun = "experiment"
     max_interval_s = 4.0
+    max_rows = 200  # of the newest jobs
 
     def __init__(
         self,
@@ -62,6 +71,7 @@ class JobsModel(DashboardModel):
         self.jobs: tuple[JobResource, ...] = ()
         self.rates: dict[str, JobRates] = {}  # by name
         self._is_behind = False  # logs of ended jobs remain to be read
+        self._requests = 1  # to list all jobs
         self._selected = selected
         self._preferences = preferences
         self._clock = clock
@@ -83,25 +93,30 @@ class JobsModel(DashboardModel):
         version = self.version
         if self._due_at is None or self._clock() >= self._due_at:
             self._list()
-        jobs = self.jobs[:MAX_ROWS]
+        jobs = self.jobs[: self.max_rows]
         self._read_labels(jobs)
         has_values = self._read_rates([job for job in jobs if job.execution])
         return has_values or self.version > version
 
     def _list(self) -> None:
         is_first = self._due_at is None
-        self._due_at = self._clock() + self.backend.capabilities.pace.poll_interval_s
-        listed: Sequence[object] = ()
-        with contextlib.suppress(NotFoundError):
-            listed = self.backend.list(self.id, Kind.JOB)
-        newest = (job for job in reversed(listed) if isinstance(job, JobResource))
-        jobs = tuple(job for job in newest if not self._selected or job.id.name in self._selected.names)
+        listed = self._listed()
+        self._due_at = self._clock() + self._requests * self.backend.capabilities.pace.poll_interval_s
+        jobs = tuple(job for job in listed if not self._selected or job.id.name in self._selected.names)
         self.version += is_first or jobs != self.jobs
         self.jobs = jobs
 
+    def _listed(self) -> Sequence[JobResource]:
+        """The jobs as they are now, newest first."""
+        return _jobs_in(self.backend, self.id)[::-1]
+
+    def name_of(self, id: ResourceId) -> str:
+        """What the view calls a job."""
+        return id.name
+
     def _read_labels(self, jobs: tuple[JobResource, ...]) -> None:
         """Reads the labels of all jobs with one request: of new jobs immediately, else at intervals."""
-        records, names = self.backend.records, tuple(job.id.name for job in jobs)
+        records, names = self.backend.records, tuple(self.name_of(job.id) for job in jobs)
         if not records or (names == self._labelled and self._clock() < self._labels_due_at):
             return
         self._labelled, self._labels_due_at = names, self._clock() + LABELS_INTERVAL_S
@@ -109,22 +124,24 @@ class JobsModel(DashboardModel):
             by_key = records.labels([job.id for job in jobs])
         except BatchAIError:  # read again at the next interval
             return
-        labels = {job.id.name: by_key[job.id.key] for job in jobs if job.id.key in by_key}
+        labels = {self.name_of(job.id): by_key[job.id.key] for job in jobs if job.id.key in by_key}
         self.version += labels != self._labels
         self._labels = labels
 
     def _read_rates(self, jobs: Sequence[JobResource]) -> bool:
         """Reads a few logs, least often read first; returns whether they had new values."""
         known = {rates.run: rates for rates in self.rates.values()}
-        self.rates = {job.id.name: known.get(job.output_path_segment) or self._rates_of(job) for job in jobs}
-        unread = [job for job in jobs if not self.rates[job.id.name].is_drained]
-        unread.sort(key=lambda job: self.rates[job.id.name].read_count)
-        has_values = [self.rates[job.id.name].advance() for job in unread[:MAX_READS]]
-        self._is_behind = any(job.state.is_final for job in unread[MAX_READS:])
+        self.rates = {
+            self.name_of(job.id): known.get(job.output_path_segment) or self._rates_of(job) for job in jobs
+        }
+        unread = [(job, rates) for job in jobs if not (rates := self.rates[self.name_of(job.id)]).is_drained]
+        unread.sort(key=lambda pair: pair[1].read_count)
+        has_values = [rates.advance() for _, rates in unread[:MAX_READS]]
+        self._is_behind = any(job.state.is_final for job, _ in unread[MAX_READS:])
         return any(has_values)
 
     def _rates_of(self, job: JobResource) -> JobRates:
-        patterns = self._labels.get(job.id.name, Labels()).patterns
+        patterns = self._labels.get(self.name_of(job.id), Labels()).patterns
         return JobRates(
             self.backend, job, preferences=self._preferences, patterns=patterns, clock=self._clock
         )
@@ -132,8 +149,9 @@ class JobsModel(DashboardModel):
     @property
     def progress(self) -> dict[str, Progress]:
         """The latest progress of the jobs that report it, by name."""
-        names = (job.id.name for job in self.jobs if has_progress(job) and job.id.name in self.rates)
-        return {name: progress for name in names if (progress := self.rates[name].progress)}
+        names = (self.name_of(job.id) for job in self.jobs if has_progress(job))
+        known = ((name, self.rates[name].progress) for name in names if name in self.rates)
+        return {name: progress for name, progress in known if progress}
 
     def job(self, name: str) -> Job | None:
         """The handle of a job by its name."""
@@ -152,14 +170,21 @@ class JobsModel(DashboardModel):
 
     def facts(self) -> PageData:
         """What the view's header shows (`JobsFacts` in frontend/core/messages.d.ts)."""
-        return {"name": self.id.name, "total": len(self.jobs), "problem": self.problem}
+        return {
+            "name": self.id.name,
+            "of": "experiment",
+            "total": len(self.jobs),
+            "problem": self.problem,
+        }
 
     def rows(self) -> list[PageData]:
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
-        jobs = self.jobs[:MAX_ROWS]
-        labels = [self._labels.get(job.id.name, Labels()) for job in jobs]
+        jobs = self.jobs[: self.max_rows]
+        names = [self.name_of(job.id) for job in jobs]
+        labels = [self._labels.get(name, Labels()) for name in names]
         differing = varying_parameters(labels, MAX_PARAMETERS)
-        return [_row(job, of_job, differing) for job, of_job in zip(jobs, labels, strict=True)]
+        rows = zip(names, jobs, labels, strict=True)
+        return [{"name": name, **_row(job, of_job, differing)} for name, job, of_job in rows]
 
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
@@ -170,10 +195,74 @@ class JobsModel(DashboardModel):
         return {"text/html": to_html(card), "text/plain": to_text(card)}
 
 
+def _jobs_in(backend: Backend, experiment: ResourceId) -> list[JobResource]:
+    """The jobs of an experiment, oldest first; none if it does not exist."""
+    with contextlib.suppress(NotFoundError):
+        return [job for job in backend.list(experiment, Kind.JOB) if isinstance(job, JobResource)]
+    return []
+
+
+class AllJobsModel(JobsModel):
+    """The jobs of all experiments of a resource group, newest first.
+
+    A job of the experiment `home` is called by its name, others are called `experiment/name`, or
+    `workspace/experiment/name` outside of the workspace of `home`.
+    """
+
+    noun = "resource group"
+    max_rows = 1000
+
+    def __init__(
+        self, backend: Backend, home: ResourceId, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        super().__init__(backend, home, preferences=metric_preferences(), clock=clock)
+        self._experiments: list[ResourceId] = []
+        self._experiments_due_at = clock()
+
+    def _listed(self) -> Sequence[JobResource]:
+        if self._clock() >= self._experiments_due_at:
+            self._experiments_due_at = self._clock() + EXPERIMENTS_INTERVAL_S
+            self._experiments = self._found_experiments()
+            self._requests = len(self._experiments)
+        jobs = [job for experiment in self._experiments for job in _jobs_in(self.backend, experiment)]
+        return sorted(jobs, key=lambda job: job.provisioning.created, reverse=True)
+
+    def _found_experiments(self) -> list[ResourceId]:
+        """All experiments that exist, and `home`."""
+        workspaces = self.backend.list(self.id.workspace_id, Kind.WORKSPACE)
+        found = [
+            experiment.id
+            for workspace in workspaces
+            if isinstance(workspace, Workspace)
+            for experiment in self.backend.list(workspace.id, Kind.EXPERIMENT)
+        ]
+        return [self.id, *(id for id in found if id.key != self.id.key)]
+
+    def name_of(self, id: ResourceId) -> str:
+        """What the view calls a job."""
+        if id.workspace.lower() != self.id.workspace.lower():
+            return f"{id.workspace}/{id.experiment}/{id.name}"
+        return id.name if id.parent.key == self.id.key else f"{id.experiment}/{id.name}"
+
+    def id_of(self, name: str) -> ResourceId:
+        """The id of the job that `name_of` calls this. Raises SpecError if none can be called so."""
+        *places, job = name.split("/")
+        workspace, experiment = ["", "", *places][-2:]
+        parent = replace(
+            self.id,
+            workspace=check_name(workspace or self.id.workspace, Kind.WORKSPACE),
+            name=check_name(experiment or self.id.name, Kind.EXPERIMENT),
+        )
+        return parent.child(Kind.JOB, check_name(job, Kind.JOB))
+
+    def facts(self) -> PageData:
+        """What the view's header shows (`JobsFacts` in frontend/core/messages.d.ts)."""
+        return {**super().facts(), "name": "All jobs", "of": f"backend {self.backend.capabilities.name}"}
+
+
 def _row(job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:
     return {
         **execution_of(job),
-        "name": job.id.name,
         "state": job.word,
         "nodes": job.spec.node_count,
         "toolkit": job.spec.toolkit.label,
@@ -267,15 +356,11 @@ class JobRates:
 RATES_PER_MESSAGE = 20
 
 
-class JobsView(DashboardView):
-    """Jobs as rows, each with its headline metric; the request `open` embeds a view of some of them."""
+class JobsStream(DashboardStream):
+    """Jobs as rows, each with its headline metric."""
 
-    script = "jobs_dashboard"
-    requests = ("open",)
-
-    def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs) -> None:
+    def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock) -> None:
         self._jobs = model
-        self._open_jobs = open_jobs
         self._sent: dict[str, tuple[str, int]] = {}  # the runs and versions of rates, by the name of the job
         super().__init__(model, work=work, clock=clock)
 
@@ -299,6 +384,17 @@ class JobsView(DashboardView):
             "labels": {name: known[name].label for name in names},
             "progress": {name: progress_fields(progress[name]) for name in names if name in progress},
         }
+
+
+class JobsView(JobsStream, DashboardView):
+    """The jobs in a notebook; the request `open` embeds a view of some of them."""
+
+    script = "jobs_dashboard"
+    requests = ("open",)
+
+    def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs) -> None:
+        self._open_jobs = open_jobs
+        super().__init__(model, work=work, clock=clock)
 
     def answer_open(self, content: PageData) -> PageData:
         """Creates the live view of the jobs `content["names"]`."""

@@ -9,29 +9,37 @@ import base64
 import html
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
+from urllib.parse import quote, unquote
 
-from batchai_magics.errors import StorageError
-from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.errors import NotFoundError, StorageError
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.jobs.sweeps.sweep_handle import Sweep
+from batchai_magics.metrics import compare
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.widgets.comparison import comparison_output, sweep_view
+from batchai_magics.widgets.comparison.comparison_view import ComparisonStream
+from batchai_magics.widgets.comparison.sweep_view import SweepStream
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.cell_output import EmbeddedOutput, RunInBackground
+from batchai_magics.widgets.core.cell_output import EmbeddedOutput, OpenView, RunInBackground
 from batchai_magics.widgets.core.flow_control import Budget
-from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.polled_model import PageData, PolledModel
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.hosts.page_server import PageServer
+from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
+from batchai_magics.widgets.hosts.page_server import PageConnection, PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
 from batchai_magics.widgets.job.job_stream import JobStream, followed_job
 from batchai_magics.widgets.job.message_batch import Batch
 
-if TYPE_CHECKING:
-    from batchai_magics.jobs.job_handle import Job
-
-
-__all__ = ["export_html", "open_job", "open_recording", "record", "settings_report"]
+__all__ = ["export_html", "open_job", "open_jobs", "open_recording", "record", "settings_report"]
 
 STATIC_PAGE = """<!doctype html>
 <html lang="en">
@@ -53,18 +61,21 @@ widget().render({{ model, el: document.getElementById("view") }});
 """
 
 
-def open_job(job: Job) -> PageServer:
-    """Serves a job's live view until the server is closed."""
+def open_job(job: Job, *, is_read_only: bool = False) -> PageServer:
+    """Serves a job's live view, and those of the other jobs of its backend, until the server is closed."""
     job.show()  # raises NotFoundError for a deleted job
-    publisher = Publisher(budget=Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)).start()
+    views = OpenedViews(job.backend, job.id.parent, is_read_only=is_read_only)
+    return views.serve(f"/job/{quote(views.jobs.name_of(job.id), safe='')}")
 
-    def connect() -> PageStream:
-        model = publisher.model(job.id.key, lambda: followed_job(job))
-        stream = PageStream(job, model, work=publisher.run_in_background)
-        publisher.add(EmbeddedOutput(job.id.key, model, stream))
-        return stream
 
-    return PageServer(connect=connect, on_close=publisher.close).start()
+def open_jobs(backend: Backend, home: ResourceId, *, is_read_only: bool = False) -> PageServer:
+    """Serves the list of all jobs of a backend, and their live views, until the server is closed.
+
+    Jobs of the experiment `home` are called by their names alone.
+    """
+    views = OpenedViews(backend, home, is_read_only=is_read_only)
+    views.jobs.poll()  # raises what keeps the backend from listing jobs
+    return views.serve("/")
 
 
 def open_recording(path: Path) -> PageServer:
@@ -98,13 +109,95 @@ def _base64(data: bytes) -> str:
 IDLE_S = 5.0  # without a message, after which an empty one shows whether the page is still there
 
 
-class PageStream(JobStream):
-    """What one page is sent. `frames` ends with `close`."""
+class OpenedView(OpenView, PageConnection, Protocol):
+    """A view in an open page."""
 
-    def __init__(self, job: Job, model: JobModel, *, work: RunInBackground) -> None:
-        super().__init__(job, model, work=work, schedule=lambda call: call())
+
+class OpenedViews:
+    """The views of a backend's jobs, each with an address; one publisher follows what the open pages show.
+
+    `is_read_only` refuses requests that change anything, and takes no steps of sweeps.
+    """
+
+    def __init__(self, backend: Backend, home: ResourceId, *, is_read_only: bool) -> None:
+        self.jobs = AllJobsModel(backend, home)
+        """Kept while pages show something else, so that logs are read once."""
+        self._backend, self._is_read_only = backend, is_read_only
+        budget = Budget(messages_per_s=MESSAGES_PER_S, bytes_per_s=BYTES_PER_S)
+        self._publisher = Publisher(budget=budget)
+
+    def serve(self, address: str) -> PageServer:
+        """Serves them until the server is closed; its page opens at an address."""
+        self._publisher.start()
+        return PageServer(connect=self.connect, address=address, on_close=self._publisher.close).start()
+
+    def connect(self, address: str) -> PageConnection:
+        """The view at `/`, `/job/NAME`, `/compare/NAME/NAME` or `/sweep/NAME`; names are percent-encoded.
+
+        Raises:
+            NotFoundError: There is no such view, or what it shows does not exist.
+        """
+        parts = [unquote(part) for part in address.strip("/").split("/")]
+        if parts == [""]:
+            return self._list()
+        kind, *names = parts
+        if kind == "compare" and names:
+            return self._comparison(names)
+        if kind in ("job", "sweep") and len(names) == 1:
+            id = self.jobs.id_of(names[0])
+            return self._job(id) if kind == "job" else self._sweep(id)
+        raise NotFoundError(f"There is no page {address}.")
+
+    def _list(self) -> PageConnection:
+        key = f"jobs {self.jobs.id.key}"
+        model = self._publisher.model(key, lambda: self.jobs)
+        return self._add(key, model, PageOfJobs(model, work=self._work, clock=self._publisher.clock))
+
+    def _job(self, id: ResourceId) -> PageConnection:
+        job = Job(self._backend, id)
+        model = self._publisher.model(id.key, lambda: followed_job(job))
+        stream = PageOfJob(
+            job,
+            model,
+            work=self._work,
+            schedule=lambda call: call(),
+            open_job=lambda submitted: self.jobs.name_of(submitted.id),
+            is_read_only=self._is_read_only,
+        )
+        return self._add(id.key, model, stream)
+
+    def _comparison(self, names: Sequence[str]) -> PageConnection:
+        jobs = [Job(self._backend, self.jobs.id_of(name)) for name in names]
+        key, model = comparison_output.shared_model(
+            compare(jobs, preferences=metric_preferences()), self._publisher
+        )
+        return self._add(key, model, PageOfComparison(model, work=self._work, clock=self._publisher.clock))
+
+    def _sweep(self, id: ResourceId) -> PageConnection:
+        inside = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
+        inside = replace(inside, workspace=id.workspace, experiment=id.experiment)
+        sweep = Sweep.find(self._backend, id.name, inside)
+        key, model = sweep_view.shared_model(sweep, self._publisher, takes_steps=not self._is_read_only)
+        return self._add(key, model, PageOfSweep(model, work=self._work, clock=self._publisher.clock))
+
+    def _add(self, key: str, model: PolledModel, view: OpenedView) -> PageConnection:
+        self._publisher.add(EmbeddedOutput(key, model, view))
+        return view
+
+    @property
+    def _work(self) -> RunInBackground:
+        return self._publisher.run_in_background
+
+
+class PageStream:
+    """Carries what one page is sent. `frames` ends with `close`."""
+
+    state: PageData
+
+    def __init__(self, *args: Any, **options: Any) -> None:
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
         self._is_closed = False
+        super().__init__(*args, **options)
         self.publish_state({**self.state, "is_first": True})
 
     def transmit(self, message: Batch) -> None:
@@ -141,3 +234,19 @@ def frame(header: PageData, *buffers: bytes) -> bytes:
     """The length of a header, the header as JSON with the lengths of the buffers, the buffers."""
     text = json.dumps({**header, "buffers": list(map(len, buffers))}, default=float).encode()
     return b"".join((struct.pack(">I", len(text)), text, *buffers))
+
+
+class PageOfJobs(PageStream, JobsStream):
+    """The list of jobs in a page."""
+
+
+class PageOfJob(PageStream, JobStream):
+    """A job in a page."""
+
+
+class PageOfComparison(PageStream, ComparisonStream):
+    """A comparison in a page."""
+
+
+class PageOfSweep(PageStream, SweepStream):
+    """A sweep in a page."""

@@ -1,6 +1,7 @@
-"""A server of one plain page on this machine: a job's live view, or the replay of a recording.
+"""A server of one plain page on this machine: the live views of jobs, or the replay of a recording.
 
-It listens on 127.0.0.1 only. Every request needs its token: in the page's address, afterwards in a cookie.
+It listens on 127.0.0.1 only. The token is in the fragment of the page's address, which no request contains;
+the page exchanges it for a cookie. Without the cookie only the front end itself is served.
 """
 
 from __future__ import annotations
@@ -14,11 +15,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
+from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.untrusted_files import parse_json
 from batchai_magics.widgets.core import pages
 
 LOOPBACK = "127.0.0.1"
 MAX_MESSAGE_BYTES = 1 << 16
+NO_TOKEN = "Open the complete address that was printed, with its token."
 IDLE_TIMEOUT_S = 30.0  # without a byte, after which half a request ends, and a page that reads nothing
 HEADERS = {
     "Cache-Control": "no-store",
@@ -29,6 +32,7 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+VIEWS = ("job_view", "jobs_dashboard", "comparison_view", "sweep_view")
 PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -36,18 +40,19 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width">
 <title>batchai</title>
 <link rel="icon" href="data:,">
-<link rel="stylesheet" href="job_view.css">
+{styles}
 </head>
 <body class="ba-page"><main id="view"></main><script type="module" src="start.js"></script></body>
 </html>
 """
-CLEAN_ADDRESS = 'history.replaceState(null, "", "/");\n'  # the token stays in the cookie only
-LIVE_SCRIPT = f"""import {{ showLive }} from "./job_view.js";
-{CLEAN_ADDRESS}showLive(document.getElementById("view"));
+STYLE = '<link rel="stylesheet" href="{}.css">'
+LIVE_SCRIPT = """import { showPages } from "./job_view.js";
+showPages(document.getElementById("view"));
 """
-REPLAY_SCRIPT = f"""import widget from "./job_view.js";
-{CLEAN_ADDRESS}const model = {{ get: (name) => (name === "recording" ? "recording" : undefined) }};
-widget().render({{ model, el: document.getElementById("view") }});
+REPLAY_SCRIPT = """import widget, { signIn } from "./job_view.js";
+await signIn();
+const model = { get: (name) => (name === "recording" ? "recording" : undefined) };
+widget().render({ model, el: document.getElementById("view") });
 """
 
 
@@ -67,17 +72,20 @@ class PageConnection(Protocol):
 class PageServer:
     """Serves a page until it is closed: live with `connect`, else the replay of `recording`.
 
-    `on_close` is called when no page is connected any more.
+    `connect` is called with the address of a view in the page; the page opens at `address`. `on_close` is
+    called when no page is connected any more.
     """
 
     def __init__(
         self,
         *,
-        connect: Callable[[], PageConnection] | None = None,
+        connect: Callable[[str], PageConnection] | None = None,
+        address: str = "/",
         recording: bytes = b"",
         on_close: Callable[[], None] = lambda: None,
     ) -> None:
         self._connect = connect
+        self._address = address
         self._on_close = on_close
         self._token = secrets.token_urlsafe(32)
         self._connections: dict[str, PageConnection] = {}
@@ -85,18 +93,20 @@ class PageServer:
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, name="batchai-page", daemon=True)
         self.port: int = self._http.server_address[1]
+        views = VIEWS if connect else VIEWS[:1]
+        page = PAGE.format(styles="\n".join(map(STYLE.format, views)))
         self._files = {
-            "/": ("text/html; charset=utf-8", PAGE.encode()),
+            "/": ("text/html; charset=utf-8", page.encode()),
             "/start.js": ("text/javascript", (LIVE_SCRIPT if connect else REPLAY_SCRIPT).encode()),
-            "/job_view.js": ("text/javascript", pages.script().encode()),
-            "/job_view.css": ("text/css", pages.style().encode()),
-            **({} if connect else {"/recording": ("application/gzip", recording)}),
+            **{f"/{view}.js": ("text/javascript", pages.script(view).encode()) for view in views},
+            **{f"/{view}.css": ("text/css", pages.style(view).encode()) for view in views},
         }
+        self._recording = None if connect else ("application/gzip", recording)
 
     @property
     def url(self) -> str:
         """The address of the page, with its token."""
-        return f"http://{LOOPBACK}:{self.port}/?token={self._token}"
+        return f"http://{LOOPBACK}:{self.port}/#{self._address}?token={self._token}"
 
     def start(self) -> PageServer:
         """Serves in a thread."""
@@ -127,19 +137,28 @@ class PageServer:
 
     def cookie(self) -> str:
         """The cookie that a page with the right token gets."""
-        return f"{self.cookie_name}={self._token}; HttpOnly; SameSite=Lax; Path=/"
+        return f"{self.cookie_name}={self._token}; HttpOnly; SameSite=Strict; Path=/"
 
     def file(self, path: str) -> tuple[str, bytes] | None:
-        """The type and content of a file of the page."""
+        """The type and content of a file of the front end, which is the same for everyone."""
         return self._files.get(path)
 
-    def open(self, page: str) -> PageConnection | None:
-        """A new connection of a page, in place of an earlier one; None for a recording."""
+    @property
+    def recording(self) -> tuple[str, bytes] | None:
+        """The type and content of the recording, if it is one."""
+        return self._recording
+
+    def open(self, page: str, address: str) -> PageConnection:
+        """A new connection of a page to the view at an address, in place of an earlier one.
+
+        Raises:
+            NotFoundError: There is no such view.
+        """
         if self._connect is None:
-            return None
+            raise NotFoundError("A recording has no stream.")
         if earlier := self._connections.pop(page, None):
             earlier.close()
-        connection = self._connections[page] = self._connect()
+        connection = self._connections[page] = self._connect(address)
         return connection
 
     def leave(self, page: str, connection: PageConnection) -> None:
@@ -173,15 +192,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        token = parse_qs(url.query).get("token", [""])[0]
-        if not self._is_allowed(token if url.path == "/" else ""):
+        if not self._is_to_this_host():
             return
-        if url.path == "/stream":
-            self._stream(_page_of(url.query))
-        elif file := self.page_server.file(url.path):
-            kind, content = file
-            cookie = {"Set-Cookie": self.page_server.cookie()} if url.path == "/" else {}
-            self._respond(200, content, {"Content-Type": kind, **cookie})
+        if file := self.page_server.file(url.path):
+            self._send_file(*file)
+        elif not self._is_allowed():
+            return
+        elif url.path == "/stream":
+            self._stream(_value_of("page", url.query), _value_of("view", url.query))
+        elif url.path == "/recording" and (file := self.page_server.recording):
+            self._send_file(*file)
         else:
             self._refuse(404, "There is no such file.")
 
@@ -189,23 +209,39 @@ class _Handler(BaseHTTPRequestHandler):
         url = urlsplit(self.path)
         host = self.headers.get("Host", "")
         if self.headers.get("Origin", "") != f"http://{host}":
-            self._refuse(403, "Messages are accepted from the page itself only.")
-        elif self._is_allowed(""):
+            return self._refuse(403, "Messages are accepted from the page itself only.")
+        if not self._is_to_this_host():
+            return
+        if url.path == "/session":
+            self._sign_in()
+        elif self._is_allowed():
             content = self._message()
-            if content is None or not self.page_server.receive(_page_of(url.query), content):
+            if content is None or not self.page_server.receive(_value_of("page", url.query), content):
                 self._refuse(400, "This is no message of an open page.")
             else:
                 self._respond(204, b"", {})
 
-    def _is_allowed(self, token: str) -> bool:
-        """Whether host and token are right; answers the request if not."""
-        if not self.page_server.accepts_host(self.headers.get("Host", "")):
-            self._refuse(421, "This server does not have that name.")
-            return False
-        if not self.page_server.accepts_token(token or self._cookie_token()):
-            self._refuse(403, "Open the complete address that was printed, with its token.")
-            return False
-        return True
+    def _sign_in(self) -> None:
+        """Gives the page that has the token a cookie."""
+        token = (self._message() or {}).get("token")
+        if isinstance(token, str) and self.page_server.accepts_token(token):
+            self._respond(204, b"", {"Set-Cookie": self.page_server.cookie()})
+        else:
+            self._refuse(403, NO_TOKEN)
+
+    def _is_to_this_host(self) -> bool:
+        """Whether the request names this server; answers it if not."""
+        if self.page_server.accepts_host(self.headers.get("Host", "")):
+            return True
+        self._refuse(421, "This server does not have that name.")
+        return False
+
+    def _is_allowed(self) -> bool:
+        """Whether the cookie is right; answers the request if not."""
+        if self.page_server.accepts_token(self._cookie_token()):
+            return True
+        self._refuse(403, NO_TOKEN)
+        return False
 
     def _cookie_token(self) -> str:
         try:
@@ -225,10 +261,14 @@ class _Handler(BaseHTTPRequestHandler):
             return None
         return content if isinstance(content, dict) else None
 
-    def _stream(self, page: str) -> None:
-        connection = self.page_server.open(page)
-        if connection is None:
-            return self._refuse(404, "A recording has no stream.")
+    def _send_file(self, kind: str, content: bytes) -> None:
+        self._respond(200, content, {"Content-Type": kind})
+
+    def _stream(self, page: str, address: str) -> None:
+        try:
+            connection = self.page_server.open(page, address)
+        except BatchAIError as error:
+            return self._refuse(404, error.message)
         try:
             self._head(200, {"Content-Type": "application/octet-stream", "Connection": "close"})
             for frame in connection.frames():
@@ -255,5 +295,5 @@ class _Handler(BaseHTTPRequestHandler):
         """Logs nothing: the address of the page has the token."""
 
 
-def _page_of(query: str) -> str:
-    return parse_qs(query).get("page", [""])[0]
+def _value_of(name: str, query: str) -> str:
+    return parse_qs(query).get(name, [""])[0]

@@ -44,9 +44,10 @@ class JobStream:
         work: RunInBackground,
         schedule: Schedule,
         open_job: OpenJob | None = None,
+        is_read_only: bool = False,
     ) -> None:
-        self._requests = RequestHandler(job, open_job, model=model)
-        self._can_again = open_job is not None
+        self._requests = RequestHandler(job, open_job, model=model, is_read_only=is_read_only)
+        self._rights = {"can_again": open_job is not None and not is_read_only, "is_read_only": is_read_only}
         self._ack_window = AckWindow(schedule)
         self._model = model
         self._work = work
@@ -144,7 +145,7 @@ class JobStream:
 
     def _facts(self) -> PageData:
         facts = facts_of(self._model)
-        return {**facts, "can_again": self._can_again} if facts else facts
+        return {**facts, **self._rights} if facts else facts
 
     def _rewind(self, hello: PageData) -> None:
         self._cursor.rewind(

@@ -40,16 +40,34 @@ MAX_HITS = 2000  # per reply
 MAX_SEARCHES = 4  # cached
 ERROR_SLICE_S = 2.0
 MAX_FILES = 1000  # per folder
+READING = (
+    "read",
+    "lines",
+    "search",
+    "first_error",
+    "list",
+    "failure",
+    "record",
+)  # requests that change nothing
 
 
 class RequestHandler:
     """Handles a page's requests about one job; a reply has the request's `id`. `model` has its merged log.
 
     `open_job` creates the view of another job and returns the id of its model, or an empty text if it takes
-    the place of this view; without it, "run again" is off.
+    the place of this view; without it, "run again" is off. With `is_read_only`, only requests that change
+    nothing are handled.
     """
 
-    def __init__(self, job: Job, open_job: OpenJob | None = None, *, model: JobModel | None = None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        open_job: OpenJob | None = None,
+        *,
+        model: JobModel | None = None,
+        is_read_only: bool = False,
+    ) -> None:
+        self._is_read_only = is_read_only
         self._job = job
         self._model = model
         self._open_job = open_job
@@ -72,6 +90,8 @@ class RequestHandler:
 
     def handle(self, content: PageData) -> Batch:
         """Returns the reply; one with `text` says why the request failed."""
+        if self._is_read_only and content["kind"] not in READING:
+            return text_answer(content, "This page is read-only.")
         try:
             return self._kinds[content["kind"]](content)
         except BatchAIError as error:

@@ -72,7 +72,7 @@ def figures(name, direction, value):
 class ScriptedSweep:
     """A sweep over learning rates and batch sizes."""
 
-    name = "lr"
+    name, experiment = "lr", EXPERIMENT
 
     def __init__(self, backend, count=6):
         self.backend = backend
@@ -82,8 +82,10 @@ class ScriptedSweep:
         ]
         self.trials = [ScriptedTrial(n, each, backend) for n, each in enumerate(values, 1)]
         self.state, self.note, self.reads = "running", "", []
+        self.steps = 0
 
-    def snapshot(self):
+    def snapshot(self, *, takes_step=True):
+        self.steps += takes_step
         return Snapshot(self.state, self.note, ("lr", "batch"), tuple(self.trials), None)
 
     def result(self, trial):

@@ -158,7 +158,7 @@ def test_the_model_ends_with_the_sweep_once_all_metrics_are_known(followed):
 
 
 def test_an_error_of_the_read_is_raised_by_the_poll_and_the_next_read_goes_on(followed):
-    snapshot, followed.sweep.snapshot = followed.sweep.snapshot, lambda: broken()
+    snapshot, followed.sweep.snapshot = followed.sweep.snapshot, lambda **_: broken()
 
     def broken():
         raise UnreachableError("the server does not respond")
@@ -191,6 +191,15 @@ def test_the_saved_table_has_the_best_trials_and_the_figure_a_text(followed):
     assert "5 trials in a row failed" in text
     assert "%batchai sweep show -n lr" in text
     assert set(followed.model.chart()) == {"image/png", "text/plain"}
+
+
+@pytest.mark.parametrize("takes_steps", [True, False])
+def test_a_read_only_sweep_is_read_without_taking_its_steps(followed, takes_steps):
+    costs = job_costs(followed.sweep.backend)
+    model = SweepModel(followed.sweep, costs, clock=followed.clock, takes_steps=takes_steps)
+    model.read()
+    assert len(model.trials) == 6
+    assert followed.sweep.steps == takes_steps
 
 
 def view(followed):

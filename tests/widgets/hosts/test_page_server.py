@@ -1,8 +1,9 @@
 """The server of a plain page: who gets in, and what it never says."""
 
 import http.client
+import json
 import socket
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 
@@ -20,31 +21,59 @@ def page(tmp_path):
     opened.close()
 
 
-def ask(page, path, *, method="GET", body=None, **headers):
+def ask(page, path, *, method="GET", body=None, refused=False, **headers):
     """Status, headers and the first bytes of an answer."""
     port = urlsplit(page.url).port
     connection = http.client.HTTPConnection("127.0.0.1", port)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, path, body, named)
     answer = connection.getresponse()
-    content = b"" if path.startswith("/stream") else answer.read()
+    content = b"" if path.startswith("/stream") and not refused else answer.read()
     connection.close()
     return answer.status, answer.headers, content
 
 
+def origin(page):
+    return page.url.partition("/#")[0]
+
+
+def token(page):
+    return page.url.partition("?token=")[2]
+
+
+def sign_in(page, with_token, **headers):
+    body = json.dumps({"token": with_token})
+    return ask(page, "/session", method="POST", body=body, **{"Origin": origin(page), **headers})
+
+
 def cookie(page):
-    url = urlsplit(page.url)
-    status, headers, _ = ask(page, f"/?{url.query}")
-    assert status == 200
+    status, headers, _ = sign_in(page, token(page))
+    assert status == 204
     return headers["Set-Cookie"].partition(";")[0]
 
 
-def test_only_who_has_the_token_gets_in(page):
-    for path in ("/", "/?token=wrong", "/job_view.js", "/stream?page=x"):
+def test_only_who_has_the_token_sees_a_job(page):
+    stream = "/stream?page=x&view=/"
+    assert sign_in(page, "wrong")[0] == 403
+    for path in (stream, "/recording", "/../etc/passwd"):
         assert ask(page, path)[0] == 403
-    assert ask(page, "/job_view.js", Cookie=cookie(page))[0] == 200
-    assert ask(page, "/", Cookie=cookie(page) + "x")[0] == 403
+    assert ask(page, stream, Cookie=cookie(page) + "x")[0] == 403
+    assert ask(page, stream, Cookie=cookie(page))[0] == 200
     assert ask(page, "/../etc/passwd", Cookie=cookie(page))[0] == 404
+
+
+def test_the_token_is_in_the_fragment_which_no_request_contains(page):
+    assert urlsplit(page.url).query == ""
+    assert urlsplit(page.url).fragment == f"/job/{JOB.name}?token={token(page)}"
+    assert ask(page, f"/stream?page=x&view=/&token={token(page)}")[0] == 403
+
+
+def test_a_view_that_does_not_exist_is_refused_with_its_reason(page):
+    own = cookie(page)
+    for view in ("/job/other%2Fgone%00", "/nonsense", "/job", "/jobs/x/y"):
+        status, _, content = ask(page, f"/stream?page=x&view={quote(view)}", Cookie=own, refused=True)
+        assert status == 404
+        assert content
 
 
 def test_a_web_page_of_another_name_is_refused(page):
@@ -56,15 +85,15 @@ def test_a_web_page_of_another_name_is_refused(page):
         assert (
             ask(page, "/messages?page=x", method="POST", body="{}", Cookie=cookie(page), **own)[0] == status
         )
+        assert sign_in(page, token(page), Origin=origin or "null")[0] == (204 if status == 400 else 403)
 
 
 def test_the_token_is_in_no_log_and_the_cookie_not_for_scripts(page, capfd):
-    token = urlsplit(page.url).query.partition("=")[2]
-    _, headers, content = ask(page, f"/?token={token}")
-    ask(page, f"/?token={token}wrong")
-    assert "; HttpOnly; SameSite=Lax" in headers["Set-Cookie"]
+    _, headers, content = sign_in(page, token(page))
+    sign_in(page, f"{token(page)}wrong")
+    assert "; HttpOnly; SameSite=Strict" in headers["Set-Cookie"]
     assert headers["Referrer-Policy"] == "no-referrer"
-    assert token.encode() not in content
+    assert token(page).encode() not in content + ask(page, "/")[2]
     assert capfd.readouterr() == ("", "")
 
 

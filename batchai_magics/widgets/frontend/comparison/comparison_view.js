@@ -49,10 +49,12 @@ function overlayPart(model, dashboard) {
     group: () => update(model.get("facts"), model.get("rows")),
     focus: (run) => table.mark(run),
   });
+  const link = dashboard.host.get("link");
   const table = new RunTable("Runs compared", {
     toggle: (place) => charts.toggleRun(place),
     focus: (run) => charts.focus(run),
     valuesOf: (place, metric) => charts.valuesOf(place, metric),
+    addressOf: link && ((place) => link("job", [model.get("names")[place]])),
   });
   charts.groups.after(table.bases);
   const sentences = sentenceList();

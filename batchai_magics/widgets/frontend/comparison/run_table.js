@@ -44,8 +44,8 @@ const RESULTS = [
 export class RunTable {
   /**
    * @param {string} label of the table, for screen readers
-   * @param {{toggle: (place: number) => void, focus: (run: string | null) => void, valuesOf: (place: number, metric: string) => number[]}} on
-   *   `toggle`: a run is shown or hidden in the charts
+   * @param {{toggle: (place: number) => void, focus: (run: string | null) => void, valuesOf: (place: number, metric: string) => number[], addressOf?: (place: number) => string}} on
+   *   `toggle`: a run is shown or hidden in the charts; `addressOf`: of the view of its job, in a plain page
    */
   constructor(label, on) {
     this.on = on;
@@ -181,7 +181,7 @@ export class RunTable {
    * @returns {Line}
    */
   #line(place) {
-    const name = el("span", { class: "ba-run-name" });
+    const name = el(this.on.addressOf && !this.isGrouped ? "a" : "span", { class: "ba-run-name", href: this.on.addressOf?.(place) });
     const swatch = el("button", { type: "button", class: "ba-run-swatch", click: () => this.#toggle(place) }, el("i", { class: "ba-swatch" }));
     const tags = el("span", { class: "ba-run-tags" });
     const badge = el("span", { class: "ba-badge" });

@@ -4,6 +4,7 @@ import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { countAxis } from "../core/chart_axes.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { compare, counted, duration, quantity } from "../core/format.js";
+import { moreRows } from "../core/more_rows.js";
 import { markSorted, sortHead } from "../core/sort_heads.js";
 import { Dashboard, sentenceList } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
@@ -31,7 +32,8 @@ export default {
     const head = sweepHead(dashboard.note);
     const chart = new TrialChart(model.get("view_id"), sweep);
     const opened = new OpenedView(dashboard, (names) => (names.length > 1 ? `The ${names.length} best trials` : `Trial ${names[0] ?? ""}`));
-    const table = new TrialTable(sweep, (name) => void opened.toggle([name]));
+    const link = dashboard.host.get("link");
+    const table = new TrialTable(sweep, (name) => void opened.toggle([name]), link && ((name) => link("job", [name])));
     opened.onChange = (names) => table.mark(names.length === 1 ? String(names[0]) : "");
     const compare = el("button", { type: "button", class: "ba-button ba-compare", hidden: true, click: () => void opened.toggle(sweep.best(COMPARED)) }, `Compare the ${COMPARED} best`);
     const bar = el("div", { class: "ba-chart-bar" }, chart.choice, compare);
@@ -261,7 +263,6 @@ export function bestSoFar(values, sign) {
 /** @typedef {{title: string, key: string, of: (trial: Trial) => string, by: (trial: Trial) => string | number | null, isFalling?: boolean, kind?: string}} Column */
 /** @typedef {{row: HTMLTableRowElement, update: (trial: Trial) => void}} TrialLine */
 
-const PAGE = 100; // rows at first, and more on each request
 const NOTHING = "–";
 const BEST = "best";
 const VALUE = "value";
@@ -285,14 +286,15 @@ export class TrialTable {
   /**
    * @param {SweepTrials} sweep
    * @param {(name: string) => void} open
+   * @param {(name: string) => string} [addressOf] the address of a trial's view; without it `open` opens it
    */
-  constructor(sweep, open) {
+  constructor(sweep, open, addressOf) {
     this.sweep = sweep;
     this.open = open;
+    this.addressOf = addressOf;
     this.sorted = BEST;
     this.isDescending = false;
     this.isTurned = false; // the user has chosen the order
-    this.limit = PAGE;
     this.opened = "";
     this.made = "";
     this.hasProgress = false; // while the sweep runs, the column stays
@@ -306,9 +308,8 @@ export class TrialTable {
     this.head = el("tr");
     this.body = el("tbody");
     const table = el("table", { class: "ba-table ba-runs ba-trials", "aria-label": "Trials" }, el("thead", {}, this.head), this.body);
-    const more = el("button", { type: "button", class: "ba-button", click: () => ((this.limit += PAGE), this.draw()) });
-    this.more = el("div", { class: "ba-more-trials", hidden: true }, el("span"), more);
-    this.element = el("div", {}, el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Trials" }, table), this.more);
+    this.more = moreRows("trial", () => this.draw());
+    this.element = el("div", {}, el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Trials" }, table), this.more.element);
     this.timer = setInterval(() => this.lines.forEach((_, i) => this.#update(i)), MS);
   }
 
@@ -319,13 +320,13 @@ export class TrialTable {
     if (made !== this.made) this.#make(columns);
     this.made = made;
     this.#sort();
-    const shown = Math.min(this.limit, this.order.length);
+    const shown = Math.min(this.more.limit, this.order.length);
     while (this.lines.length < shown) this.lines.push(this.#line());
     this.lines.length = shown;
     for (let i = 0; i < shown; i += 1) this.#update(i);
     const rows = this.lines.map(({ row }) => row);
     if (rows.length !== this.body.children.length) this.body.replaceChildren(...rows);
-    this.#offerMore(shown);
+    this.more.update(this.order.length);
   }
 
   /** Marks the row of the open trial. @param {string} name */
@@ -383,14 +384,6 @@ export class TrialTable {
     markSorted(this.head, column.key, this.isDescending);
   }
 
-  /** @param {number} shown */
-  #offerMore(shown) {
-    const rest = this.order.length - shown;
-    this.more.hidden = rest <= 0;
-    setText(/** @type {HTMLElement} */ (this.more.firstChild), `${shown.toLocaleString("en")} of ${this.order.length.toLocaleString("en")} trials`);
-    setText(/** @type {HTMLElement} */ (this.more.lastChild), `Show ${Math.min(PAGE, rest)} more`);
-  }
-
   /** @param {number} i */
   #update(i) {
     const [line, trial] = [this.lines[i], this.order[i]];
@@ -402,7 +395,7 @@ export class TrialTable {
     let name = "";
     /** @type {number[] | null} */
     let drawn = null;
-    const open = el("button", { type: "button", class: "ba-open ba-trial-name", click: () => this.open(name) });
+    const open = this.addressOf ? el("a", { class: "ba-open ba-trial-name" }) : el("button", { type: "button", class: "ba-open ba-trial-name", click: () => this.open(name) });
     const badge = el("span", { class: "ba-badge" });
     const texts = this.columns.map(() => el("span", { class: "ba-run-value" }));
     const cells = this.columns.map(({ key, kind, title }, i) => el("td", { "data-column": i ? key : "name", "data-kind": kind, "data-title": i > 1 && key !== PROGRESS.key ? title : null }, texts[i]));
@@ -417,8 +410,13 @@ export class TrialTable {
     const update = (trial) => {
       name = trial.name;
       setText(open, name);
-      open.disabled = trial.state === "waiting";
-      open.setAttribute("aria-expanded", String(this.opened === name));
+      const isWaiting = trial.state === "waiting";
+      if (this.addressOf && isWaiting) open.removeAttribute("href");
+      else if (this.addressOf) open.setAttribute("href", this.addressOf(name));
+      else if (open instanceof HTMLButtonElement) {
+        open.disabled = isWaiting;
+        open.setAttribute("aria-expanded", String(this.opened === name));
+      }
       setText(badge, trial.state);
       badge.dataset.state = trial.state;
       this.columns.forEach((column, i) => i > 1 && fillCell(/** @type {HTMLElement} */ (cells[i]), /** @type {HTMLElement} */ (texts[i]), column.of(trial)));

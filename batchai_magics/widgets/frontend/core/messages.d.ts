@@ -5,7 +5,8 @@ type Listener = (...values: any[]) => void;
 /**
  * Where a view has its data from and sends its messages to: a kernel, the server of a plain page, or a recording.
  *
- * `get` returns a part of the state, such as `facts`; `embed` is a function that creates another view, or null. Events:
+ * `get` returns a part of the state, such as `facts`; `embed` is a function that creates another view, or null; `link` one
+ * that returns the address of a view in a plain page, from its kind and names. Events:
  * `change:NAME` of the state, `msg:custom` with content and buffers, `lost` when no more answers will come, and
  * `connected` when the view has to say hello again.
  */
@@ -82,6 +83,7 @@ export interface NodeRow {
 /** The synced trait `facts` of a list of jobs. */
 export interface JobsFacts {
   name: string;
+  of: string; // what it lists
   total: number;
   problem: string;
 }
@@ -247,6 +249,7 @@ export interface JobFacts {
   copies?: string; // an expression for what precedes the user's own paths in the log
   way_back: string;
   can_again: boolean; // whether the view can submit the job again
+  is_read_only: boolean; // whether it can change nothing
   warm_up: number | null;
   unread: { line: string; option: string } | null; // a line whose numbers are not read, and an option that would read them
   charts: Chart[]; // the headline's first

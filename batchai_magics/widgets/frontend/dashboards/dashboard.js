@@ -32,7 +32,9 @@ class KernelConnection {
     this.isLost = false; // the kernel is gone
     this.page = Math.random().toString(36).slice(2); // a random page id
     this.take = (/** @type {any} */ content) => this.#take(content);
+    this.greet = () => this.#hello(HELLO_MS);
     host.on("msg:custom", this.take);
+    host.on("connected", this.greet);
     this.heartbeat = setInterval(() => this.tell({ kind: "alive", page: this.page }), HEARTBEAT_MS);
     this.#hello(HELLO_MS);
   }
@@ -78,10 +80,12 @@ class KernelConnection {
     for (const { timer } of this.pending.values()) clearTimeout(timer);
     this.tell({ kind: "bye", page: this.page, turn: 1 });
     this.host.off("msg:custom", this.take);
+    this.host.off("connected", this.greet);
   }
 
   /** @param {number} delay until the next attempt */
   #hello(delay) {
+    clearTimeout(this.greeting);
     // The first one may be queued behind a running cell, if the page has no subshell yet.
     this.greeting = setTimeout(() => this.#hello(Math.min(MAX_HELLO_MS, delay * 1.5)), delay);
     this.tell({ kind: "ready", page: this.page, turn: 1 });
@@ -156,7 +160,7 @@ export class Dashboard {
   /** @param {HTMLElement} view */
   #onKernelLost(view) {
     this.connection.lose();
-    setText(this.note, gone(this.noun));
+    setText(this.note, gone(this.noun, this.host.get("link")));
     for (const control of view.querySelectorAll(REQUESTING)) /** @type {HTMLButtonElement} */ (control).disabled = true;
     for (const badge of view.querySelectorAll(".ba-badge")) /** @type {HTMLElement} */ (badge).dataset.lost = "true";
     this.onLost();

@@ -1,8 +1,10 @@
-// The live list of an experiment's jobs: filters, the table, and below it one job and a comparison of jobs. Python holds the data; this draws it.
+// The live list of jobs: filters, the table, and below it one job and a comparison of jobs; in a plain page these have
+// addresses. Python holds the data; this draws it.
 
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { compare, counted, duration, quantity } from "../core/format.js";
+import { moreRows } from "../core/more_rows.js";
 import { markSorted, sortHead } from "../core/sort_heads.js";
 import { Dashboard } from "./dashboard.js";
 import { OpenedView } from "./opened_view.js";
@@ -20,16 +22,19 @@ export default {
     opened.onChange = ([name = ""]) => table.mark(name);
     const compared = new OpenedView(dashboard, (names) => `Comparison of ${counted(names.length, "job")}`);
     compared.onClose = () => table.untick();
-    const table = new JobTable((name) => void opened.toggle([name]), (names) => (names.length > 1 ? compared.openSoon(names) : compared.close()));
+    const places = linksOf(dashboard.host.get("link"));
+    const tick = (/** @type {string[]} */ names) => (names.length > 1 ? compared.openSoon(names) : compared.close());
+    const table = new JobTable((name) => void opened.toggle([name]), places?.tick ?? tick, places?.of);
     dashboard.onLost = () => table.stop(); // no more updates will come
     const filter = stateFilter((isShown) => table.show(isShown));
-    dashboard.show(root, `Jobs of ${model.get("facts").name}`, head.element, filter.element, table.element, compared.element, opened.element);
+    dashboard.show(root, places ? "All jobs" : `Jobs of ${model.get("facts").name}`, head.element, filter.element, ...(places?.elements ?? []), table.element, compared.element, opened.element);
     dashboard.connection.onMessage = (content) => {
       if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {}, content.labels ?? {});
     };
     dashboard.watch(["rows"], () => {
       table.update(model.get("rows"));
       filter.update(model.get("rows"));
+      places?.update(model.get("rows"));
     });
     dashboard.watch(["rows", "facts"], () => head.update(model.get("facts"), model.get("rows").length));
     return () => {
@@ -54,7 +59,7 @@ function jobsHead(note) {
   const update = (facts, shown) => {
     setText(name, facts.name);
     const jobs = counted(facts.total, "job");
-    setText(total, `experiment  ·  ${shown < facts.total ? `the newest ${shown} of ${jobs}` : jobs}`);
+    setText(total, `${facts.of}  ·  ${shown < facts.total ? `the newest ${shown.toLocaleString("en")} of ${jobs}` : jobs}`);
     problem.hidden = !facts.problem;
     setText(problem, facts.problem);
   };
@@ -73,7 +78,7 @@ const STATES = ["queued", "running", "terminating", "succeeded", "failed", "canc
 function stateFilter(apply) {
   /** @type {Set<State>} */
   const chosen = new Set();
-  const text = el("input", { type: "search", class: "ba-field", "aria-label": "Filter by name", placeholder: "Filter by name", input: () => changed() });
+  const text = el("input", { type: "search", class: "ba-field", "aria-label": "Filter by name, tag or parameter", placeholder: "Name, tag, parameter", input: () => changed() });
   const chips = new Map(
     STATES.map((state) => {
       const count = el("b");
@@ -97,8 +102,8 @@ function stateFilter(apply) {
     changed();
   };
   const changed = () => {
-    const wanted = text.value.trim().toLowerCase();
-    apply((row) => (!chosen.size || chosen.has(row.state)) && row.name.toLowerCase().includes(wanted));
+    const wanted = text.value.toLowerCase().split(/\s+/);
+    apply((row) => (!chosen.size || chosen.has(row.state)) && wanted.every((word) => wordsOf(row).includes(word)));
   };
   /** @param {JobRow[]} rows */
   const update = (rows) => {
@@ -109,6 +114,45 @@ function stateFilter(apply) {
     }
   };
   return { element, update };
+}
+
+/** What a row is found by. @param {JobRow} row */
+function wordsOf(row) {
+  return [row.name, ...row.tags, parametersOf(row)].join(" ").toLowerCase();
+}
+
+const SWEEP = "sweep:"; // before the name of a sweep: the tag of its trials
+
+/**
+ * What leads from the list to other views of a plain page: the comparison of the ticked jobs, and the sweeps of all.
+ * @param {((kind: string, names: string[]) => string) | undefined} link
+ */
+function linksOf(link) {
+  if (!link) return null;
+  const compare = el("a", { class: "ba-button ba-compare", hidden: true });
+  const sweeps = el("span", { class: "ba-sweeps", hidden: true });
+  return {
+    elements: [el("div", { class: "ba-places" }, compare, sweeps)],
+    of: (/** @type {string} */ name) => link("job", [name]),
+    tick: (/** @type {string[]} */ names) => {
+      compare.hidden = names.length < 2;
+      compare.href = link("compare", names);
+      setText(compare, `Compare ${counted(names.length, "job")}`);
+    },
+    update: (/** @type {JobRow[]} */ rows) => {
+      const names = [...new Set(rows.flatMap(sweepsOf))];
+      sweeps.hidden = !names.length;
+      if (sweeps.dataset.names === names.join("\n")) return;
+      sweeps.dataset.names = names.join("\n");
+      sweeps.replaceChildren(names.length > 1 ? "Sweeps" : "Sweep", ...names.map((name) => el("a", { href: link("sweep", [name]) }, name)));
+    },
+  };
+}
+
+/** The sweeps that a job is a trial of, as their addresses name them. @param {JobRow} row */
+function sweepsOf({ name, tags }) {
+  const place = name.slice(0, name.lastIndexOf("/") + 1);
+  return tags.filter((tag) => tag.startsWith(SWEEP)).map((tag) => place + tag.slice(SWEEP.length));
 }
 
 /** @typedef {import("../core/messages.d.ts").Progress} Progress */
@@ -145,10 +189,12 @@ export class JobTable {
   /**
    * @param {(name: string) => void} onOpen
    * @param {(names: string[]) => void} onTick called with the names of all ticked jobs
+   * @param {(name: string) => string} [addressOf] the address of a job's view; without it `onOpen` opens it
    */
-  constructor(onOpen, onTick) {
+  constructor(onOpen, onTick, addressOf) {
     this.onOpen = onOpen;
     this.onTick = onTick;
+    this.addressOf = addressOf;
     /** @type {Set<string>} */
     this.ticked = new Set();
     /** @type {JobRow[]} */
@@ -172,7 +218,8 @@ export class JobTable {
     this.none = el("p", { class: "ba-empty-dashboard" });
     const table = el("table", { class: "ba-table", "aria-label": "Jobs" }, el("thead", {}, this.head), this.body);
     this.scroller = el("div", { class: "ba-scroller", tabindex: 0, role: "region", "aria-label": "Jobs" }, table);
-    this.element = el("div", {}, this.scroller, this.none);
+    this.more = moreRows("job", () => this.#draw());
+    this.element = el("div", {}, this.scroller, this.more.element, this.none);
     this.frame = oncePerFrame(() => this.#draw());
     this.empty = ""; // the columns that no job has anything in
     this.fitting = oncePerFrame(() => this.#fit());
@@ -193,11 +240,7 @@ export class JobTable {
       this.progress.delete(name);
       if (this.ticked.has(name)) this.#tick(name, false);
     }
-    for (const row of rows) {
-      let line = this.lines.get(row.name);
-      if (!line) this.lines.set(row.name, (line = this.#line(row)));
-      line.update(row);
-    }
+    for (const row of rows) this.lines.get(row.name)?.update(row);
     this.#toggleColumns();
     this.frame.ask();
   }
@@ -299,12 +342,13 @@ export class JobTable {
     const shown = this.rows.filter(this.isShown);
     const direction = this.isDescending ? -1 : 1;
     shown.sort((a, b) => compare(column.of(a, this), column.of(b, this), direction) || b.created - a.created);
-    const elements = shown.map((row) => /** @type {Line} */ (this.lines.get(row.name)).element);
+    const elements = shown.slice(0, this.more.limit).map((row) => this.#lineOf(row).element);
+    this.more.update(shown.length);
     const isSame = elements.length === this.body.children.length && elements.every((element, i) => this.body.children[i] === element);
     if (!isSame) this.#replaceRows(elements);
     this.scroller.hidden = !shown.length;
     this.none.hidden = shown.length > 0;
-    setText(this.none, this.rows.length ? "No jobs match." : "No jobs yet. Jobs of %%batchai_job cells appear here.");
+    setText(this.none, this.rows.length ? "No jobs match." : "No jobs yet. Those of %%batchai_job cells and of batchai run appear here.");
   }
 
   /** @param {HTMLElement[]} elements */
@@ -314,13 +358,22 @@ export class JobTable {
     if (focused instanceof HTMLElement && this.body.contains(focused)) focused.focus({ preventScroll: true });
   }
 
+  /** The line of a job, which is made when it is drawn first. @param {JobRow} row */
+  #lineOf(row) {
+    let line = this.lines.get(row.name);
+    if (!line) this.lines.set(row.name, (line = this.#line(row)));
+    return line;
+  }
+
   /**
    * @param {JobRow} first
    * @returns {Line}
    */
   #line(first) {
-    const open = el("button", { type: "button", class: "ba-open", click: () => this.onOpen(first.name) }, first.name);
-    const tick = el("input", { type: "checkbox", class: "ba-tick", "aria-label": `Compare ${first.name}`, title: "Compare the ticked jobs below", change: () => this.#tick(first.name, tick.checked) });
+    const open = this.addressOf
+      ? el("a", { class: "ba-open", href: this.addressOf(first.name) }, first.name)
+      : el("button", { type: "button", class: "ba-open", click: () => this.onOpen(first.name) }, first.name);
+    const tick = el("input", { type: "checkbox", class: "ba-tick", "aria-label": `Compare ${first.name}`, title: "Compare the ticked jobs", change: () => this.#tick(first.name, tick.checked) });
     const badge = el("span", { class: "ba-badge" });
     const spark = sparkline();
     const rate = el("span", { class: "ba-rate" });
@@ -343,8 +396,10 @@ export class JobTable {
     const update = (now) => {
       row = now;
       const isOpen = this.opened === row.name;
-      open.setAttribute("aria-expanded", String(isOpen));
-      open.title = isOpen ? "Close the job's view" : "Open the job's view below";
+      if (!this.addressOf) {
+        open.setAttribute("aria-expanded", String(isOpen));
+        open.title = isOpen ? "Close the job's view" : "Open the job's view below";
+      }
       element.dataset.open = String(isOpen);
       setText(badge, row.state);
       badge.dataset.state = row.state;
@@ -361,6 +416,7 @@ export class JobTable {
       tick.checked = this.ticked.has(row.name);
       count();
     };
+    update(first);
     return { element, update, tick: count };
   }
 }

@@ -1,4 +1,4 @@
-// The live view of a job, or of several, opened within a dashboard.
+// The live view of a job, or of several, opened within a dashboard; in a plain page it has an address of its own.
 
 import { el, setText } from "../core/dom.js";
 
@@ -34,7 +34,9 @@ export class OpenedView {
 
   /** Opens jobs, or closes them if they are open. @param {string[]} names */
   async toggle(names) {
-    if (this.close() !== names.join("\n")) await this.open(names);
+    const link = this.dashboard.host.get("link");
+    if (link) location.href = link(names.length > 1 ? "compare" : "job", names);
+    else if (this.close() !== names.join("\n")) await this.open(names);
   }
 
   /** Opens these jobs instead of others, unless yet others follow soon. @param {string[]} names */

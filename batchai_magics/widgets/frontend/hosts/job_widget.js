@@ -1,26 +1,15 @@
 // The bundle of a job's view, an anywidget: live from a kernel, or, where the model has a `recording`, an address, as its
-// replay; so any page can show one. `speed`, and `autoplay` as false, are optional. `showLive` shows the job of the server
+// replay; so any page can show one. `speed`, and `autoplay` as false, are optional. `showPages` shows the jobs of the server
 // that `batchai open` starts.
 
 import { el } from "../core/dom.js";
-import { JobSession } from "../job/job_session.js";
-import jobView, { JobView } from "../job/job_view.js";
-import { PageHost } from "./page_host.js";
+import jobView from "../job/job_view.js";
 import { readRecording } from "./recording_host.js";
 import { Replay } from "./replay.js";
 
-/** @typedef {{get(name: string): any}} Options */
+export { showPages, signIn } from "./job_pages.js";
 
-/**
- * Shows the job of the server that the page is from.
- * @param {HTMLElement} root
- */
-export async function showLive(root) {
-  const host = new PageHost();
-  await host.ready;
-  document.title = `${host.get("facts").name} · batchai`;
-  return new JobView(new JobSession(host), host, root);
-}
+/** @typedef {{get(name: string): any}} Options */
 
 /** @param {{model: Options, el: HTMLElement}} context */
 async function replay({ model, el: root }) {

@@ -6,11 +6,13 @@
 const LOST = ["restarting", "autorestarting", "terminating", "dead"];
 
 /**
- * The kernel as a host. Its status is known where the front end reports it (JupyterLab, Notebook 7).
+ * The kernel as a host. Its status is known where the front end reports it (JupyterLab, Notebook 7). In a plain page the
+ * model is a host already.
  * @param {KernelModel} model
  * @returns {Host}
  */
 export function kernelHost(model) {
+  if (typeof model.get("link") === "function") return model;
   const signal = model.widget_manager?.kernel?.statusChanged;
   /** @type {Set<() => void>} */
   const onLost = new Set();

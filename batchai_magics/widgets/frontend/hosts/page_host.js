@@ -11,16 +11,34 @@ const MAX_RETRIES = 15; // in a row, after which the server counts as gone
 export class PageHost extends StateHost {
   #page = Math.random().toString(36).slice(2);
   #retries = 0;
+  #control = new AbortController();
   /** @type {() => void} */
   #started = () => {};
+  /** @type {(problem: Error) => void} */
+  #failed = () => {};
 
-  /** @param {string} [address] of the server, with a slash at its end */
-  constructor(address = "") {
+  /**
+   * @param {string} server its address, with a slash at its end
+   * @param {string} view the address of what the server is to send
+   */
+  constructor(server, view) {
     super();
-    this.address = address;
-    /** Resolved when the state has come. @type {Promise<void>} */
-    this.ready = new Promise((resolve) => (this.#started = resolve));
-    void this.#follow();
+    this.server = server;
+    this.view = view;
+    /** Resolved when the state has come, rejected with the reason why it will not. @type {Promise<void>} */
+    this.ready = new Promise((resolve, reject) => ([this.#started, this.#failed] = [resolve, reject]));
+    void this.#follow(this.#control.signal);
+  }
+
+  /** Gives up the connection; a browser has few of them for all its pages of a server. */
+  pause() {
+    this.#control.abort();
+  }
+
+  /** Connects again after a pause. */
+  resume() {
+    this.#control = new AbortController();
+    void this.#follow(this.#control.signal);
   }
 
   /** @param {Record<string, unknown>} content */
@@ -32,27 +50,35 @@ export class PageHost extends StateHost {
 
   /** @param {string} path */
   #url(path) {
-    return `${this.address}${path}?page=${this.#page}`;
+    return `${this.server}${path}?page=${this.#page}&view=${encodeURIComponent(this.view)}`;
   }
 
-  /** Reads frames, and connects again when the response ends, until the server is gone. */
-  async #follow() {
-    while (this.#retries <= MAX_RETRIES) {
-      await this.#read().catch(() => {});
-      this.#retries += 1;
+  /** Reads frames, and connects again when the response ends, until the server refuses or is gone. @param {AbortSignal} signal */
+  async #follow(signal) {
+    let problem = "The page is closed: run batchai open again.";
+    for (this.#retries = 0; this.#retries <= MAX_RETRIES; this.#retries += 1) {
+      const refusal = await this.#read(signal).catch(() => "");
+      if (signal.aborted) return;
+      if (refusal) {
+        problem = refusal;
+        break;
+      }
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
     }
+    this.#failed(new Error(problem));
     this.emit("lost");
   }
 
-  async #read() {
-    const response = await fetch(this.#url("stream"));
-    if (!response.ok || !response.body) throw new Error(response.statusText);
+  /** Reads frames until the response ends; returns why the server refuses, if it does. @param {AbortSignal} signal */
+  async #read(signal) {
+    const response = await fetch(this.#url("stream"), { signal });
+    if (!response.ok || !response.body) return response.text();
     for await (const frame of frames(response.body.getReader())) {
       this.#retries = 0;
       if (frame.content) this.emit("msg:custom", frame.content, frame.buffers);
       else this.#takeState(/** @type {Record<string, any>} */ (frame.state));
     }
+    return "";
   }
 
   /** @param {Record<string, any>} state the first one of a connection comes before all messages */

@@ -166,6 +166,7 @@ class Buttons {
   /** @param {JobFacts} facts */
   update(facts) {
     this.#isFinal = FINAL.includes(facts.state);
+    this.#cancel.hidden = facts.is_read_only;
     this.#cancel.disabled = this.#isFinal || this.session.isKernelLost;
     setText(this.#cancel, facts.saving ? "Kill now" : "Cancel job");
     setText(this.#yes, facts.saving ? "Yes, kill it" : "Yes, cancel it");
@@ -226,7 +227,7 @@ class Buttons {
     } else if (kind === "lost") {
       this.#ask(false);
       for (const dead of [this.#cancel, this.#detach, this.#again]) dead.disabled = true;
-      setText(this.#note, gone("job"));
+      setText(this.#note, gone("job", this.session.host.get("link")));
     } else if (kind === "answer" && text) {
       setText(this.#note, text);
       this.#cancel.disabled = this.#isFinal;

@@ -119,8 +119,10 @@ export class JobView {
     }
   }
 
-  /** @param {string} id model id of another job's view */
+  /** @param {string} id model id of another job's view; in a plain page, the job's name */
   async #open(id) {
+    const link = this.host.get("link");
+    if (link) return void (location.href = link("job", [id]));
     const view = await this.host.get("embed")(id);
     this.following?.remove();
     this.following = view;

@@ -1,0 +1,154 @@
+// The pages of the server that `batchai open` starts: all jobs, a job, a comparison, a sweep. Each has an address, in the
+// fragment. The list of jobs stays as it is while another view is shown, without its connection.
+
+import { el, setText } from "../core/dom.js";
+import { JobSession } from "../job/job_session.js";
+import { JobView } from "../job/job_view.js";
+import { PageHost } from "./page_host.js";
+
+const LIST = "/";
+/** @type {Record<string, string>} */
+const SCRIPTS = { "": "jobs_dashboard", compare: "comparison_view", sweep: "sweep_view" }; // of dashboards, by kind
+
+/** Exchanges the token in the page's address for a cookie; the address keeps the view only. */
+export async function signIn() {
+  const [address, token] = location.hash.slice(1).split("?token=");
+  if (!token) return;
+  await fetch("session", { method: "POST", body: JSON.stringify({ token }) });
+  history.replaceState(null, "", address === LIST ? "/" : `#${address}`);
+}
+
+/**
+ * Shows the view at the page's address, and another one whenever that changes.
+ * @param {HTMLElement} root
+ */
+export async function showPages(root) {
+  await signIn();
+  const title = el("span", { "aria-current": "page" });
+  const way = el("nav", { class: "ba-page-way", "aria-label": "Pages" }, el("a", { href: "#/" }, "All jobs"), " › ", title);
+  root.append(way);
+  /** @type {PageView | null} */
+  let list = null;
+  /** @type {PageView | null} */
+  let shown = null;
+  const show = () => {
+    const address = location.hash.slice(1) || LIST;
+    if (shown === list) list?.leave();
+    else shown?.close();
+    if (address === LIST && list) list.enter();
+    shown = address === LIST ? (list ??= new PageView(root, address)) : new PageView(root, address);
+    way.hidden = address === LIST;
+    setText(title, shown.title);
+    document.title = `${shown.title} · batchai`;
+  };
+  addEventListener("hashchange", show);
+  show();
+}
+
+/**
+ * The address of a view.
+ * @param {string} kind
+ * @param {string[]} names
+ */
+export function addressOf(kind, names) {
+  return `#/${[kind, ...names].map(encodeURIComponent).join("/")}`;
+}
+
+/** What is at an address: the kind of view, and the names in it. @param {string} address */
+export function partsOf(address) {
+  const [kind = "", ...names] = address.replace(/^\//, "").split("/").map(decodeURIComponent);
+  return { kind, names };
+}
+
+/** A view in the page. */
+class PageView {
+  #stop = () => {};
+  #isClosed = false;
+  /** @type {[number, number[]]} */
+  #scrolled = [0, []];
+
+  /**
+   * @param {HTMLElement} root
+   * @param {string} address
+   */
+  constructor(root, address) {
+    const { kind, names } = partsOf(address);
+    this.kind = kind;
+    this.title = titleOf(kind, names);
+    this.element = el("div", { class: "ba-page-view" });
+    root.append(this.element);
+    this.host = new PageHost("", address);
+    const [first = ""] = names;
+    const place = kind === "sweep" ? first.slice(0, first.lastIndexOf("/") + 1) : ""; // its trials are jobs there
+    const link = (/** @type {string} */ to, /** @type {string[]} */ jobs) => addressOf(to, jobs.map((job) => place + job));
+    this.host.setState({ link, names });
+    void this.#draw();
+  }
+
+  async #draw() {
+    try {
+      await this.host.ready;
+      const stop = await this.#render();
+      if (this.#isClosed) stop();
+      else this.#stop = stop;
+    } catch (error) {
+      this.element.append(el("p", { class: "ba-view ba-page-problem", role: "alert" }, error instanceof Error ? error.message : String(error)));
+    }
+  }
+
+  /** @returns {Promise<() => void>} */
+  async #render() {
+    const script = SCRIPTS[this.kind];
+    if (script === undefined) return showJob(this.host, this.element);
+    const { default: view } = await import(new URL(`${script}.js`, document.baseURI).href);
+    return view.render({ model: this.host, el: this.element });
+  }
+
+  /** Hides the view, which receives nothing any more. */
+  leave() {
+    this.#scrolled = [scrollY, this.#scrollers.map(({ scrollTop }) => scrollTop)];
+    this.element.hidden = true;
+    this.host.pause();
+  }
+
+  /** Shows the view again, where it was scrolled to. */
+  enter() {
+    this.element.hidden = false;
+    this.host.resume();
+    const [page, inner] = this.#scrolled;
+    this.#scrollers.forEach((scroller, i) => (scroller.scrollTop = inner[i] ?? 0));
+    scrollTo(0, page);
+  }
+
+  /** Removes the view. */
+  close() {
+    this.#isClosed = true;
+    this.#stop();
+    this.host.pause();
+    this.element.remove();
+  }
+
+  get #scrollers() {
+    return [...this.element.querySelectorAll(".ba-scroller")];
+  }
+}
+
+/**
+ * @param {PageHost} host
+ * @param {HTMLElement} root
+ */
+function showJob(host, root) {
+  const session = new JobSession(host);
+  const view = new JobView(session, host, root);
+  return () => {
+    view.out();
+    session.close();
+  };
+}
+
+/** @type {(kind: string, names: string[]) => string} */
+function titleOf(kind, names) {
+  if (!kind) return "All jobs";
+  if (kind === "compare") return `Comparison of ${names.length} jobs`;
+  return kind === "sweep" ? `Sweep ${names[0]}` : String(names[0]);
+}

@@ -1,0 +1,74 @@
+"""The page of all jobs, 1,000 of them: what one changed job costs the server, and the page in Chromium."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator
+
+from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
+from batchai_magics.widgets.job.message_batch import Batch
+from benchmarks.row import Row, table
+from benchmarks.views.compare import UPDATES, measured
+from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, ScriptedCluster, ScriptedLabels
+
+JOBS = 1000
+FIRST_PAINT_MS, UPDATE_MS = 500, 10  # the longest that they may take
+CHANGE = """
+state.rows = state.rows.map((row, k) => (k ? row : { ...row, exit_code: i % 2 }));
+tell('change:rows');
+update.rates['job-999'] = [1, 2, i];
+tell('msg:custom', structuredClone(update));
+"""
+
+
+def rows() -> Iterator[Row]:
+    """The times against the longest that they may take."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        found = times_ms(folder)
+    yield Row(f"{JOBS:,} jobs in a page: first paint", found["first"], "at most", FIRST_PAINT_MS, "ms")
+    yield Row(f"{JOBS:,} jobs in a page: update of one", found["update"], "at most", UPDATE_MS, "ms")
+    yield Row(f"{JOBS:,} jobs in the server: update of one", found["server"], "at most", UPDATE_MS, "ms")
+
+
+def times_ms(folder: str) -> dict[str, float]:
+    """What a change of one job takes in the server and in the page, and the first paint there."""
+    place = ScriptedCluster(folder)
+    place.records = ScriptedLabels()
+    for number in range(JOBS):
+        place.run(f"job-{number}", ExecutionState.SUCCEEDED, rates=[100, 200, 100 + number])
+        place.records.tag(f"job-{number}", "sweep:tune", lr=number / JOBS, batch=32 << number % 3)
+    model = AllJobsModel(place, EXPERIMENT)
+    while model.poll() or model.is_behind:
+        pass
+    stream = _Stream(model, work=lambda task: task(), clock=time.monotonic)
+    stream.has_page = True
+    messages = [*iter(lambda: stream.next_message(1 << 20), None)]
+    began = time.perf_counter()
+    for number in range(UPDATES):
+        place.run("job-999", ExecutionState.SUCCEEDED, rates=[number + 1])
+        model.version += 1
+        stream.send_next(1 << 20)
+    server_ms = (time.perf_counter() - began) * 1000 / UPDATES
+    state = {**stream.state, "view_id": "bench"}
+    found = measured("jobs_dashboard", state, messages, messages[0], CHANGE, shown="tbody tr")
+    assert found["rows"] == 100
+    return {"server": server_ms, "update": found["update"], "first": found["first"]}
+
+
+class _Stream(JobsStream):
+    """Encodes what it sends, as the server of a page does."""
+
+    def transmit(self, message: Batch) -> None:
+        from batchai_magics.widgets.hosts.opened_pages import frame
+
+        frame({"content": message.content})
+
+    def publish_state(self, state: dict[str, object]) -> None:
+        from batchai_magics.widgets.hosts.opened_pages import frame
+
+        frame({"state": state})
+
+
+if __name__ == "__main__":
+    print(table(rows()))

@@ -1,0 +1,154 @@
+"""The views of all jobs that one server sends to its pages, without a browser."""
+
+import dataclasses
+import json
+import struct
+
+import pytest
+
+from batchai_magics.backends.base import Capabilities, Pace
+from batchai_magics.errors import BatchAIError
+from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.resources import Experiment, Workspace
+from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel
+from batchai_magics.widgets.hosts.opened_pages import OpenedViews
+from tests.widgets.core.recorded_page import Clock
+from tests.widgets.scripted_cluster import EXPERIMENT, START, ExecutionState, Provisioning, ScriptedCluster
+
+MADE = Provisioning(START, START)
+HOME = EXPERIMENT.workspace_id
+LAB = dataclasses.replace(HOME, workspace="lab", name="lab")
+EXPERIMENTS = (EXPERIMENT, HOME.child(Kind.EXPERIMENT, "other"), LAB.child(Kind.EXPERIMENT, "far"))
+
+
+class ScriptedGroup(ScriptedCluster):
+    """A resource group with a job in three experiments; counts what is listed."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.listed = []
+        for experiment, name in zip(EXPERIMENTS, ("here", "there", "beyond"), strict=True):
+            self.run(name, ExecutionState.SUCCEEDED, rates=[1, 2, 3])
+            self.jobs[name] = dataclasses.replace(self.jobs[name], id=experiment.child(Kind.JOB, name))
+
+    def job(self, id):
+        return next((job for job in self.jobs.values() if job.id == id), None) or super().job(id)
+
+    def list(self, parent, kind):
+        self.listed.append(kind)
+        if kind is Kind.WORKSPACE:
+            return [Workspace(id, "local", MADE) for id in (HOME, LAB)]
+        if kind is Kind.EXPERIMENT:
+            return [Experiment(id, MADE) for id in EXPERIMENTS if id.workspace_id == parent]
+        return [job for job in self.jobs.values() if job.id.parent == parent]
+
+
+@pytest.fixture
+def group(tmp_path, monkeypatch):
+    monkeypatch.setenv("BATCHAI_HEADLINE_METRIC", "images/sec")
+    return ScriptedGroup(tmp_path)
+
+
+@pytest.fixture
+def opened(group):
+    """What opens the page of all jobs; it is closed in the end."""
+    pages = []
+
+    def serve(*, is_read_only=False):
+        views = OpenedViews(group, EXPERIMENT, is_read_only=is_read_only)
+        pages.append(views.serve("/"))
+        return views
+
+    yield serve
+    for page in pages:
+        page.close()
+
+
+def received(connection, kind):
+    """The next message of this kind, once the page has said hello."""
+    connection.receive({"kind": "ready", "page": "p", "turn": 1})
+    for data in connection.frames():
+        (length,) = struct.unpack(">I", data[:4])
+        content = json.loads(data[4 : 4 + length]).get("content", {})
+        if content.get("kind") == kind:
+            return content
+
+
+def test_jobs_of_all_experiments_are_listed_under_names_that_lead_to_them(group):
+    model = AllJobsModel(group, EXPERIMENT, clock=Clock())
+    model.poll()
+    names = [row["name"] for row in model.rows()]
+    assert sorted(names) == ["here", "lab/far/beyond", "other/there"]
+    assert {model.id_of(name) for name in names} == {job.id for job in group.jobs.values()}
+    assert all(model.rates[name].values == [1, 2, 3] for name in names)
+
+
+def test_each_list_of_an_experiment_counts_towards_the_pace_of_the_backend(group):
+    group.capabilities = Capabilities(name="far", pace=Pace(poll_interval_s=2))
+    clock = Clock()
+    model = AllJobsModel(group, EXPERIMENT, clock=clock)
+    model.poll()
+    for clock.now in (1, 3, 5.9):
+        model.poll()
+    assert group.listed.count(Kind.JOB) == 3
+    clock.now = 6
+    model.poll()
+    assert group.listed.count(Kind.JOB) == 6
+
+
+def test_a_thousand_jobs_are_listed_and_a_change_of_one_sends_its_values_only(group, opened):
+    group.jobs.clear()
+    group.run("last", rates=[1, 2])
+    for number in range(1200):
+        group.run(f"older-{number}", ExecutionState.QUEUED)
+    connection = opened().connect("/")
+    assert received(connection, "rates")["rates"] == {"last": [1, 2]}
+    facts, rows = connection.state["facts"], connection.state["rows"]
+    assert (facts["total"], len(rows), rows[0]["name"]) == (1201, 1000, "last")
+    group.tell("last", "30\timages/sec: 3.0 +/- 0.0 (jitter = 0.0)\t1.000\n")
+    assert list(received(connection, "rates")["rates"]) == ["last"]
+
+
+@pytest.mark.parametrize(
+    "address", ["/nothing", "/job", "/job/gone", "/job/a b", "/job/x/y", "/compare", "/sweep/gone"]
+)
+def test_an_address_of_nothing_says_so(opened, address):
+    with pytest.raises(BatchAIError):
+        opened().connect(address)
+
+
+def test_logs_that_were_read_for_the_list_are_not_read_again_on_the_way_back(opened):
+    views = opened()
+    first = views.connect("/")
+    received(first, "rates")
+    known = dict(views.jobs.rates)
+    first.close()
+    second = views.connect("/")
+    received(second, "rates")
+    assert views.jobs.rates == known
+
+
+@pytest.mark.parametrize("kind", ["cancel", "again"])
+def test_a_read_only_page_changes_nothing_whatever_it_is_sent(group, opened, kind):
+    group.run("going", rates=[1])
+    connection = opened(is_read_only=True).connect("/job/going")
+    assert connection.state["facts"]["is_read_only"]
+    assert not connection.state["facts"]["can_again"]
+    connection.receive({"kind": kind, "id": "asked"})
+    assert received(connection, "answer")["text"] == "This page is read-only."
+    assert group.jobs["going"].state is ExecutionState.RUNNING
+
+
+def test_jobs_of_the_same_name_in_two_experiments_are_told_apart(group, opened):
+    there = EXPERIMENTS[1].child(Kind.JOB, "here")
+    group.jobs["other"] = dataclasses.replace(group.jobs["here"], id=there, state=ExecutionState.FAILED)
+    views = opened()
+    shown = [views.connect(f"/compare/{name}").state["rows"] for name in ("here", "other%2Fhere")]
+    assert [row["state"] for (row,) in shown] == ["succeeded", "failed"]
+
+
+def test_a_job_is_compared_and_opened_under_its_name(opened):
+    views = opened()
+    connection = views.connect("/compare/here/other%2Fthere")
+    assert [row["name"] for row in connection.state["rows"]] == ["here", "there"]
+    assert views.connect("/job/lab%2Ffar%2Fbeyond").state["facts"]["experiment"] == "far"
