@@ -71,13 +71,13 @@ def _syntax_hint(text: str, message: str) -> str:
     line = text.strip()
     if "outside" in message and re.search(r"\bawait\b|\basync\b", line):
         return "a script has no event loop: put this into `async def main()`, and call asyncio.run(main())"
-    if found := _INSTALL.match(line):
-        return f"packages are options of the job: {_install_options(found['packages'])}"
-    if found := _SETTING.match(line):
-        value = shlex.quote(found["value"].strip())
-        return f"variables are options of the job: --env {found['name']}={value}"
-    if found := _COMMAND.match(line):
-        return f"{_PLAIN}: --prep {shlex.quote(found['command'].strip())} runs this on each node"
+    if match := _INSTALL.match(line):
+        return f"packages are options of the job: {_install_options(match['packages'])}"
+    if match := _SETTING.match(line):
+        value = shlex.quote(match["value"].strip())
+        return f"variables are options of the job: --env {match['name']}={value}"
+    if match := _COMMAND.match(line):
+        return f"{_PLAIN}: --prep {shlex.quote(match['command'].strip())} runs this on each node"
     return f"{_PLAIN}: lines with !, % or ? belong in another cell" if _MAGIC.match(line) else ""
 
 

@@ -125,13 +125,13 @@ def _matches(word: str, pattern: Path, root: Path) -> Iterator[_UploadItem]:
     above = (path for path in pattern.parents if not glob.has_magic(str(path)))
     base = root if pattern.is_relative_to(root) else next(above)
     names = glob.glob(str(pattern.relative_to(base)), root_dir=base, recursive=True)  # noqa: PTH207 `**/` as in a shell
-    found = [Path(name) for name in sorted(names) if not is_excluded(Path(name).as_posix())]
+    paths = [Path(name) for name in sorted(names) if not is_excluded(Path(name).as_posix())]
     if "**" in pattern.parts:  # it matches folders as well as all that is in them
-        found = [path for path in found if not (base / path).is_dir()]
-    if not found:
+        paths = [path for path in paths if not (base / path).is_dir()]
+    if not paths:
         hint = f"Looked in {root}; {_excluded_hint()}"
         raise UsageError(f"--upload {word}: no file matches", hint=hint)
-    for path in found:
+    for path in paths:
         yield _UploadItem(word, base / path, text_of(path.as_posix()))
 
 
@@ -147,9 +147,9 @@ def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
         return
     allowed = (root.resolve(), item.source.resolve())
     is_empty = True
-    for found in _walk(item, allowed, (item.source.resolve(),)):
+    for file in _walk(item, allowed, (item.source.resolve(),)):
         is_empty = False
-        yield found
+        yield file
     if is_empty:
         raise UsageError(f"--upload {item.word}: there are no files in this folder", hint=_excluded_hint())
 
@@ -193,15 +193,15 @@ def _excluded_hint() -> str:
 def _size(item: _UploadItem) -> int:
     """The size of a regular file; raises UsageError for anything else."""
     try:
-        found = item.source.stat()
+        status = item.source.stat()
     except OSError as error:
         is_link = item.source.is_symlink()
         what = f"{item.source} is a broken link" if is_link else f"{item.source}: {error.strerror or error}"
         raise UsageError(f"--upload {item.word}: {what}") from None
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         text = f"--upload {item.word}: {item.source} is not a regular file"
         raise UsageError(text, hint="pipes, sockets and devices cannot be uploaded")
-    return found.st_size
+    return status.st_size
 
 
 def _check_total(item: _UploadItem, size: int, count: int) -> None:

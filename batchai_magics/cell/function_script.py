@@ -143,17 +143,21 @@ class _Parts:
         )
 
     def _add_definition(self, name: str, thing: Any) -> None:
-        found = self._source(name, thing)
-        if found is None:
+        definition = self._source(name, thing)
+        if definition is None:
             text = f"run: the source of {name} is not known{self._user()}"
             raise UsageError(text, hint="Define it in a file or a notebook cell, and run that again.")
         self._in_work.append(name)
-        for used in global_names(found.text, self._names):
+        for used in global_names(definition.text, self._names):
             if not _is_of_ipython(used, self._names[used]):
                 self.add(used, self._names[used])
         self._in_work.pop()
-        line = f"#line {found.line} {json.dumps(found.file, ensure_ascii=False)}\n" if found.file else ""
-        self.sources[name] = f"{line}{found.text}"
+        line = (
+            f"#line {definition.line} {json.dumps(definition.file, ensure_ascii=False)}\n"
+            if definition.file
+            else ""
+        )
+        self.sources[name] = f"{line}{definition.text}"
         if not self._in_work:
             self.sources |= self._late
             self._late.clear()
@@ -166,8 +170,8 @@ class _Parts:
             return definition_source(name, thing, self._names)
         if self._names.get(own) is thing:
             return Definition(f"{name} = {own}\n", "", 0)
-        found = definition_source(own, thing, self._names)
-        return found._replace(text=f"{found.text}{name} = {own}\n") if found else None
+        definition = definition_source(own, thing, self._names)
+        return definition._replace(text=f"{definition.text}{name} = {own}\n") if definition else None
 
     def _add_value(self, name: str, thing: Any) -> None:
         """Adds a value: as it is, or as a pickle that the script loads when its classes are defined."""
@@ -277,8 +281,8 @@ def definition_source(name: str, thing: Any, names: Mapping[str, Any]) -> Defini
         return _inspected(thing, names) or _statement(name, _cells(names))
     if isinstance(thing, type) and thing.__name__ == name:
         is_of_file = not _cells(names)
-        found = _inspected(thing, names) if is_of_file else None
-        return found or _statement(name, _class_sources(thing, names))
+        definition = _inspected(thing, names) if is_of_file else None
+        return definition or _statement(name, _class_sources(thing, names))
     return _statement(name, [*_cells(names), *_module(names)])
 
 
@@ -338,11 +342,11 @@ def _statement(name: str, sources: Iterable[_Source]) -> Definition | None:
     """The last statement that binds a name, of the first source with one."""
     for source in sources:
         try:
-            found = [made for made, node in _statements(source) if name in _bound(node)]
+            statements = [made for made, node in _statements(source) if name in _bound(node)]
         except (SyntaxError, ValueError):  # a cell that never ran
             continue
-        if found:
-            return found[-1]
+        if statements:
+            return statements[-1]
     return None
 
 

@@ -187,9 +187,9 @@ class _LineReader:
             if words[0] == "env":
                 del words[0]
                 self._refuse_option(words, "env", "write NAME=VALUE, or --env of `batchai run`")
-            elif found := _ASSIGNMENT.fullmatch(words[0]):
-                check_no_secret(found[1], found[2])
-                self._env[found[1]] = found[2]
+            elif assignment := _ASSIGNMENT.fullmatch(words[0]):
+                check_no_secret(assignment[1], assignment[2])
+                self._env[assignment[1]] = assignment[2]
                 del words[0]
             elif words[:2] == ["uv", "run"]:
                 self._read_uv(words)
@@ -402,9 +402,9 @@ class OptionReader:
 
     def _map_by(self, value: str, flag: str) -> None:
         """Reads Open MPI's `--map-by ppr:N:node`."""
-        found = re.fullmatch(r"ppr:(\d+):node(:.*)?", value)
-        if found:
-            self._count("per_node", flag, found[1])
+        match = re.fullmatch(r"ppr:(\d+):node(:.*)?", value)
+        if match:
+            self._count("per_node", flag, match[1])
         else:
             self.dropped.append(f"{flag} {value}")
 
@@ -474,8 +474,8 @@ def hosts_in_file(path: Path) -> dict[str, int]:
 
 
 def _slots(line: str) -> int:
-    found = _SLOTS.search(line)
-    return int(found[1]) if found else 0
+    match = _SLOTS.search(line)
+    return int(match[1]) if match else 0
 
 
 def accelerate_config(given: str, folder: Path, *, is_default: bool = True) -> Path | None:

@@ -174,16 +174,16 @@ _SEEN = re.compile(
 
 def missing_in(line: str) -> str:
     """The key of what a line of a traceback says is missing; empty for any other line."""
-    found = _SEEN.match(line)
-    return f"{found.lastgroup} {found[found.lastgroup]}" if found and found.lastgroup else ""
+    match = _SEEN.match(line)
+    return f"{match.lastgroup} {match[match.lastgroup]}" if match and match.lastgroup else ""
 
 
 def names_of_notebook(script: str, names: Mapping[str, object], used: Collection[str]) -> dict[str, str]:
     """The remedies for names that a cell's script reads and never binds, and that are not sent with it."""
     missing = [name for name in free_names(script, {*names, *_OF_NOTEBOOKS}) if name not in used]
     own = {name: text for name, text in _OF_NOTEBOOKS.items() if name in missing}
-    found = {name: _of_value(name, names[name]) for name in missing if name in names}
-    return {f"{NAME} {name}": text for name, text in {**found, **own}.items()}
+    remedies = {name: _of_value(name, names[name]) for name in missing if name in names}
+    return {f"{NAME} {name}": text for name, text in {**remedies, **own}.items()}
 
 
 def _of_value(name: str, value: object) -> str:
@@ -233,19 +233,19 @@ def local_modules(folder: Path, script: str, sent: Collection[str]) -> dict[str,
         sent: The paths of all files that are sent.
     """
     home = PurePosixPath(script).parent
-    found: dict[str, str] = {}
+    remedies: dict[str, str] = {}
     paths = [PurePosixPath(path) for path in sent if path.endswith(".py")]
     for path in sorted(paths, key=lambda path: (len(path.parts), path))[:MAX_MODULES]:
         module = path.parent if path.name == "__init__.py" else path.with_suffix("")
         if module.parent != home and module.name.isidentifier():
             where = shlex.quote(module.parent.as_posix())
-            told = f"{path} is sent, and Python finds it with --env PYTHONPATH={where}"
-            found.setdefault(f"{MODULE} {module.name}", told)
+            remedy = f"{path} is sent, and Python finds it with --env PYTHONPATH={where}"
+            remedies.setdefault(f"{MODULE} {module.name}", remedy)
     for name in _modules_in(folder):
         if not any(path.parts[0] == name for path in paths):
-            told = f"{name} is yours and was not sent: add --upload {name}"
-            found.setdefault(f"{MODULE} {name.removesuffix('.py')}", told)
-    return found
+            remedy = f"{name} is yours and was not sent: add --upload {name}"
+            remedies.setdefault(f"{MODULE} {name.removesuffix('.py')}", remedy)
+    return remedies
 
 
 def _modules_in(folder: Path) -> list[str]:
@@ -254,8 +254,8 @@ def _modules_in(folder: Path) -> list[str]:
         entries = sorted(folder.iterdir())
     except OSError:  # not for this user
         return []
-    found = [entry.name for entry in entries if _is_module(entry)]
-    return found[:MAX_MODULES]
+    names = [entry.name for entry in entries if _is_module(entry)]
+    return names[:MAX_MODULES]
 
 
 def _is_module(path: Path) -> bool:

@@ -44,9 +44,9 @@ def main() -> None:
 
 
 def _uv() -> list[str]:
-    found = shutil.which("uv")
-    if found:
-        return [found]
+    uv = shutil.which("uv")
+    if uv:
+        return [uv]
     if importlib.util.find_spec("uv"):
         return [sys.executable, "-m", "uv"]
     raise SystemExit(f"batchai: {_MISSING}")

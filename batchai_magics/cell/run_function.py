@@ -56,9 +56,9 @@ def compile_placed(source: bytes, *args: Any, **options: Any) -> CodeType:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[_SourceBlock]:
-    found = [(at, match) for at, line in enumerate(lines) if (match := _PLACE.match(line))]
-    ends = [*(at for at, _ in found[1:]), len(lines)]
-    for number, (at, match) in enumerate(found):
+    matches = [(at, match) for at, line in enumerate(lines) if (match := _PLACE.match(line))]
+    ends = [*(at for at, _ in matches[1:]), len(lines)]
+    for number, (at, match) in enumerate(matches):
         yield _SourceBlock(range(at + 2, ends[number] + 1), json.loads(match[2]), int(match[1]))
 
 

@@ -322,7 +322,7 @@ def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> t
     return (
         (TPE, [], count)
         if search == TPE
-        else (RANDOM, found := space.sample(count, options.seed), len(found))
+        else (RANDOM, samples := space.sample(count, options.seed), len(samples))
     )
 
 

@@ -330,5 +330,5 @@ class Follower:
     def _end(self, job: JobResource) -> list[Event]:
         error = error_of(self.backend, job)
         self.is_over = True
-        found = [FailureFound(self.id, error)] if error else []
-        return [*self._logs.finish(), *found, StateChanged(job)]
+        failures = [FailureFound(self.id, error)] if error else []
+        return [*self._logs.finish(), *failures, StateChanged(job)]

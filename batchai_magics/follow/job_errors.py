@@ -103,9 +103,9 @@ def script_name(spec: JobSpec, job: str) -> str:
     """The file name of the script that the cell contains; empty for a job without one or of a folder."""
     if spec.job_preparation and is_of_folder(spec.job_preparation.command_line):
         return ""
-    found = _SCRIPT_PATH.findall(spec.settings.model_dump_json())
+    paths = _SCRIPT_PATH.findall(spec.settings.model_dump_json())
     own = {f"{name}{ending}.py" for name in (job, _RUN.sub("", job)) for ending in ("", OF_CELL)}
-    return next((name for name in found if name in own), "")
+    return next((name for name in paths if name in own), "")
 
 
 def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | None = None) -> tuple[str, ...]:
@@ -124,14 +124,14 @@ def hints_of(job: JobResource, error: JobError, remedies: Mapping[str, str] | No
 
 def _missing_module(job: JobResource, error: JobError) -> str:
     """Which Python lacks a module, and how the job gets it."""
-    found = _MISSING_MODULE.match(error.exception)
-    if found is None:
+    match = _MISSING_MODULE.match(error.exception)
+    if match is None:
         return ""
     python = getattr(job.spec.settings, "python_interpreter_path", None)
     where = python or "the Python of the nodes (`python` on their PATH)"
-    module = found["name"].partition(".")[0]
+    module = match["name"].partition(".")[0]
     package = _PACKAGES.get(module, module)
-    return f"{where} has no module {found['name']}: add --with {package}, or install it with --prep"
+    return f"{where} has no module {match['name']}: add --with {package}, or install it with --prep"
 
 
 def _too_few_gpus(job: JobResource, error: JobError) -> str:

@@ -136,8 +136,8 @@ class MetricStreams:
     @property
     def mismatches(self) -> Sequence[PatternMismatch]:
         """The first match of each pattern that was not a number."""
-        found = [each for stream in self._streams.values() for each in stream.parser.mismatches]
-        return [*{each.name: each for each in reversed(found)}.values()]
+        mismatches = [each for stream in self._streams.values() for each in stream.parser.mismatches]
+        return [*{each.name: each for each in reversed(mismatches)}.values()]
 
     def _new(self, file: str, records: Iterable[Record]) -> list[Record]:
         """The records that the other file does not have."""

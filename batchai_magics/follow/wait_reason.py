@@ -93,7 +93,7 @@ def _jobs_before(names: Sequence[str]) -> str:
     """Names a few jobs, or counts many, with the counts of other experiments."""
     if len(names) <= MAX_NAMES:
         return f"{_names(names)} {_verb(names)}"
-    others = Counter(experiment for experiment, found, _ in (name.rpartition("/") for name in names) if found)
+    others = Counter(experiment for experiment, sign, _ in (name.rpartition("/") for name in names) if sign)
     parts = [f"{count} of experiment {name}" for name, count in others.most_common(MAX_NAMES)]
     return f"{len(names):,} jobs{f' ({_names(parts)})' if parts else ''} are"
 

@@ -101,8 +101,8 @@ def read_module(module: str, folder: Path, settings: Settings | None = None) -> 
     places = [
         PurePosixPath(top, kind) for top in ("", "src") for kind in (f"{path}.py", path / "__main__.py")
     ]
-    if found := next((place for place in places if (folder / place).is_file()), None):
-        return replace(read_script(Path(found), folder, settings), module=module)
+    if name := next((place for place in places if (folder / place).is_file()), None):
+        return replace(read_script(Path(name), folder, settings), module=module)
     if (folder / path.parts[0]).is_dir():
         near = [
             ".".join(each.relative_to(folder).with_suffix("").parts)
@@ -282,10 +282,10 @@ class _Project:
             return
         try:
             with os.scandir(self._root / real) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                children = sorted(entries, key=lambda entry: entry.name)
         except FileNotFoundError:  # it was removed after it was listed
             return
-        for entry in found:
+        for entry in children:
             seen = f"{name}/{entry.name}".lstrip("/")
             own = PurePosixPath(real, entry.name).as_posix()
             target = self._target(seen, own, above=(*above, real)) if entry.is_symlink() else own
@@ -322,12 +322,12 @@ class _Project:
         """Adds a regular file, unless it stays behind."""
         path = self._root / real
         try:
-            found = path.lstat()
+            status = path.lstat()
         except FileNotFoundError:  # git also lists deleted files
             return
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(status.st_mode):
             return
-        size = found.st_size
+        size = status.st_size
         if is_secret_file(seen) or is_secret_file(real):
             self.left_out[text_of(seen)] = SECRET
         elif size > MAX_FILE_BYTES:
@@ -434,12 +434,12 @@ def list_files(root: Path, unsent: _Unsent) -> ProjectListing:
     top = work_tree_of(root)
     if top is None:
         return _listing(_walk(root, "", None, unsent))
-    found = GitProcess(root, _LIST).output(_TIMEOUT_S)
-    if found.problem:
-        return _listing(_walk(root, "", tuple(_rules_above(root, top)), unsent), found.problem)
+    output = GitProcess(root, _LIST).output(_TIMEOUT_S)
+    if output.problem:
+        return _listing(_walk(root, "", tuple(_rules_above(root, top)), unsent), output.problem)
     names: set[str] = set()
     problem, is_cut = "", False
-    for name in filter(None, os.fsdecode(found.data).split("\0")):
+    for name in filter(None, os.fsdecode(output.data).split("\0")):
         inner = root / name
         if inner.is_dir() and not inner.is_symlink():  # a submodule, or another repository
             is_repository = os.path.lexists(inner / ".git") and not unsent.has_folder(inner)

@@ -124,9 +124,9 @@ def options_without_filters(folder: Path) -> tuple[str, ...] | None:
 
     None if they cannot be switched off.
     """
-    found = GitProcess(folder, _FILTERS).output(_FILTERS_TIMEOUT_S, accepted=(0, 1))
-    names = {name.rpartition(".")[0] for name in os.fsdecode(found.data).split("\0") if name}
-    if found.problem or any("=" in name for name in names):  # `-c` cannot name it
+    output = GitProcess(folder, _FILTERS).output(_FILTERS_TIMEOUT_S, accepted=(0, 1))
+    names = {name.rpartition(".")[0] for name in os.fsdecode(output.data).split("\0") if name}
+    if output.problem or any("=" in name for name in names):  # `-c` cannot name it
         return None
     settings = (f"{name}.{key}" for name in sorted(names) for key in ("clean=", "process=", "required=false"))
     return tuple(word for setting in settings for word in ("-c", setting))

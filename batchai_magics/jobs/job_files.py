@@ -91,10 +91,10 @@ def check_log_exists(backend: Backend, job: ResourceId, path: str) -> None:
     """Raises NotFoundError, whose hint lists the others, unless a job has this file among its logs."""
     if path in (OUT, ERR):
         return
-    found: list[OutputFile] = []
+    files: list[OutputFile] = []
     with contextlib.suppress(NotFoundError):  # it has not started
-        found = one_level(backend, job, STDOUTERR, path.rpartition("/")[0])
-    names = [file.path for file in found if file.is_file]
+        files = one_level(backend, job, STDOUTERR, path.rpartition("/")[0])
+    names = [file.path for file in files if file.is_file]
     if path in names:
         return
     hint = f"Its files: {', '.join(map(visible, names))}." if names else "It has not written any files yet."
@@ -120,11 +120,11 @@ def all_files(backend: Backend, job: JobResource) -> list[OutputFile]:
     Warns if there are more, or if a folder cannot be read. Leaves out directories on the nodes' own disks,
     and does not follow links to folders.
     """
-    found = list(islice(_entries(backend, job), MAX_ENTRIES + 1))
-    if len(found) > MAX_ENTRIES:
+    entries = list(islice(_entries(backend, job), MAX_ENTRIES + 1))
+    if len(entries) > MAX_ENTRIES:
         text = f"job {job.id.name} wrote more than {MAX_ENTRIES:,} files and folders: the first are listed"
         warnings.warn(f"{text}; job.files('workdir', 'FOLDER') lists a folder", stacklevel=3)
-    files = [entry for entry in found[:MAX_ENTRIES] if not entry.is_directory]
+    files = [entry for entry in entries[:MAX_ENTRIES] if not entry.is_directory]
     return in_order(files, sent_files(backend, job.id)) if files else []
 
 
@@ -142,10 +142,10 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
     wanted = path.strip("/")
     places = places_of(files)
     for names in (places, [f"{file.directory_id}/{file.path}" for file in files]):
-        found = [pair for pair in zip(files, names, strict=True) if f"/{wanted}/" in f"/{pair[1]}/"]
-        whole = [pair for pair in found if f"{pair[1]}/".startswith(f"{wanted}/")]
-        least = min((_depth(name, wanted) for _, name in found), default=0)
-        chosen = whole or [pair for pair in found if _depth(pair[1], wanted) == least]
+        matching = [pair for pair in zip(files, names, strict=True) if f"/{wanted}/" in f"/{pair[1]}/"]
+        whole = [pair for pair in matching if f"{pair[1]}/".startswith(f"{wanted}/")]
+        least = min((_depth(name, wanted) for _, name in matching), default=0)
+        chosen = whole or [pair for pair in matching if _depth(pair[1], wanted) == least]
         if len({_above(name, wanted) for _, name in chosen}) == 1:
             base = wanted.rpartition("/")[2]
             return [(file, base + _behind(name, wanted)) for file, name in chosen]

@@ -366,8 +366,10 @@ def read_progress(reader: ProgressReader, file: str, chunk: Chunk, *, now: float
         size += len(data)
         if size >= BAR_BYTES or len(newest) >= MAX_LINES:
             break
-    told = [reader.feed(data, at=at, stream=f"{file}#{rank}", rank=rank) for rank, data in reversed(newest)]
-    return any(told)
+    results = [
+        reader.feed(data, at=at, stream=f"{file}#{rank}", rank=rank) for rank, data in reversed(newest)
+    ]
+    return any(results)
 
 
 def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) -> LogMetrics:

@@ -282,7 +282,7 @@ class RecordHistory(Collection[Record]):
             self._table = None
 
 
-class Curve:
+class UsageCurve:
     """Values over time, downsampled to a few points that average equally many values."""
 
     def __init__(self) -> None:
@@ -313,13 +313,13 @@ class _UsageRow:
     """The curves of a rank, a GPU or a machine."""
 
     head: Mapping[str, Any]
-    curves: dict[str, Curve] = field(default_factory=dict)
+    curves: dict[str, UsageCurve] = field(default_factory=dict)
 
     def add(self, use: ResourceUsage, names: Iterable[str]) -> None:
         for name in names:
             value = getattr(use, name)
             if not math.isnan(value):
-                self.curves.setdefault(name, Curve()).add(value)
+                self.curves.setdefault(name, UsageCurve()).add(value)
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -205,11 +205,11 @@ def _machines(provenance: Provenance) -> dict[str, str]:
 
 
 def _packages(provenance: Provenance) -> dict[str, str]:
-    found: dict[str, dict[str, None]] = {}
+    versions_by_name: dict[str, dict[str, None]] = {}
     for machine in provenance.machines:
         for name, version in machine.packages.items():
-            found.setdefault(name, {})[version] = None
-    return {name: ", ".join(versions) for name, versions in sorted(found.items())}
+            versions_by_name.setdefault(name, {})[version] = None
+    return {name: ", ".join(versions) for name, versions in sorted(versions_by_name.items())}
 
 
 def _metrics(one: Mapping[str, float], two: Mapping[str, float]) -> Iterator[Difference]:

@@ -89,8 +89,8 @@ class RunSelection:
         numbers: dict[str, float] = numbers_of(labels)
         numeric = [each.metric for each in self.conditions if isinstance(each, StopCondition)]
         if not all(find_metric(numbers, name) for name in numeric):
-            found = metrics_of(backend, job, labels.patterns)  # the log is read once for all conditions
-            numbers = {**found, **numbers}
+            metrics = metrics_of(backend, job, labels.patterns)  # the log is read once for all conditions
+            numbers = {**metrics, **numbers}
         return [
             _result(each, numbers if isinstance(each, StopCondition) else labels.parameters)
             for each in self.conditions
@@ -115,10 +115,10 @@ def metrics_of(backend: Backend, job: JobResource, patterns: Mapping[str, str]) 
     Empty for a run that is gone.
     """
     try:
-        found = run_metrics(Job(backend, job.id, patterns=patterns).records(), metric_preferences())
+        metrics = run_metrics(Job(backend, job.id, patterns=patterns).records(), metric_preferences())
     except NotFoundError:
         return {}
-    summaries = {name: metric.summary for name, metric in found.items()}
+    summaries = {name: metric.summary for name, metric in metrics.items()}
     values = {name: each.headline_value for name, each in summaries.items() if each}
     return {name: math.nan if value is None else value for name, value in values.items()}
 

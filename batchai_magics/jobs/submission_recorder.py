@@ -184,7 +184,7 @@ class SubmissionRecorder:
         known = {**source.expanded, **source.uses}
         values = {name: value for name, value in known.items() if not is_secret_name(name)}
         named = {**parameters.of_arguments(arguments), **parameters.of_variables(values)}
-        found = without_secrets(parameters.bounded(named), mask)
+        kept = without_secrets(parameters.bounded(named), mask)
         spec, git, container = request.spec, self._git, request.spec.container_settings
         sent = list(map(upload_name, request.uploads))
         modules = local_modules(source.folder, source.name, sent) if source.script else {}
@@ -207,21 +207,21 @@ class SubmissionRecorder:
         )
         return {
             SUBMISSION: submission.to_text(),
-            LABELS: Labels(request.tags, parameters=found, patterns=request.patterns).to_text(),
+            LABELS: Labels(request.tags, parameters=kept, patterns=request.patterns).to_text(),
         }
 
 
 def records_of_another(backend: Backend, job: ResourceId) -> dict[str, str]:
     """The record files of a run that repeats another: the same code and parameters, no tags."""
     files = backend.records.read(job, (SUBMISSION, LABELS)) if backend.records else {}
-    found = {}
+    records = {}
     with contextlib.suppress(KeyError, ValueError):  # it has no record
         record = Submission.from_text(files[SUBMISSION])
         first = record.resubmitted or job.name
-        found[SUBMISSION] = record._replace(resubmitted=first, submitted=time.time()).to_text()
+        records[SUBMISSION] = record._replace(resubmitted=first, submitted=time.time()).to_text()
         labels = Labels.from_json(json.loads(files[LABELS]))
-        found[LABELS] = labels._replace(tags=(), note="").to_text()
-    return found
+        records[LABELS] = labels._replace(tags=(), note="").to_text()
+    return records
 
 
 def secrets_of(value: object) -> Iterator[str]:

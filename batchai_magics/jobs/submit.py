@@ -189,7 +189,7 @@ def _predecessor_id(backend: Backend, request: CellRequest, text: str) -> str:
     runs = run_names(names, name)
     if name.lower() == request.name.lower():
         raise _own_name(request, [str(experiment.child(Kind.JOB, run)) for run in runs])
-    trials = sorted({found[0] for each in names if (found := trial_of(each, name))})
+    trials = sorted({trial[0] for each in names if (trial := trial_of(each, name))})
     if trials and not runs:
         shown = [trial_name(name, number) for number in trials[:_SHOWN_TRIALS]]
         more = " …" if len(trials) > len(shown) else ""

@@ -167,12 +167,12 @@ class Variables(dict[str, Value]):
     def pieces(self, text: str) -> Iterator[tuple[str, str]]:
         """Split a text at references to known variables: pairs of a literal and the name behind it."""
         begin = 0
-        for found in _VARIABLE.finditer(text):
-            braced, bare = found.groups()
+        for match in _VARIABLE.finditer(text):
+            braced, bare = match.groups()
             name = (braced if braced in self else "") if braced else self._longest(bare)
             if name:
-                yield text[begin : found.start()], name
-                begin = found.end() if braced else found.start() + 1 + len(name)
+                yield text[begin : match.start()], name
+                begin = match.end() if braced else match.start() + 1 + len(name)
         yield text[begin:], ""
 
     def _longest(self, text: str) -> str:

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from batchai_magics.metrics.grammar.line_reading import Kind
+from batchai_magics.metrics.grammar.line_reading import LineKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class ProgramLine:
 
     program: str
     sample: str
-    kind: Kind | None = Kind.OBJECT
+    kind: LineKind | None = LineKind.OBJECT
     phase: str | None = None
     words: Mapping[str, str] = field(default_factory=dict)
     names: Mapping[str, str] = field(default_factory=dict)
@@ -81,28 +81,28 @@ PROGRAM_LINES = (
         program="Keras 2",
         sample="<step=48>/<total=48> [<bar:====>] - <epoch_time![s]=1s>?{ <step_time[s]=5ms>/<per:step>}?"
         + _KERAS_METRICS,
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_KERAS,
     ),
     ProgramLine(
         program="Keras 2",
         sample="<step=640>/<total=60000> [<bar:====>] - ETA: <left:1:02>?{ <step_time[s]=5ms>/<per:step>}?"
         + _KERAS_METRICS,
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_KERAS,
     ),
     ProgramLine(
         program="Keras 3",
         sample="<step=48>/<total=48> <line:━━━━> <epoch_time![s]=0s> <step_time[s]=714us>/<per:step>"
         + _KERAS_METRICS,
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_KERAS,
     ),
     ProgramLine(
         program="Keras 3",
         sample="<step=10>/<total=48> <line:━━━━> <left:1:24> <step_time[s]=714us>/<per:step>"
         + _KERAS_METRICS,
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_KERAS,
     ),
     ProgramLine(
@@ -110,7 +110,7 @@ PROGRAM_LINES = (
         sample="?{<step=48>/<total=48> }?- <epoch_time![s]=1s>?{ ?{- }?<step_time[s]=5ms>/<per:step>}?"
         + _KERAS_METRICS
         + "?{ - 953ms/epoch - <step_time[s]=20ms>/<per:step>}?",
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_KERAS,
     ),
     ProgramLine(program="Keras examples", sample="Test loss: <test_loss=0.0291>"),
@@ -155,7 +155,7 @@ PROGRAM_LINES = (
     ProgramLine(
         program="PyTorch CIFAR-10",
         sample="Accuracy of the network on the 10000 test images: <test_accuracy[%]=55> %",
-        kind=Kind.BELOW,
+        kind=LineKind.BELOW,
     ),
     ProgramLine(
         program="tf.estimator",
@@ -190,12 +190,12 @@ PROGRAM_LINES = (
     ProgramLine(
         program="convolutional.py",
         sample="Minibatch loss: <loss=1.652>, learning rate: <learning_rate=0.006302>",
-        kind=Kind.BELOW,
+        kind=LineKind.BELOW,
     ),
     ProgramLine(
         program="convolutional.py",
         sample="<set:Validation> error: <{set}=1.0>%",
-        kind=Kind.BELOW,
+        kind=LineKind.BELOW,
         words={"set": "Minibatch|Validation|Test"},
         names=_ERROR_NAMES,
     ),
@@ -245,7 +245,7 @@ PROGRAM_LINES = (
     ProgramLine(
         program="Caffe",
         sample="Log file created at: <year=2018>/<month=06>/08 01:25:29",
-        kind=Kind.YEAR,
+        kind=LineKind.YEAR,
     ),
     ProgramLine(
         program="Caffe",
@@ -253,11 +253,11 @@ PROGRAM_LINES = (
         "loss = <loss=1>",
     ),
     ProgramLine(program="Caffe", sample="Iteration <step=0>, lr = <learning_rate=1>"),
-    ProgramLine(program="Caffe", sample="Iteration <step=500>, Testing net (#0)", kind=Kind.HEADING),
+    ProgramLine(program="Caffe", sample="Iteration <step=500>, Testing net (#0)", kind=LineKind.HEADING),
     ProgramLine(
         program="Caffe",
         sample="<set:Test> net output #0: <name:accuracy> = <{set}_{name}=1>?{ (* 1 = 1 loss)}?",
-        kind=Kind.BELOW,
+        kind=LineKind.BELOW,
         words=_NAME | {"set": "Train|Test"},
         names={"Train_(.*)": r"train_\1", "Test_(.*)": r"test_\1"},
     ),
@@ -268,7 +268,7 @@ PROGRAM_LINES = (
     ProgramLine(
         program="Caffe2",
         sample="Training loss: <loss=6.90421>, accuracy: <accuracy[fraction]=0.03125>",
-        kind=Kind.BELOW,
+        kind=LineKind.BELOW,
     ),
     ProgramLine(
         program="DLLogger",
@@ -282,26 +282,26 @@ PROGRAM_LINES = (
     ProgramLine(
         program="MLPerf",
         sample=':::ML?{L}??{LOG}? <json:{"time_ms": 1592000000000, "key": "eval_accuracy", "value": 0.75}>',
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
     ),
     ProgramLine(
         program="MLPerf",
         sample=":::ML<style:Pv0.5.0> <seconds=1541026345.123> ?{(<*:run_loop.py:101>) }?<name:eval_accuracy>"
         '?{ }?: <json:{"epoch": 1, "value": 0.107}>',
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_NAME | _MLPERF,
     ),
     ProgramLine(
         program="MLPerf",
         sample=":::ML<style:Pv0.5.0> <seconds=1541026345.123> ?{(<*:run_loop.py:101>) }?<name:train_loss>"
         "?{ }?: <{name}=12>",
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_NAME | _MLPERF,
     ),
     ProgramLine(
         program="TD-MPC2",
         sample="<phase:eval> ?{| }?E: 3 I: <step=50,000>[[ <name:R>: <{name}=242.2>]]?{ T: 0:00:05}?",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         words=_AGENT,
         names=_AGENT_NAMES,
     ),
@@ -309,7 +309,7 @@ PROGRAM_LINES = (
         program="DrQ",
         sample="<phase:train> | ?{F: 6000 | }??{E: 12 | }?S: <step=3000>[[ | <name:R>: <{name}=12>?{ s}?]]"
         "?{ | T: 0:00:42}?",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         words=_AGENT,
         names=_AGENT_NAMES,
     ),
@@ -317,7 +317,7 @@ PROGRAM_LINES = (
         program="COCO",
         sample="Average <*:Precision> (<kind:AP>) @[ IoU=<iou:0.50:0.95> | area= <area:all> | maxDets= <most:100> ]"
         " = <{kind} {iou} {area} {most}=0.312>",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="val",
         words={"*": "Precision|Recall", "kind": "AP|AR", "iou": r"[\d.:]+", "area": r"\w+", "most": r"\d+"},
         names={
@@ -331,59 +331,59 @@ PROGRAM_LINES = (
         program="Kaldi",
         sample="Average objective function for '<name:output>' for minibatches 0-<step=99> is"
         " <objective_{name}=-0> over <*:640000 frames.>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
         words=_NAME,
     ),
     ProgramLine(
         program="Sample Factory",
         sample="Fps is (10 sec: <fps=40960>, <*:60 sec: 39321.6>). Total num frames: <step=1638400>.<*:>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
     ),
     ProgramLine(
         program="MAPPO",
         sample="<env:Map> <*:3m Algo rmappo> updates 0/3125 episodes, total num timesteps <step=3200>/10000000,"
         " FPS <fps=312>.",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
         words={"env": "Map|Env|Scenario"},
     ),
     ProgramLine(
         program="PyMARL",
         sample="?{my_main }?Recent Stats | t_env: <step=10050> | Episode: 200",
-        kind=Kind.HEADING,
+        kind=LineKind.HEADING,
     ),
-    ProgramLine(program="CORL", sample="Time steps: <step=5000>", kind=Kind.HEADING),
+    ProgramLine(program="CORL", sample="Time steps: <step=5000>", kind=LineKind.HEADING),
     ProgramLine(
         program="CORL, TD3",
         sample="Evaluation over 10 episodes: <episode_return=1234>?{ ?{, }?D4RL score: <d4rl_score=38>}?",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="val",
     ),
     ProgramLine(
         program="Flower",
         sample="fit progress: (<step=1>, <loss=2.3012>, {?{[['<name:accuracy>': <{name}=0.1123>||, ]]}?}, 12.34)",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="val",
     ),
     ProgramLine(
         program="build-nanogpt",
         sample="HellaSwag accuracy: 2534/10042=<hellaswag_accuracy=0.2523>",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="val",
     ),
     ProgramLine(
         program="makemore",
         sample="<step=10000>/ <total=200000>: <loss=2.1234>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
         words={"loss": r"\d{1,6}\.\d{4,20}"},
     ),
     ProgramLine(
         program="InsightFace",
         sample="[<set:lfw>][<step=2000>]<name:Accuracy-Flip>: <{set}/{name}=0.98123>?{+-0.00512}?",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="val",
         words={"set": r"[a-z]\w*", "name": r"(?![\w-]*-Highest)[A-Z][\w-]*"},
     ),
@@ -406,64 +406,64 @@ PROGRAM_LINES = (
     ProgramLine(
         program="Habitat",
         sample="Average window size: 50[[  <name:reward>: <{name}=0.123>]]",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="train",
         words=_NAME,
     ),
     ProgramLine(
         program="PyTorch-BigGraph",
         sample="( 0 , 0 ): ?{stats after 10: }?[[<name:loss>:  <{name}=5>|| , ]]",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="train",
         words=_NAME,
         names={"count": ""},
     ),
-    ProgramLine(program="CleanRL", sample="SPS: <sps=1108>", kind=Kind.LOOSE, phase="train"),
+    ProgramLine(program="CleanRL", sample="SPS: <sps=1108>", kind=LineKind.LOOSE, phase="train"),
     ProgramLine(
         program="Megatron Bridge",
         sample="Step Time : <step_time[s]=10.17s> GPU utilization: <gpu_utilization[MODEL_TFLOP/s/GPU]=412.1>MODEL_TFLOP/s/GPU",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="train",
     ),
     ProgramLine(
         program="Sockeye",
         sample="Checkpoint [1]\tUpdates=<step=100> Epoch=<epoch=0> Samples=18412 Time-cost=<time-cost=32.114> "
         "Updates/sec=<updates/sec=3.114>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
     ),
     ProgramLine(
         program="PaddleOCR",
         sample="cur metric, [[<name:acc>: <{name}=0.4211>||, ]]",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="val",
         words=_NAME,
     ),
     ProgramLine(
         program="CHGNet",
         sample="*   [[<name:e_MAE> (<{name}=0.062>) ]]",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="val",
         words={"name": r"\w{1,30}_MAE"},
     ),
     ProgramLine(
         program="DGL-KE",
         sample="?{[Train]}?(<step=1000>/24000) average <name:pos_loss>: <average_{name}=0.5451262>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
         words={"name": r"(?:\w{1,30}_)?loss"},
     ),
     ProgramLine(
         program="StyleGAN, EDM",
         sample="tick <step=1> kimg <kimg=140.3> ?{lod <lod=6.00> minibatch 64 }?" + _TICK_TIMES,
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
         words=_TICK,
     ),
     ProgramLine(
         program="EDM2",
         sample="?{Status: }?kimg <step=131><*:.1>" + _TICK_TIMES,
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
         words=_TICK,
     ),
@@ -471,18 +471,18 @@ PROGRAM_LINES = (
         program="Cellpose",
         sample="<epoch=0>, train_loss=<train_loss=0.3123>, test_loss=<test_loss=0.3323>, LR=<lr=0.0000>, "
         "time <time[s]=2.31s>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
     ),
     ProgramLine(
         program="ParlAI",
         sample="time:10s total_exs:32000 total_steps:<step=500>?{ epochs:<epoch=0.24>}??{ time_left:41s}?",
-        kind=Kind.HEADING,
+        kind=LineKind.HEADING,
     ),
     ProgramLine(
         program="pytorch-a2c-ppo-acktr",
         sample="Last 10 training episodes: mean/median reward <mean_reward=21.3>/<median_reward=20.0>, "
         "min/max reward <min_reward=9.0>/<max_reward=42.0>",
-        kind=Kind.LOOSE,
+        kind=LineKind.LOOSE,
         phase="train",
     ),
     ProgramLine(
@@ -490,37 +490,37 @@ PROGRAM_LINES = (
         sample="U 1 | F <step=002048> | FPS <fps=1234> | D 1 | rR:μσmM <return_mean=0.12> 0.21 0.00 0.94"
         " | F:μσmM 12.3 4.5 2.0 20.0 | H <entropy=1.234> | V <value=0.123> | pL <policy_loss=-0.012>"
         " | vL <value_loss=0.003> | ∇ <grad_norm=0.123>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
     ),
     ProgramLine(
         program="darknet",
         sample="<step=100>: <loss=12.345678>, <avg_loss=23.456789> avg?{ loss}?, <rate=0.001000> rate, "
         "<*:3.456789 seconds, 6400 images>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
     ),
     ProgramLine(
         program="LIBSVM",
         sample="Accuracy = <accuracy[%]=86.66>% (234/270) (classification)",
-        kind=Kind.OBJECT,
+        kind=LineKind.OBJECT,
     ),
     ProgramLine(
         program="sacreBLEU",
         sample="BLEU = <bleu=27.31> 60.1/33.2/21.0/13.9 (BP = 1.000 ratio = 1.012 hyp_len = 64210 ref_len = 63450)",
-        kind=Kind.BELOW,
+        kind=LineKind.BELOW,
     ),
     ProgramLine(
         program="Optuna",
         sample="Trial <step=2> finished with value: <value=0.8223> and parameters: <*:{'lr': 0.002}. Best is trial 2 with "
         "value: 0.8223.>",
-        kind=Kind.STEP,
+        kind=LineKind.STEP,
         phase="train",
     ),
     ProgramLine(
         program="TensorFlow.js",
         sample="<epoch_time[s]=12345ms> <step_time[s]=123us>/step - [[<name:acc>=<{name}=0.812>|| ]]",
-        kind=Kind.REDRAWN,
+        kind=LineKind.REDRAWN,
         words=_NAME,
     ),
     ProgramLine(

@@ -63,14 +63,14 @@ def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
 
     Of a part, only the name counts.
     """
-    found: dict[str, Artifact] = {}
+    artifacts: dict[str, Artifact] = {}
     lines = [line for name, data in files.items() if not name.endswith(PART) for line in _lines(data)]
     pending = {name.rpartition("/")[2] for name in files if name.endswith(PART)}
     pending |= {line["part"] for line in lines if line.get("discarded")}
     kept = [line for line in lines if line.keys() >= _TYPES.keys() and line.get("part") not in pending]
     for line in sorted(kept, key=lambda line: float(line["time"])):
-        found.pop(line["path"], None)
-        found[line["path"]] = Artifact(
+        artifacts.pop(line["path"], None)
+        artifacts[line["path"]] = Artifact(
             name=line["name"],
             path=line["path"],
             size_bytes=line["size"],
@@ -80,7 +80,7 @@ def artifacts_in(files: Mapping[str, bytes]) -> list[Artifact]:
             rank=line["rank"],
             attempt=line["attempt"],
         )
-    return list(found.values())
+    return list(artifacts.values())
 
 
 def _lines(data: bytes) -> Iterator[dict[str, Any]]:

@@ -52,8 +52,8 @@ def raised_in(lines: Sequence[str]) -> RaisedError | None:
     starts = [(at, match["prefix"]) for at, line in enumerate(lines) if (match := _START.match(line))]
     fatal = [start for start in starts if not (start[0] and _IGNORED.search(lines[start[0] - 1]))]
     for at, prefix in reversed(fatal or starts):
-        if found := _raised([line.removeprefix(prefix) for line in lines[at + 1 :]]):
-            return found
+        if error := _raised([line.removeprefix(prefix) for line in lines[at + 1 :]]):
+            return error
     return None if starts else _syntax_error(lines)
 
 
@@ -254,7 +254,7 @@ def error_of_process(
     process: FailedProcess, outputs: Sequence[LastOutput], paths: SourcePaths = NO_PATHS
 ) -> JobError:
     """Why a process failed, of the last output on stderr, then on stdout; the job is left open."""
-    raised = [(output, found) for output in outputs if (found := raised_in(output.lines))]
+    raised = [(output, error) for output in outputs if (error := raised_in(output.lines))]
     output = raised[0][0] if raised else next((each for each in outputs if each.last_line), None)
     made = JobError(
         job="",
@@ -274,10 +274,10 @@ def error_of_process(
 def _exit_reason(process: FailedProcess, output: LastOutput | None) -> str:
     """How a process without an exception ended, with its last line if that tells of an error."""
     text, last = f"exit code {process.exit_code}", output.last_line if output else ""
-    told = _SHELL.sub("", last) if _ERROR_WORDS.search(last) else ""
-    if process.meaning and not (told and process.exit_code in NOT_STARTED):
+    line = _SHELL.sub("", last) if _ERROR_WORDS.search(last) else ""
+    if process.meaning and not (line and process.exit_code in NOT_STARTED):
         return f"{text}: {process.meaning}"
-    return f"{text}: {told}" if told else text
+    return f"{text}: {line}" if line else text
 
 
 def error_of_preparation(node: str, exit_code: int | None, output: LastOutput | None, what: str) -> JobError:

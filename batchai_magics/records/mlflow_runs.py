@@ -89,9 +89,9 @@ class MlflowRun:
 
     def _experiment(self) -> str:
         query = {"experiment_name": self._run.experiment}
-        found = self._api.get("experiments/get-by-name", query)
-        if found:
-            return str(found["experiment"]["experiment_id"])
+        response = self._api.get("experiments/get-by-name", query)
+        if response:
+            return str(response["experiment"]["experiment_id"])
         made = self._api.post("experiments/create", {"name": self._run.experiment})
         return str(made["experiment_id"])
 

@@ -91,8 +91,8 @@ class Provenance:
                     machines.append(MachineRecord.from_text(data))
             except ValueError as error:
                 problems.append(f"{name}: {error}")
-        told = sorted(deliveries, key=attrgetter("time"))
-        return cls(run, submission, tuple(machines), tuple(problems), tuple(told))
+        ordered = sorted(deliveries, key=attrgetter("time"))
+        return cls(run, submission, tuple(machines), tuple(problems), tuple(ordered))
 
     def to_data(self) -> dict[str, Any]:
         """JSON-ready data with everything."""

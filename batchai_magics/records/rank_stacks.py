@@ -163,9 +163,9 @@ def standstill_finding(sample: Callable[[], RankStacks], *, is_idle: bool) -> st
 
 def parse(line: str | bytes, paths: SourcePaths = NO_PATHS) -> RankStack:
     """One line of `stack_dumps`."""
-    told = parse_json(line)
-    text = paths.shown_in(told["text"])
-    return RankStack(told["rank"], told["node"], frames_of(text), text, bool(told.get("stopped")))
+    data = parse_json(line)
+    text = paths.shown_in(data["text"])
+    return RankStack(data["rank"], data["node"], frames_of(text), text, bool(data.get("stopped")))
 
 
 def frames_of(text: str) -> tuple[Frame, ...]:

@@ -277,11 +277,11 @@ class Sweep:
     def _trials(self, definition: SweepDefinition) -> tuple[Trial, ...]:
         """The trials with the states of their jobs."""
         names = self.backend.names(self.experiment, Kind.JOB, f"{self.name}-t")
-        found = [(place, name) for name in names if (place := trial_of(name, self.name))]
-        ids = [self.experiment.child(Kind.JOB, name) for _, name in sorted(found)]
+        numbered = [(place, name) for name in names if (place := trial_of(name, self.name))]
+        ids = [self.experiment.child(Kind.JOB, name) for _, name in sorted(numbered)]
         snapshot = self.backend.status(ids)
         runs: dict[int, list[JobResource]] = defaultdict(list)
-        for (place, _), id in zip(sorted(found), ids, strict=True):
+        for (place, _), id in zip(sorted(numbered), ids, strict=True):
             if isinstance(job := snapshot.of(id), JobResource):
                 runs[place[0]].append(job)
         numbers = sorted({*range(1, definition.trial_count + 1), *runs})

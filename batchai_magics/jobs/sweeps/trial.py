@@ -127,14 +127,14 @@ class TrialResult:
     @classmethod
     def of(cls, metric: Metric, metrics: RunMetrics) -> TrialResult:
         """The result that a metric of a run is."""
-        told = metric.summary
-        if told is None:
+        summary = metric.summary
+        if summary is None:
             return cls()
-        best = told.headline_value if told.best is None or told.mean is not None else told.best
+        best = summary.headline_value if summary.best is None or summary.mean is not None else summary.best
         points = {int(step): value for step, value in metric.combined().items()}
-        rest = (each for each in metrics.summaries if each.name != told.name and not each.is_timer)
+        rest = (each for each in metrics.summaries if each.name != summary.name and not each.is_timer)
         others = tuple(itertools.islice(rest, MAX_OTHERS))
-        return cls(told.name, told.headline_value, best, told.direction, points, others)
+        return cls(summary.name, summary.headline_value, best, summary.direction, points, others)
 
 
 def preferences_of(goal: Goal) -> MetricPreferences:

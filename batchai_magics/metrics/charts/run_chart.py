@@ -23,7 +23,12 @@ from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.mean_rates import GLOBAL_RATES, mean_rates
-from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, Kind, MetricPreferences, is_default
+from batchai_magics.metrics.runs.metric_traits import (
+    NO_PREFERENCES,
+    MetricKind,
+    MetricPreferences,
+    is_default,
+)
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
 from batchai_magics.metrics.runs.run_header import run_header
 from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Metric, RunMetrics, metrics_of_run
@@ -172,7 +177,7 @@ class _Drawing:
             self._draw_metric(ax, metric, style, is_alone=len(chart) == 1)
         if len(chart) > 1 or len(ax.lines) > 1 or ax.collections:
             _legend(ax)
-        if chart[0].traits.kind is Kind.RATE:
+        if chart[0].traits.kind is MetricKind.RATE:
             ax.set_ylim(bottom=0)
         for start in attempt_starts(self._run, self.axis):
             ax.axvline(start, label="_attempt", linestyle=":", color="grey", linewidth=1.0)

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from batchai_magics.metrics.formats.line_format import EmbeddedFormat, Field
-from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber
+from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
@@ -195,7 +195,7 @@ def step_layout(line: bytes) -> tuple[Layout, LineReading] | None:
         step="step",
         seconds="time",
     )
-    return layout, LineReading(Kind.BENCHMARK, match.span("step"), None, rank, numbers, None, begin)
+    return layout, LineReading(LineKind.BENCHMARK, match.span("step"), None, rank, numbers, None, begin)
 
 
 _STEP_NAMES = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from batchai_magics.metrics.grammar.line_reading import Kind, LineReading, NamedNumber, Span
+from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import (
     PHASES,
     TEST,
@@ -130,11 +130,11 @@ def object_reading(
     step, epoch = _first_count(values, _STEPS), _epoch(values)
     is_placed = step is not None or epoch is not None
     if not (is_placed or (is_tagged and _is_logged(values))) or (is_tagged and _is_event(values, is_placed)):
-        return LineReading(Kind.OBJECT, None, None, None, (), None, 0)
+        return LineReading(LineKind.OBJECT, None, None, None, (), None, 0)
     rank = values.get(("rank",))
     names = [value.span for path, value in values.items() if path in _NAMING]
     return LineReading(
-        Kind.OBJECT,
+        LineKind.OBJECT,
         step,
         epoch,
         rank.count if rank else None,

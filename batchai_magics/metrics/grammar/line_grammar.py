@@ -6,7 +6,14 @@ import json
 import re
 
 from batchai_magics.metrics.grammar.json_objects import object_reading
-from batchai_magics.metrics.grammar.line_reading import BRANCH, Kind, LineReading, LineScan, NamedNumber, Span
+from batchai_magics.metrics.grammar.line_reading import (
+    BRANCH,
+    LineKind,
+    LineReading,
+    LineScan,
+    NamedNumber,
+    Span,
+)
 from batchai_magics.metrics.grammar.line_tokens import DIGIT, scan_line
 from batchai_magics.metrics.grammar.metric_names import (
     TRAIN,
@@ -88,7 +95,7 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     if _RULE.fullmatch(text) or _opens_object(text) or _is_twig(text):
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
         rank = prefixes.rank or prefixes.label
-        return LineReading(Kind.RULE, None, None, rank, (), None, 0, is_member=BRANCH in text)
+        return LineReading(LineKind.RULE, None, None, rank, (), None, 0, is_member=BRANCH in text)
     if told := phase_heading(text):
         return _read_phase(text, told, read_prefixes(text, are_labels_ranks=are_labels_ranks))
     if is_too_long(text) or not DIGIT.search(text):
@@ -127,7 +134,7 @@ def _read_known(text: bytes, *, are_labels_ranks: bool) -> tuple[bool, LineReadi
         reading = None if _has_quoted_numbers(text, prefixes) else object_reading(text, begin, prefixes.end)
     else:
         return False, None
-    if reading is None or not (reading.numbers or reading.kind is Kind.HEADING):
+    if reading is None or not (reading.numbers or reading.kind is LineKind.HEADING):
         return known is not None, None
     rank = reading.rank if reading.rank and (reading.is_member or not ranks) else next(iter(ranks), None)
     return True, reading._replace(rank=rank, prefix_end=begin)
@@ -192,7 +199,7 @@ def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineR
     step, epoch = _best(scan, "step"), _best(scan, "epoch")
     phase = phase_of_word(told["phase"].decode())
     rank = prefixes.rank or prefixes.label
-    return LineReading(Kind.PHASE, step and step.span, epoch and epoch.span, rank, (), phase, 0)
+    return LineReading(LineKind.PHASE, step and step.span, epoch and epoch.span, rank, (), phase, 0)
 
 
 def _is_json_object(message: bytes) -> bool:
@@ -224,16 +231,16 @@ def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> Lin
     are_decimal = any(b"." in text[each.begin : each.end] for each in scan.numbers)
     has_words = scan.early_words or scan.stray_words or scan.lone_words
     reading = _line_reading(scan, behind, rank) if are_decimal and not has_words else None
-    return reading if reading and reading.kind is Kind.STEP else None
+    return reading if reading and reading.kind is LineKind.STEP else None
 
 
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
     if scan.is_bar and _RULED.fullmatch(scan.text, row_begin(scan.text)):
         scan.is_bar = False
     kind = _kind(scan)
-    if kind is None or (kind is Kind.LOOSE and not _has_quality(scan)) or _is_config(scan):
+    if kind is None or (kind is LineKind.LOOSE and not _has_quality(scan)) or _is_config(scan):
         return None
-    is_heading = kind is Kind.HEADING
+    is_heading = kind is LineKind.HEADING
     phase = scan.section or scan.phase if is_heading else scan.phase
     _tell_episodes(scan)
     step, epoch = _best(scan, "step"), _best(scan, "epoch")
@@ -244,12 +251,12 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         step and step.span,
         epoch and epoch.span,
         rank or scan.rank,
-        _distinct(scan.numbers) if kind in (Kind.STEP, Kind.LOOSE) else _totals(scan),
+        _distinct(scan.numbers) if kind in (LineKind.STEP, LineKind.LOOSE) else _totals(scan),
         phase,
         prefixes.begin,
         is_bar=scan.is_bar,
         is_plain=_is_plain(scan),
-        is_result=kind is Kind.LOOSE and states_results(scan.text, prefixes.begin),
+        is_result=kind is LineKind.LOOSE and states_results(scan.text, prefixes.begin),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=_is_member(scan),
         is_list=is_heading and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
@@ -285,19 +292,19 @@ def _totals(scan: LineScan) -> tuple[NamedNumber, ...]:
     return tuple(NamedNumber("total", "", None, *span) for span in spans[:1])
 
 
-def _kind(scan: LineScan) -> Kind | None:
+def _kind(scan: LineScan) -> LineKind | None:
     if _is_member(scan):
-        return Kind.LOOSE
+        return LineKind.LOOSE
     if _is_metrics(scan):
-        return Kind.STEP if scan.positions else Kind.LOOSE
+        return LineKind.STEP if scan.positions else LineKind.LOOSE
     is_placed = bool(scan.positions) and not scan.early_words
     if is_placed and _are_timers(scan) and (scan.positions[0].kind == "epoch" or not _has_text(scan)):
-        return Kind.HEADING
+        return LineKind.HEADING
     if scan.early_words or not _are_counts(scan) or _has_text(scan):
         return None
     if scan.is_bar and scan.positions:
-        return Kind.BAR
-    return Kind.HEADING if scan.positions and _is_heading(scan) else None
+        return LineKind.BAR
+    return LineKind.HEADING if scan.positions and _is_heading(scan) else None
 
 
 def _are_counts(scan: LineScan) -> bool:

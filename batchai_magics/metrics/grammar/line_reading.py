@@ -29,7 +29,7 @@ class NamedNumber(NamedTuple):
     divisor: float = 1.0
 
 
-class Kind(Enum):
+class LineKind(Enum):
     """What a line is for the lines around it."""
 
     STEP = "a position and named numbers"
@@ -56,7 +56,7 @@ class LineReading(NamedTuple):
     `is_self_terminating`: no longer line begins like this one.
     """
 
-    kind: Kind
+    kind: LineKind
     step: Span | None
     epoch: Span | None
     rank: Span | None

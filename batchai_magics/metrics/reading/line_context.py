@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
+from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, is_quality, split_phase
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 from batchai_magics.metrics.reading.line_plan import LinePlan, MetricName
@@ -45,16 +45,16 @@ class LineContext:
     ) -> tuple[int | None, float | None, Values] | None:
         """The step, epoch and numbers of a line, whose number its process counts; None without any."""
         reading = plan.reading
-        if reading.kind is Kind.RULE:
+        if reading.kind is LineKind.RULE:
             self._enter_rule(line, is_branch=reading.is_member)
             return None
-        if reading.kind is Kind.BAR:
+        if reading.kind is LineKind.BAR:
             self._enter_bar(step, epoch, numbers)
             return None
-        if reading.kind in (Kind.HEADING, Kind.PHASE):
+        if reading.kind in (LineKind.HEADING, LineKind.PHASE):
             self._enter_heading(reading, step, epoch, line)
             return None
-        if reading.kind is Kind.LOOSE:
+        if reading.kind is LineKind.LOOSE:
             return self._loose(plan, numbers, line)
         if reading.is_dict and step is None:
             step = self._step_of_bar(plan)
@@ -110,7 +110,7 @@ class LineContext:
 
     def count_of(self, reading: LineReading) -> int | None:
         """What the bar that was just drawn shows, if it is a bar of training."""
-        if reading.kind is Kind.BAR:
+        if reading.kind is LineKind.BAR:
             return self.bar_step if self.is_counted else None
         return self.step
 
@@ -185,7 +185,7 @@ class LineContext:
         if step is not None or phase != self.phase:
             self.phase_step = step
         self.phase, self.phase_line, self.is_phase_new = phase, line, True
-        is_reopened = reading.kind is Kind.PHASE and reading.phase in (None, TRAIN)
+        is_reopened = reading.kind is LineKind.PHASE and reading.phase in (None, TRAIN)
         if step is not None or epoch is not None or is_reopened:
             self.heading_line, self.is_list = line, reading.is_list
         if epoch is not None:

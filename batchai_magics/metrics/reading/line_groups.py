@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from batchai_magics.metrics.formats.format_table import LINE_TEXTS
 from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
-from batchai_magics.metrics.grammar.line_reading import Kind
+from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.metric_names import split_phase
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
@@ -398,22 +398,22 @@ def _json_timestamp(text: bytes | None) -> Timestamp | None:
 def _is_simple(plan: LinePlan) -> bool:
     """Whether a line depends on nothing but the epoch above it."""
     reading = plan.reading
-    if reading.kind is Kind.STEP:
+    if reading.kind is LineKind.STEP:
         return plan.layout.step >= 0 and not reading.is_bar
-    return reading.kind is Kind.OBJECT or reading.kind is Kind.BENCHMARK
+    return reading.kind is LineKind.OBJECT or reading.kind is LineKind.BENCHMARK
 
 
 def is_of_bar(plan: LinePlan) -> bool:
     """Whether a line is a printed dict whose step only a bar tells."""
     reading = plan.reading
-    return reading.is_dict and reading.step is None and reading.kind is Kind.STEP
+    return reading.is_dict and reading.step is None and reading.kind is LineKind.STEP
 
 
 def _is_member(plan: LinePlan) -> bool:
     """Whether a line is one number of a block, in the phase of that."""
     reading = plan.reading
     is_one = (
-        reading.kind is Kind.LOOSE
+        reading.kind is LineKind.LOOSE
         and reading.is_member
         and len(plan.metrics) == 1
         and plan.layout.clock.glog_at < 0
@@ -425,6 +425,6 @@ def rank_of(lines: Lines, row: int, plan: LinePlan, groups: Groups) -> int | Non
     """The rank of a line."""
     rank = lines.rank_at(row)
     place = plan.layout.rank
-    if place >= 0 and (rank is None or (plan.reading.kind is Kind.OBJECT and plan.reading.is_member)):
+    if place >= 0 and (rank is None or (plan.reading.kind is LineKind.OBJECT and plan.reading.is_member)):
         return int(groups[place])
     return rank

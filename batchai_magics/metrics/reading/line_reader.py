@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from batchai_magics.metrics.formats.format_table import formats_of, read_embedded
 from batchai_magics.metrics.formats.line_format import read_line
-from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
+from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.measurement import Measurement, Record, measurement
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
@@ -28,7 +28,7 @@ from batchai_magics.metrics.reading.timestamps import (
 )
 
 MAX_TABLE_LINE_BYTES = 8 * 1024
-_OBJECTS = (Kind.OBJECT, Kind.REDRAWN, Kind.BELOW, Kind.YEAR)
+_OBJECTS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
 
 Placed = tuple[int | None, float | None, Values]
 """The step, the epoch and the numbers of a line."""
@@ -131,11 +131,11 @@ class LineReader:
         if rest.start == rest.stop:
             return
         reading = group.plan.reading
-        if reading.is_bar and reading.kind is Kind.STEP and group.plan.layout.step >= 0:
+        if reading.is_bar and reading.kind is LineKind.STEP and group.plan.layout.step >= 0:
             self._enter_bars(lines, group, rest, readings)
         elif group.is_of_bar and self._bar_step(group.columns.ranks[run.start]) is None:
             self._enter_dicts(lines, group, rest)
-        elif reading.kind is Kind.REDRAWN:
+        elif reading.kind is LineKind.REDRAWN:
             self._enter_redrawn(lines, group, rest, readings)
         else:
             for place in range(rest.start, rest.stop):
@@ -167,13 +167,13 @@ class LineReader:
         """Keep the numbers of simple lines, below the epoch above them; gives the last line of each rank."""
         plan, columns, places = group.plan, group.columns, _places(run)
         self._keep(lines, group, places)
-        if plan.reading.kind is Kind.BENCHMARK:
+        if plan.reading.kind is LineKind.BENCHMARK:
             self._cadence.observe_all(columns.steps[run], has_accuracy=len(plan.metrics) > 4)
             return {}
         ranks = columns.ranks[run]
         is_one = ranks.count(ranks[0]) == len(ranks)
         last = {ranks[0]: places[-1]} if is_one else dict(zip(ranks, places, strict=True))
-        if plan.reading.kind is Kind.STEP and plan.layout.epoch < 0:
+        if plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0:
             epochs = {rank: self._states.of(rank).context.epoch for rank in last}
             columns.epochs[run] = [epochs[ranks[0]]] * len(ranks) if is_one else [*map(epochs.get, ranks)]
         return last
@@ -190,7 +190,7 @@ class LineReader:
     def _release_before(self, group: PlanLines, run: slice, readings: Readings) -> None:
         """Release the numbers of dicts that are held, in front of the next step line of their ranks."""
         held = self._states.held
-        if not held or group.plan.reading.kind is not Kind.STEP:
+        if not held or group.plan.reading.kind is not LineKind.STEP:
             return
         ranks = group.columns.ranks[run]
         for rank in [*held]:
@@ -360,7 +360,7 @@ class LineReader:
         if not (self._states.has_table or is_opening):
             return False
         if isinstance(owner, PlanLines):
-            if owner.plan.reading.kind is Kind.BENCHMARK:
+            if owner.plan.reading.kind is LineKind.BENCHMARK:
                 return False
         elif owner and owner.is_embedded:
             return False
@@ -428,17 +428,17 @@ class LineReader:
             self._states.unplaced.append(UnplacedDict(rank, epoch, seconds))
 
     def _enter_object(
-        self, kind: Kind, rank: int | None, step: int | None, epoch: float | None, numbers: Values
+        self, kind: LineKind, rank: int | None, step: int | None, epoch: float | None, numbers: Values
     ) -> Placed:
         """The position and the new numbers of a line that needs no context but that of its bar."""
         state = self._states.of(rank)
-        if kind is Kind.YEAR:
+        if kind is LineKind.YEAR:
             (_, year), (_, month) = numbers
             state.year, state.month = int(year), int(month)
             return None, None, []
-        if kind is Kind.BELOW:
+        if kind is LineKind.BELOW:
             step, epoch = state.context.step, state.context.epoch
-        elif kind is Kind.REDRAWN:
+        elif kind is LineKind.REDRAWN:
             epoch, reported = _redrawn_epoch(state, epoch), state.reported
             state.enter_step(epoch, step)
             if reported is state.reported:
@@ -549,7 +549,9 @@ def _places(run: slice) -> range:
 def _has_one_epoch(groups: Sequence[PlanLines]) -> bool:
     """Whether no line takes its epoch from another line of these."""
     with_epoch = [group.plan.layout.epoch >= 0 for group in groups]
-    is_carried = any(group.plan.reading.kind is Kind.STEP and group.plan.layout.epoch < 0 for group in groups)
+    is_carried = any(
+        group.plan.reading.kind is LineKind.STEP and group.plan.layout.epoch < 0 for group in groups
+    )
     return not (is_carried and any(with_epoch))
 
 

@@ -10,7 +10,7 @@ from batchai_magics.metrics.formats.line_format import LineFormat, split_joined
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import step_layout
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
-from batchai_magics.metrics.grammar.line_reading import Kind, LineReading
+from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
 from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes, row_begin
@@ -133,7 +133,7 @@ class PlanCache:
         if len(lead.strip()) >= _MIN_LEAD_BYTES and line.count(lead) > 1 and line.startswith(lead):
             parts = [lead + part for part in line.split(lead)[1:]]
             readings = [self._read(part) for part in parts]
-            if all(each and each.kind is Kind.STEP for each in readings):
+            if all(each and each.kind is LineKind.STEP for each in readings):
                 return parts
         parts = split_joined(line)
         return parts if len(parts) > 1 and any(map(_is_known, parts)) else []
@@ -165,7 +165,7 @@ class PlanCache:
         if is_too_long(line) or not may_matter(plain):
             return None
         reading = read_line(plain, are_labels_ranks=self._are_labels_ranks)
-        is_open = is_undecided(plain) and (reading is None or reading.kind is Kind.HEADING)
+        is_open = is_undecided(plain) and (reading is None or reading.kind is LineKind.HEADING)
         return None if is_open else reading
 
     def _remember(

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any
 
 from batchai_magics.metrics.measurement import json_value
-from batchai_magics.metrics.runs.metric_traits import Direction, Kind, MetricTraits, traits_of
+from batchai_magics.metrics.runs.metric_traits import Direction, MetricKind, MetricTraits, traits_of
 
 Curves = Sequence[tuple[Sequence[float], Sequence[float]]]  # positions and values
 
@@ -87,7 +87,7 @@ class MetricSummary:
             last_step=last_steps[-1] if is_placed else None,
             best=best,
             best_step=best_step if is_placed else None,
-            mean=_mean(found) if traits.kind is Kind.RATE else None,
+            mean=_mean(found) if traits.kind is MetricKind.RATE else None,
             total=total,
             axis=axis,
         )
@@ -99,7 +99,7 @@ class MetricSummary:
     @property
     def is_timer(self) -> bool:
         """Whether it is a duration."""
-        return traits_of(self.name, self.phase, self.unit).kind is Kind.TIMER
+        return traits_of(self.name, self.phase, self.unit).kind is MetricKind.TIMER
 
     @property
     def headline_value(self) -> float:

@@ -62,7 +62,7 @@ class Direction(str, enum.Enum):
     UNKNOWN = "unknown"  # a learning rate, memory in use
 
 
-class Kind(enum.IntEnum):
+class MetricKind(enum.IntEnum):
     """What a metric measures, the most telling first."""
 
     LOSS = 0
@@ -88,7 +88,7 @@ class MetricTraits:
     quantity: str
     phase: str
     direction: Direction
-    kind: Kind
+    kind: MetricKind
 
     @property
     def label(self) -> str:
@@ -98,7 +98,7 @@ class MetricTraits:
     @property
     def is_rate(self) -> bool:
         """Whether it counts something per time."""
-        return self.kind is Kind.RATE
+        return self.kind is MetricKind.RATE
 
     @property
     def is_summed(self) -> bool:
@@ -186,7 +186,7 @@ def ordered(
 def headline_of(metrics: Iterable[MetricTraits], preferences: MetricPreferences = NO_PREFERENCES) -> str:
     """The name of the metric that stands for a run; empty for one without metrics, or with timers only."""
     order = ordered(metrics, preferences)
-    if not order or (order[0].kind is Kind.TIMER and order[0].name != _chosen(order, preferences)):
+    if not order or (order[0].kind is MetricKind.TIMER and order[0].name != _chosen(order, preferences)):
         return ""
     return order[0].name
 
@@ -248,7 +248,7 @@ def charts_of(
 
 def is_default(chart: Sequence[MetricTraits]) -> bool:
     """Whether a chart may be shown without being asked for: not those of timers."""
-    return chart[0].kind is not Kind.TIMER
+    return chart[0].kind is not MetricKind.TIMER
 
 
 def _phase_key(traits: MetricTraits) -> int:
@@ -257,9 +257,9 @@ def _phase_key(traits: MetricTraits) -> int:
 
 def _headline_key(traits: MetricTraits) -> tuple[object, ...]:
     """What the run is trained for, then quality on held-out data, then in training, then rates."""
-    if traits.kind is Kind.RATE:
+    if traits.kind is MetricKind.RATE:
         return (traits.kind + 2, *_rate_key(traits))
-    is_quality = traits.kind in (Kind.LOSS, Kind.SCORE)
+    is_quality = traits.kind in (MetricKind.LOSS, MetricKind.SCORE)
     if not is_quality:
         return (traits.kind + 2,)
     tier = 0 if _is_goal(traits) else 1 if traits.phase != TRAIN and traits.is_plotted else 2
@@ -293,41 +293,41 @@ def _display_order(traits: MetricTraits, tops: Sequence[str]) -> int:
     """0 and 1 for the quantities at the top, then by kind."""
     if traits.quantity in tops:
         return tops.index(traits.quantity)
-    is_quality = traits.kind in (Kind.LOSS, Kind.SCORE)
-    return 2 if is_quality else 3 + (Kind.OTHER, Kind.RATE, Kind.TIMER).index(traits.kind)
+    is_quality = traits.kind in (MetricKind.LOSS, MetricKind.SCORE)
+    return 2 if is_quality else 3 + (MetricKind.OTHER, MetricKind.RATE, MetricKind.TIMER).index(traits.kind)
 
 
 def _quality_key(traits: MetricTraits) -> tuple[int, int]:
     """Losses measured on held-out data before others, and before the parts of a loss."""
-    return (_held_out_key(traits), _loss_key(traits)) if traits.kind is Kind.LOSS else (0, 0)
+    return (_held_out_key(traits), _loss_key(traits)) if traits.kind is MetricKind.LOSS else (0, 0)
 
 
 def _held_out_key(traits: MetricTraits) -> int:
     return (VALIDATION, TEST, TRAIN).index(traits.phase)
 
 
-def _kind_of(name: str, quantity: str, unit: str) -> tuple[Kind, Direction]:
+def _kind_of(name: str, quantity: str, unit: str) -> tuple[MetricKind, Direction]:
     """What the words of a name tell; the last telling one decides, but a loss of anything is a loss.
 
     `accuracy_loss` and `loss_giou` are losses; the negative of a score falls: `neg_log_likelihood`.
     """
     if _RATES.fullmatch(name.lower()) or _RATES.fullmatch(quantity):
-        return Kind.RATE, Direction.RISES
+        return MetricKind.RATE, Direction.RISES
     if is_timer(quantity) or unit in _TIME_UNITS or _TIMERS.fullmatch(quantity):
-        return Kind.TIMER, Direction.FALLS
+        return MetricKind.TIMER, Direction.FALLS
     words = [word if word in ("f1", "r2") else word.rstrip("0123456789") for word in words_of(name)]
     if _NO_QUALITY.isdisjoint(words):
         is_loss_of = words[0] in ("loss", "losses")
         for word in words[:1] if is_loss_of else reversed(words):
             for kind, of_kind, direction in _QUALITIES:
                 if of_kind.fullmatch(word):
-                    is_negated = kind is Kind.SCORE and not _NEGATIONS.isdisjoint(words)
+                    is_negated = kind is MetricKind.SCORE and not _NEGATIONS.isdisjoint(words)
                     return kind, Direction.FALLS if is_negated else direction
-    return Kind.OTHER, Direction.UNKNOWN
+    return MetricKind.OTHER, Direction.UNKNOWN
 
 
 _QUALITIES = (
-    (Kind.LOSS, _LOSSES, Direction.FALLS),
-    (Kind.SCORE, _ERRORS, Direction.FALLS),
-    (Kind.SCORE, _SCORES, Direction.RISES),
+    (MetricKind.LOSS, _LOSSES, Direction.FALLS),
+    (MetricKind.SCORE, _ERRORS, Direction.FALLS),
+    (MetricKind.SCORE, _SCORES, Direction.RISES),
 )

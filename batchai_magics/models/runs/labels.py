@@ -147,8 +147,8 @@ def check_tags(tags: Iterable[object]) -> tuple[str, ...]:
     Raises:
         ValueError: One is not a word: empty, too long, or with a comma or white space.
     """
-    found = list(tags)
-    for tag in found:
+    given = list(tags)
+    for tag in given:
         if (
             not isinstance(tag, str)
             or not tag
@@ -159,4 +159,4 @@ def check_tags(tags: Iterable[object]) -> tuple[str, ...]:
             raise ValueError(
                 f"{tag!r} is not a tag: a tag is one word of at most {MAX_TAG_LENGTH} characters"
             )
-    return tuple(dict.fromkeys(map(str, found)))
+    return tuple(dict.fromkeys(map(str, given)))

@@ -218,10 +218,10 @@ def end_notification(
     id: str, *, time: float, is_success: bool, exit_code: int | None, errors: Iterable[Mapping[str, Any]]
 ) -> Notification:
     """The notification that a run has ended; `errors` are the service's error details, and warnings."""
-    told = [] if is_success else [error for error in errors if error["code"] not in _WARNINGS]
-    codes = {error["code"] for error in told}
+    failures = [] if is_success else [error for error in errors if error["code"] not in _WARNINGS]
+    codes = {error["code"] for error in failures}
     state = next((state for code, state in _STATES.items() if code in codes), "failed")
-    reason = "; ".join(str(error["message"]).rstrip(".") for error in told)
+    reason = "; ".join(str(error["message"]).rstrip(".") for error in failures)
     kind, state = NotificationKind.ENDED, "succeeded" if is_success else state
     return Notification(id, kind, "", state, time, reason, exit_code)
 

@@ -21,7 +21,7 @@ from batchai_magics.metrics.runs.compared_runs import Run, aligned
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
     NO_PREFERENCES,
-    Kind,
+    MetricKind,
     MetricPreferences,
     MetricTraits,
     charts_of,
@@ -201,7 +201,7 @@ class ComparisonModel(FigureModel):
         value = Comparison(self.runs, self.preferences)
         traits = value.traits
         axes = {metric.axis for run in self.runs for metric in run.metrics}
-        metrics = [self._metric(value, metric) for metric in traits if metric.kind is not Kind.TIMER]
+        metrics = [self._metric(value, metric) for metric in traits if metric.kind is not MetricKind.TIMER]
         return {
             "kind": self.kind,
             "jobs": len(self.jobs),

@@ -2,7 +2,7 @@ import pytest
 
 from batchai_magics.metrics.runs.metric_traits import (
     Direction,
-    Kind,
+    MetricKind,
     MetricPreferences,
     charts_of,
     find_metric,
@@ -43,16 +43,16 @@ def test_scores_rewards_and_rates_rise(name):
 
 @pytest.mark.parametrize("name", ["lr", "learning_rate", "grad_norm", "loss_scale", "memory", "ep_len_mean"])
 def test_what_is_neither_good_nor_bad_has_no_direction(name):
-    assert (traits_of(name).direction, traits_of(name).kind) == (Direction.UNKNOWN, Kind.OTHER)
+    assert (traits_of(name).direction, traits_of(name).kind) == (Direction.UNKNOWN, MetricKind.OTHER)
 
 
 @pytest.mark.parametrize("name", ["step_time", "data_time", "batch_cost", "val_runtime", "timing_s/step"])
 def test_durations_are_timers(name):
-    assert traits_of(name).kind is Kind.TIMER
+    assert traits_of(name).kind is MetricKind.TIMER
 
 
 def test_a_unit_of_time_makes_a_timer():
-    assert traits_of("interval", unit="ms").kind is Kind.TIMER
+    assert traits_of("interval", unit="ms").kind is MetricKind.TIMER
 
 
 def test_the_last_telling_word_decides():

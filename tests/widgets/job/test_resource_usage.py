@@ -4,7 +4,7 @@ import json
 
 from batchai_magics.follow import UsageSampled
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.jobs.log_numbers import MAX_POINTS, MAX_RANKS, Curve, RecordHistory, UsageCurves
+from batchai_magics.jobs.log_numbers import MAX_POINTS, MAX_RANKS, RecordHistory, UsageCurve, UsageCurves
 from batchai_magics.metrics import Measurement
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
 from batchai_magics.widgets.job.message_batch import Cursor
@@ -34,7 +34,7 @@ def printed(rates, steps=30):
 
 
 def test_a_curve_has_few_points_however_long_it_is():
-    curve = Curve()
+    curve = UsageCurve()
     for value in range(10_000):
         curve.add(float(value))
     assert MAX_POINTS / 2 <= len(curve.points) <= MAX_POINTS
