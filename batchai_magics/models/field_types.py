@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import PurePosixPath
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -20,8 +20,6 @@ _SUFFIX = re.compile(r"[A-Za-z0-9_]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _FILE_URL = re.compile(r"https?://[^/\s]+/[^\s]+")
 _MODE = re.compile(r"0?[0-7]{3,4}")
-_BACKENDS = ("tcp", "gloo", "mpi", "nccl")
-_LANGUAGES = ("brainscript", "python")
 
 
 def duplicates(values: Iterable[str]) -> list[str]:
@@ -100,16 +98,16 @@ def _mode(text: str) -> str:
     return text
 
 
-def _backend(text: str) -> str:
-    if text.lower() not in _BACKENDS:
-        raise ValueError(f"{quoted(text)} is not one of {', '.join(_BACKENDS)}")
-    return text
+def _one_of(*values: str) -> Callable[[str], str]:
+    """A validator of one of these values, matched case-insensitively."""
+    lowered = {value.lower() for value in values}
 
+    def check(text: str) -> str:
+        if text.lower() not in lowered:
+            raise ValueError(f"{quoted(text)} is not one of {', '.join(values)}")
+        return text
 
-def _language(text: str) -> str:
-    if text.lower() not in _LANGUAGES:
-        raise ValueError(f"{quoted(text)} is not one of BrainScript, Python")
-    return text
+    return check
 
 
 def _duration(text: str) -> str:
@@ -128,6 +126,6 @@ InsidePath = Annotated[str, AfterValidator(_relative_path)]
 MountPath = Annotated[str, AfterValidator(_mount_path)]
 FileUrl = Annotated[str, AfterValidator(_file_url)]
 FileMode = Annotated[str, AfterValidator(_mode)]
-CommunicationBackend = Annotated[str, AfterValidator(_backend)]
-LanguageType = Annotated[str, AfterValidator(_language)]
+CommunicationBackend = Annotated[str, AfterValidator(_one_of("tcp", "gloo", "mpi", "nccl"))]
+LanguageType = Annotated[str, AfterValidator(_one_of("BrainScript", "Python"))]
 Duration = Annotated[str, AfterValidator(_duration)]

@@ -211,13 +211,12 @@ def with_keys(volumes: Any, backend: Backend) -> Any:
     """The volumes with the key added to each share and container without credentials."""
     if not isinstance(volumes, Mapping):
         return volumes
-    kinds = ("azureFileShares", "azureBlobFileSystems")
     keyed = {
-        kind: [_with_key(item, backend) for item in volumes[kind]]
-        for kind in kinds
-        if len(_items(volumes, kind)) == len(volumes.get(kind) or ()) and volumes.get(kind)
+        kind: [_with_key(item, backend) for item in items]
+        for kind in (mount_volumes.SHARES, mount_volumes.CONTAINERS)
+        if isinstance(items := volumes.get(kind), list) and all(isinstance(item, Mapping) for item in items)
     }
-    return {**volumes, **keyed}
+    return {**volumes, **{kind: items for kind, items in keyed.items() if items}}
 
 
 def _with_key(item: Mapping[str, Any], backend: Backend) -> Mapping[str, Any]:
@@ -226,11 +225,6 @@ def _with_key(item: Mapping[str, Any], backend: Backend) -> Mapping[str, Any]:
         return item
     key = key_of(backend, name)
     return {**item, "credentials": {"accountKey": key}} if key else item
-
-
-def _items(volumes: Any, kind: str) -> list[Mapping[str, Any]]:
-    items = volumes.get(kind) if isinstance(volumes, Mapping) else None
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 _MISSING = (
@@ -244,12 +238,19 @@ SHARE_MOUNT, CONTAINER_MOUNT = "autoafs", "autobfs"
 
 def with_mounts(volumes: Any, arguments: Namespace, account: AccountKey, *, owner: ResourceId) -> Any:
     """The volumes of the file and those of the options; None without any."""
-    added = {
-        mount_volumes.SHARES: _share(arguments, account),
-        mount_volumes.CONTAINERS: _container(arguments, account),
-        mount_volumes.SERVERS: _file_server(arguments, owner),
-    }
-    return with_volumes(volumes, {key: [item] for key, item in added.items() if item})
+    added: dict[str, list[dict[str, Any]]] = {}
+    if arguments.afs_name:
+        _check(account, arguments.afs_mount_path, "Azure File share")
+        added[mount_volumes.SHARES] = [share(account, arguments.afs_name, arguments.afs_mount_path)]
+    if arguments.bfs_name:
+        _check(account, arguments.bfs_mount_path, "Azure Storage Container")
+        added[mount_volumes.CONTAINERS] = [container(account, arguments.bfs_name, arguments.bfs_mount_path)]
+    if arguments.nfs:
+        if not arguments.nfs_mount_path:
+            raise command_error("File server relative mount path cannot be empty.")
+        server = file_server(_server_id(arguments.nfs, owner), arguments.nfs_mount_path)
+        added[mount_volumes.SERVERS] = [{**server, "mountOptions": "rw"}]
+    return with_volumes(volumes, added)
 
 
 def subnet_of_servers(context: Context, nfs: str | None, subnet: Any, *, owner: ResourceId) -> Any:
@@ -262,29 +263,6 @@ def subnet_of_servers(context: Context, nfs: str | None, subnet: Any, *, owner: 
     if theirs and subnet and theirs["id"].lower() != str(subnet.get("id")).lower():
         raise command_error("Cluster and mounted NFS must be in the same subnet.")
     return subnet or theirs
-
-
-def _share(arguments: Namespace, account: AccountKey) -> dict[str, Any] | None:
-    if not arguments.afs_name:
-        return None
-    _check(account, arguments.afs_mount_path, "Azure File share")
-    return share(account, arguments.afs_name, arguments.afs_mount_path)
-
-
-def _container(arguments: Namespace, account: AccountKey) -> dict[str, Any] | None:
-    if not arguments.bfs_name:
-        return None
-    _check(account, arguments.bfs_mount_path, "Azure Storage Container")
-    return container(account, arguments.bfs_name, arguments.bfs_mount_path)
-
-
-def _file_server(arguments: Namespace, owner: ResourceId) -> dict[str, Any] | None:
-    if not arguments.nfs:
-        return None
-    if not arguments.nfs_mount_path:
-        raise command_error("File server relative mount path cannot be empty.")
-    server = file_server(_server_id(arguments.nfs, owner), arguments.nfs_mount_path)
-    return {**server, "mountOptions": "rw"}
 
 
 def _server_id(nfs: str, owner: ResourceId) -> ResourceId:

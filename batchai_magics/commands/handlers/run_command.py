@@ -32,6 +32,7 @@ from batchai_magics.commands.output.command_progress import (
     Message,
     Stream,
     StreamParts,
+    job_stream,
 )
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, UsageError, translate_file_errors
@@ -104,7 +105,9 @@ class PreparedRun:
     def submit(self) -> StartedRun:
         """Submits the job."""
         submitted = submit(self.context.backend, self.request, self.context.settings)
-        stream = None if self.line.is_detached else _stream(submitted, is_error=self.line.is_json)
+        parts = _parts(submitted, is_error=self.line.is_json)
+        again = resume_command(submitted.job.id, "logs -f")
+        stream = None if self.line.is_detached else job_stream(parts, again)
         return StartedRun(submitted.note, submitted.job, stream, self.line.is_json)
 
 
@@ -311,12 +314,6 @@ def _spec_request(line: RunLine, context: Context, folder: Path) -> CellRequest:
     words = (*line.options, f"--file={line.spec}")
     text = shlex.join(words).replace("{", "{{").replace("}", "}}")
     return parse(text, "", settings=context.settings, notebook=Notebook(folder=folder, command=_COMMAND))
-
-
-def _stream(submitted: Submitted, *, is_error: bool) -> Stream:
-    again = resume_command(submitted.job.id, "logs -f")
-    message = f"Stopped watching; the job keeps running. To resume: {again}"
-    return Stream(_parts(submitted, is_error=is_error), message)
 
 
 def _parts(submitted: Submitted, *, is_error: bool) -> StreamParts:

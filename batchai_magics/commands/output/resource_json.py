@@ -15,7 +15,7 @@ from batchai_magics.commands.output.table_columns import Blob, SetupFile
 from batchai_magics.commands.output.text_table import Tabular
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.file_server import FileServer
-from batchai_magics.models.job_execution import ExecutionInfo, OutputFile
+from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
 from batchai_magics.models.resources.job_resource import ATTEMPTS, WAITING
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
@@ -24,7 +24,6 @@ from batchai_magics.models.wire_times import duration
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from batchai_magics.models.response_object import Provisioning
 
 AzObject: TypeAlias = dict[str, Any]
 """A JSON object as `az` prints it: camelCase keys, null for a missing value, times as UTC text."""
@@ -113,11 +112,6 @@ def as_json(value: Any) -> Any:
     return [as_json(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _workspace(workspace: Workspace) -> AzObject:
-    extra = {"location": workspace.location, "tags": dict(workspace.tags) or None}
-    return {**_head(workspace), **extra}
-
-
 def _cluster(cluster: Cluster) -> AzObject:
     return {
         **model_fields(cluster.spec),
@@ -131,6 +125,7 @@ def _cluster(cluster: Cluster) -> AzObject:
 
 
 def _job(job: JobResource) -> AzObject:
+    info = job.execution
     return {
         **model_fields(job.spec),
         **_head(job),
@@ -138,16 +133,13 @@ def _job(job: JobResource) -> AzObject:
         "jobOutputDirectoryPathSegment": job.output_path_segment,
         "executionState": job.state,
         "executionStateTransitionTime": job.state_changed,
-        "executionInfo": job.execution and _execution(job.execution),
-    }
-
-
-def _execution(info: ExecutionInfo) -> AzObject:
-    return {
-        "startTime": info.started,
-        "endTime": info.ended,
-        "exitCode": info.exit_code,
-        "errors": info.errors or None,
+        "executionInfo": info
+        and {
+            "startTime": info.started,
+            "endTime": info.ended,
+            "exitCode": info.exit_code,
+            "errors": info.errors or None,
+        },
     }
 
 
@@ -163,25 +155,12 @@ def _job_extensions(job: JobResource) -> AzObject:
     }
 
 
-def _file_server(server: FileServer) -> AzObject:
-    return {**model_fields(server.spec), **_head(server), "mountSettings": server.mount}
-
-
-def _node(node: Node) -> AzObject:
-    return {"nodeId": node.id, "ipAddress": node.ip_address, "port": node.port}
-
-
-def _wire(value: Usage | ResourceGroup | StorageAccount) -> AzObject:
-    return value.to_wire()
-
-
 def _head(resource: Workspace | Experiment | Cluster | JobResource | FileServer) -> AzObject:
-    id = resource.id
-    return {"id": str(id), "name": id.name, "type": id.kind.wire_type, **_provisioning(resource.provisioning)}
-
-
-def _provisioning(provisioning: Provisioning) -> AzObject:
+    id, provisioning = resource.id, resource.provisioning
     return {
+        "id": str(id),
+        "name": id.name,
+        "type": id.kind.wire_type,
         "creationTime": provisioning.created,
         "provisioningState": provisioning.state.value,
         "provisioningStateTransitionTime": provisioning.changed,
@@ -214,14 +193,20 @@ def _share_file(file: ShareFile) -> AzObject:
 
 
 _CONVERTERS: dict[type, Any] = {
-    Workspace: _workspace,
+    Workspace: lambda workspace: {
+        **_head(workspace),
+        "location": workspace.location,
+        "tags": dict(workspace.tags) or None,
+    },
     Experiment: _head,
     Cluster: _cluster,
-    FileServer: _file_server,
-    Node: _node,
-    Usage: _wire,
-    ResourceGroup: _wire,
-    StorageAccount: _wire,
+    FileServer: lambda server: {
+        **model_fields(server.spec),
+        **_head(server),
+        "mountSettings": server.mount,
+    },
+    Node: lambda node: {"nodeId": node.id, "ipAddress": node.ip_address, "port": node.port},
+    **dict.fromkeys((Usage, ResourceGroup, StorageAccount), lambda value: value.to_wire()),
     SetupFile: _setup_file,
     OutputFile: _file,
     ShareFile: _share_file,
