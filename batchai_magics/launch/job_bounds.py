@@ -54,12 +54,25 @@ class JobBounds:
             yield Problem("properties.nodeCount", text, _hint("max_nodes"))
         elif processes > self.processes:
             text = f"{processes} processes are more than {self.processes}"
-            yield Problem(_count_field(job), text, _hint("max_processes"))
+            asked = {name: getattr(job.settings, name, None) or 0 for name in _COUNTS}
+            largest = max(asked, key=lambda name: asked[name])  # what asks for the most processes
+            field = "batchaiGpus" if job.batchai_gpus else "nodeCount"
+            if asked[largest]:
+                field = f"{job.toolkit.wire_key}.{type(job.settings).model_fields[largest].alias}"
+            yield Problem(f"properties.{field}", text, _hint("max_processes"))
 
     def _variables(
         self, variables: Sequence[EnvironmentVariable] | None, node_count: int, where: str
     ) -> Iterator[Problem]:
-        if _expanded_bytes(variables or (), node_count) > self.environment_kib << 10:
+        lists = dict.fromkeys(HOST_LISTS, node_count * _ADDRESS_BYTES)
+        sizes = Variables({**dict.fromkeys(_PREFIXES, _PATH_BYTES), **lists})
+        total = 0
+        for item in variables or ():
+            pieces = sizes.pieces(item.value)
+            size = sum(len(text.encode()) + (sizes[name] if name else 0) for text, name in pieces)
+            sizes[item.name] = size
+            total += len(item.name) + size
+        if total > self.environment_kib << 10:
             text = f"the variables are larger than {self.environment_kib} KiB once they are expanded"
             yield Problem(f"{where}.environmentVariables", text, _hint("max_environment_kib"))
 
@@ -71,25 +84,3 @@ def _refuse(problems: Sequence[Problem], what: str) -> None:
 
 def _hint(setting: str) -> str:
     return f"see the setting {setting} where the jobs run"
-
-
-def _expanded_bytes(variables: Sequence[EnvironmentVariable], node_count: int) -> int:
-    """The estimated size of variables once they are expanded, without expanding them."""
-    lists = dict.fromkeys(HOST_LISTS, node_count * _ADDRESS_BYTES)
-    sizes = Variables({**dict.fromkeys(_PREFIXES, _PATH_BYTES), **lists})
-    total = 0
-    for item in variables:
-        pieces = sizes.pieces(item.value)
-        size = sum(len(text.encode()) + (sizes[name] if name else 0) for text, name in pieces)
-        sizes[item.name] = size
-        total += len(item.name) + size
-    return total
-
-
-def _count_field(job: JobSpec) -> str:
-    """The wire path of what asks for the most processes."""
-    asked = {name: getattr(job.settings, name, None) or 0 for name in _COUNTS}
-    largest = max(asked, key=lambda name: asked[name])
-    if not asked[largest]:
-        return "properties.batchaiGpus" if job.batchai_gpus else "properties.nodeCount"
-    return f"properties.{job.toolkit.wire_key}.{type(job.settings).model_fields[largest].alias}"

@@ -102,11 +102,8 @@ def exits_of(ends: Iterable[ProcessExit], plan: Plan) -> Ranks:
     ranks = {end.rank: end for end in ends}
     for process in plan.processes:
         ranks.setdefault(process.rank, ProcessExit(process.rank, plan.node_of(process).id))
-    return tuple(sorted(ranks.values(), key=_failure_order))
-
-
-def _failure_order(rank: ProcessExit) -> tuple[bool, float, int]:
-    return (not rank.exit_code, (rank.ended or 0.0) if rank.exit_code else 0.0, rank.rank)
+    ends_s = {number: (end.ended or 0.0) if end.exit_code else 0.0 for number, end in ranks.items()}
+    return tuple(sorted(ranks.values(), key=lambda end: (not end.exit_code, ends_s[end.rank], end.rank)))
 
 
 def error_detail(code: str, message: str, details: list[dict[str, str]] | None = None) -> dict[str, Any]:

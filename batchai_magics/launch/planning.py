@@ -35,9 +35,12 @@ from batchai_magics.launch.toolkits import topology
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:  # supervisors plan without the models
-    from batchai_magics.models.cluster_spec import NodeSetup, SetupTask
+    from batchai_magics.models.cluster_spec import NodeSetup
     from batchai_magics.models.job_spec import ContainerSettings, JobSpec
     from batchai_magics.models.mount_volumes import MountVolumes
+
+
+_SCRATCH = reference(ReferenceKind.SCRATCH, 0)
 
 
 def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
@@ -58,7 +61,15 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         item.name for item in job.secrets or ()
     }
     processes = [process._replace(env=_without(process.env, given)) for process in processes]
-    output = _output(job, site, is_shared=len(processes) > 1)
+    logs = (_log(f"{name}.txt", job, site) for name in ("stdout", "stderr"))
+    output = Output(
+        *(
+            log._replace(spans=record.spans if len(processes) > 1 else "", times=record.times)
+            for log, record in zip(logs, site.records, strict=True)
+        )
+    )
+    suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
+    wall, notice, grace = job.constraints.max_wall_clock_time, job.batchai_signal_before, job.batchai_grace
     return Plan(
         guid=site.guid,
         nodes=tuple(_node(job, node, nodes, site, len(processes)) for node in nodes),
@@ -67,27 +78,22 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         exits=site.exits,
         python=site.rank_python,
         launcher=launcher,
-        limits=_limits(job, site),
+        limits=Limits(
+            wall,
+            duration(wall).total_seconds(),
+            site.disk_grace_s,
+            max_restarts=job.batchai_max_restarts,
+            warn_s=duration(notice).total_seconds() if notice else 0.0,
+            grace_s=duration(grace).total_seconds() if grace else GRACE_S,
+        ),
         mounts=_mount_commands(job.mount_volumes),
         containers=Containers(_image(job.container_settings)),
         secrets=tuple(secret.name for secret in job.secrets or ()),
-        execution_logs=_execution_logs(site, nodes),
+        execution_logs=tuple(joined([site.stdouterr, "/execution", *suffix, ".log"]) for suffix in suffixes),
         telemetry=site.telemetry,
         machines=site.machines,
         texts=tuple(texts),
         port_count=len(site.ports),
-    )
-
-
-def _limits(job: JobSpec, site: JobSite) -> Limits:
-    wall, notice, grace = job.constraints.max_wall_clock_time, job.batchai_signal_before, job.batchai_grace
-    return Limits(
-        wall,
-        duration(wall).total_seconds(),
-        site.disk_grace_s,
-        max_restarts=job.batchai_max_restarts,
-        warn_s=duration(notice).total_seconds() if notice else 0.0,
-        grace_s=duration(grace).total_seconds() if grace else GRACE_S,
     )
 
 
@@ -96,13 +102,15 @@ def with_preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan:
     if not job.job_preparation:
         return plan
     command = job.job_preparation.command_line
-    processes = tuple(
-        Process(index, index, command, output=_preparation_output(plan, job, site, node))
-        for index, node in enumerate(plan.nodes)
-    )
+    processes = []
+    for index, node in enumerate(plan.nodes):
+        suffix = ["-", node.id] if len(plan.nodes) > 1 else []
+        names = (joined([f"{stream}-job_prep", *suffix, ".txt"]) for stream in ("stdout", "stderr"))
+        output = Output(*(_log(name, job, site) for name in names))
+        processes.append(Process(index, index, command, output=output))
     exits, mode = site.preparation_exits, LaunchMode.DIRECT
     preparation = plan._replace(
-        processes=processes, launcher=mode, exits=exits, telemetry="", machines="", texts=()
+        processes=tuple(processes), launcher=mode, exits=exits, telemetry="", machines="", texts=()
     )
     return plan._replace(preparation=preparation)
 
@@ -118,10 +126,9 @@ def setup(node_setup: NodeSetup, node: NodeShare, *, python: str, exits: str, lo
         python=python,
         mounts=_mount_commands(node_setup.mount_volumes),
     )
-    return _with_task(plan, node_setup.setup_task, node, logs) if node_setup.setup_task else plan
-
-
-def _with_task(plan: Plan, task: SetupTask, node: NodeShare, logs: str) -> Plan:
+    task = node_setup.setup_task
+    if task is None:
+        return plan
     env = {"AZ_BATCHAI_MOUNT_ROOT": node.mount_root}
     env |= {item.name: expand(item.value, env) for item in task.environment_variables or ()}
     files = (joined([f"{logs}/{stream}-", node.id, ".txt"]) for stream in ("stdout", "stderr"))
@@ -176,17 +183,6 @@ def _without(env: Mapping[str, str], names: Set[str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in names}
 
 
-def _output(job: JobSpec, site: JobSite, *, is_shared: bool) -> Output:
-    """The common output; spans are recorded only if several processes share it."""
-    logs = (_log(f"{name}.txt", job, site) for name in ("stdout", "stderr"))
-    return Output(
-        *(
-            log._replace(spans=record.spans if is_shared else "", times=record.times)
-            for log, record in zip(logs, site.records, strict=True)
-        )
-    )
-
-
 def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: LaunchMode) -> Process:
     """The process with log files of its own, without spans and times, if the service gave it some.
 
@@ -200,29 +196,16 @@ def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: Lau
         label = str(process.rank)
     else:
         return process
-    return process._replace(own=Output(*(_labelled(log, label) for log in output)))
-
-
-def _labelled(log: LogFile, label: str) -> LogFile:
-    path, hidden = (re.sub(r"(?=\.txt$)", f"-{label}", text) for text in (log.path, log.hidden))
-    return LogFile(path, hidden=hidden)
-
-
-def _preparation_output(plan: Plan, job: JobSpec, site: JobSite, node: PlanNode) -> Output:
-    suffix = ["-", node.id] if len(plan.nodes) > 1 else []
-    names = (joined([f"{stream}-job_prep", *suffix, ".txt"]) for stream in ("stdout", "stderr"))
-    return Output(*(_log(name, job, site) for name in names))
+    files = []
+    for log in output:
+        path, hidden = (re.sub(r"(?=\.txt$)", f"-{label}", text) for text in (log.path, log.hidden))
+        files.append(LogFile(path, hidden=hidden))
+    return process._replace(own=Output(*files))
 
 
 def _log(name: str, job: JobSpec, site: JobSite) -> LogFile:
     hidden = joined([site.hidden, "/", name]) if site.hidden else ""
     return LogFile(joined([site.stdouterr, "/", name]), hidden=hidden)
-
-
-def _execution_logs(site: JobSite, nodes: Sequence[NodeShare]) -> tuple[str, ...]:
-    """`execution.log`, or one per node if there are several."""
-    suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
-    return tuple(joined([site.stdouterr, "/execution", *suffix, ".log"]) for suffix in suffixes)
 
 
 def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
@@ -249,29 +232,20 @@ def _directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> It
     The path of a directory may contain variables of earlier ones.
     """
     known = Variables(variables)
-    for directory in (*_inputs(job), *_outputs(job, segment)):
-        path = _absolute(expand(directory.path, known), known)
+    working_directory = known.get("AZ_BATCHAI_JOB_TEMP", "")
+    for directory in _declared_directories(job, segment):
+        path = expand(directory.path, known)
+        if working_directory and not path.startswith(("/", "$", _SCRATCH)):
+            path = joined([working_directory, "/", path])
         known[directory.variable] = path
         yield directory._replace(path=path)
 
 
-_SCRATCH = reference(ReferenceKind.SCRATCH, 0)
-
-
-def _absolute(path: str, variables: Mapping[str, str]) -> str:
-    """A relative path is below the working directory of the job's processes."""
-    folder = variables.get("AZ_BATCHAI_JOB_TEMP", "")
-    is_absolute = path.startswith(("/", "$", _SCRATCH))
-    return path if is_absolute or not folder else joined([folder, "/", path])
-
-
-def _inputs(job: JobSpec) -> Iterator[Directory]:
+def _declared_directories(job: JobSpec, segment: str) -> Iterator[Directory]:
+    """Yield the directories of the job with their paths as they are declared."""
     needs = {None: Requirement.NOTHING, True: Requirement.CREATE, False: Requirement.EXIST}
-    for item in job.input_directories or ():
-        yield Directory(f"AZ_BATCHAI_INPUT_{item.id}", item.path, needs[item.create_new])
-
-
-def _outputs(job: JobSpec, segment: str) -> Iterator[Directory]:
+    for asked in job.input_directories or ():
+        yield Directory(f"AZ_BATCHAI_INPUT_{asked.id}", asked.path, needs[asked.create_new])
     for item in job.output_directories or ():
         need = Requirement.CREATE if item.is_own else Requirement.EXIST
         yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", item.path_below(item.path_prefix, segment), need)

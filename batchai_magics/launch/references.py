@@ -51,7 +51,10 @@ class Template(str):
     def __new__(cls, parts: Iterable[Part]) -> "Template":
         """Make a template of these parts."""
         given = tuple(parts)
-        made = super().__new__(cls, "".join(map(_with_marks, given)))
+        marked = (
+            part if isinstance(part, str) else f"\0{part.subject.value} {part.number}\0" for part in given
+        )
+        made = super().__new__(cls, "".join(marked))
         made.parts = given
         return made
 
@@ -142,10 +145,6 @@ def resolved(value: Any, bindings: Bindings) -> Any:
     if isinstance(value, Mapping):
         return {name: resolved(item, bindings) for name, item in value.items()}
     return value
-
-
-def _with_marks(part: Part) -> str:
-    return part if isinstance(part, str) else f"\0{part.subject.value} {part.number}\0"
 
 
 class Variables(dict[str, Value]):

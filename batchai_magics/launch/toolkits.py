@@ -210,7 +210,10 @@ def _tensorflow(
     settings: settings_of.TensorFlowSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
 ) -> Topology:
     """Worker 0 is the master. On one node without counts there is only the master."""
-    worker_count, server_count = _tensorflow_counts(settings, len(nodes))
+    worker_count = settings.worker_count or len(nodes)  # including the master
+    server_count = settings.parameter_server_count or 1
+    if len(nodes) == 1 and not settings.worker_count and not settings.parameter_server_count:
+        server_count = 0
     tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
     tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
     hosts = [
@@ -239,13 +242,6 @@ def _tensorflow(
         env = {**common, "AZ_BATCHAI_TASK_INDEX": str(index), "TF_CONFIG": joined(config)}
         processes.append(Process(position, index % len(nodes), command, role, env))
     return LaunchMode.DIRECT, processes
-
-
-def _tensorflow_counts(settings: settings_of.TensorFlowSettings, node_count: int) -> tuple[int, int]:
-    """The number of workers (including the master) and of parameter servers."""
-    if node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
-        return 1, 0
-    return settings.worker_count or node_count, settings.parameter_server_count or 1
 
 
 # By the key of the settings in job.json.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from batchai_magics.backends.arm.arm_messages import resource_path
 from batchai_magics.backends.arm.connection import EndpointConnection
@@ -78,7 +78,11 @@ class PublishedApi:
         """A chunk of an output file, in one ranged request to its download URL."""
         job = self._backend.show(file.job)  # first: a job that has ended by now writes no more
         is_complete = isinstance(job, JobResource) and job.state.is_final
-        listed = self._listed(file)
+        folder, _, name = file.path.strip("/").rpartition("/")
+        same_name = [
+            item for item in self._backend.files(file.job, file.directory_id, folder) if item.name == name
+        ]
+        listed = min(same_name, key=lambda item: item.is_directory, default=None)
         if listed is None:
             return Chunk(b"", offset, 0, is_complete)
         if not listed.is_file or not listed.download_url:
@@ -91,12 +95,6 @@ class PublishedApi:
     ) -> Mapping[str, Chunk]:
         """The new bytes of all logs of a job, one request each; never waits."""
         return BackendDefaults.tail(self._backend, job, positions, limit)
-
-    def _listed(self, file: FileRef) -> OutputFile | None:
-        folder, _, name = file.path.strip("/").rpartition("/")
-        listed = self._backend.files(file.job, file.directory_id, folder)
-        same_name = [item for item in listed if item.name == name]
-        return min(same_name, key=lambda item: item.is_directory, default=None)
 
 
 def output_listing(
@@ -117,7 +115,10 @@ def _range(connection: EndpointConnection, file: OutputFile, offset: int, limit:
     """The bytes, and the file's current size by the response: the listed size may be out of date."""
     from azure.core.exceptions import HttpResponseError
 
-    address = _checked(urlsplit(file.download_url or ""))
+    address = urlsplit(file.download_url or "")
+    if address.scheme != "https" and not is_loopback(address.hostname or ""):
+        name = unquote(address.path.rpartition("/")[2])
+        raise StorageError(f"the address of {name} is plain http on another machine: it is not asked")
     headers: dict[str, str] = {}
     client = signed_file_client(connection.endpoint, address)
     with client, translated_errors():
@@ -134,11 +135,3 @@ def _range(connection: EndpointConnection, file: OutputFile, offset: int, limit:
             return b"", min(file.size_bytes, offset)
     total = _TOTAL.search(headers.get("Content-Range", headers.get("content-range", "")))
     return data, int(total[1]) if total else offset + len(data)
-
-
-def _checked(address: SplitResult) -> SplitResult:
-    """Raises StorageError for a URL that would send its signature unencrypted over the network."""
-    if address.scheme != "https" and not is_loopback(address.hostname or ""):
-        name = unquote(address.path.rpartition("/")[2])
-        raise StorageError(f"the address of {name} is plain http on another machine: it is not asked")
-    return address

@@ -355,7 +355,7 @@ def run_parallel(tasks: Sequence[Callable[[], Steps[T]]]) -> Steps[list[T]]:
                     yield count
         finally:
             stop.set()
-    return _results(futures)
+    return [result for future in futures if (result := future.result()) is not None]
 
 
 def _run(task: Callable[[], Steps[T]], counts: Counts, stop: threading.Event) -> T | None:
@@ -374,13 +374,6 @@ def _end(counts: Counts, stop: threading.Event, future: Future[T | None]) -> Non
     if future.exception():
         stop.set()
     counts.put(None)
-
-
-def _results(futures: Sequence[Future[T | None]]) -> list[T]:
-    """The results of all; raises the first error."""
-    for future in futures:
-        future.result()
-    return [result for future in futures if (result := future.result()) is not None]
 
 
 def _send_group(storage: TransferStorage, share: str, group: Sequence[Copy]) -> Steps[Sequence[ShareFile]]:

@@ -141,21 +141,18 @@ class ServerExtensions(PublishedApi):
             return super().ensure(needs)
         for _, spec in needs.resources:
             check_supported(self.capabilities, spec)
-        request = ArmRequest("POST", self._provider("batchaiEnsure"), body=self._ensure_body(needs))
-        found = self._connection.request_json(request)
-        if needs.files and self.storage:
-            self.storage.upload(needs.share, needs.files)
-        runs = (parse_any_resource(item) for item in found["value"])
-        return [run for run in runs if isinstance(run, JobResource)]
-
-    def _ensure_body(self, needs: JobNeeds) -> dict[str, Any]:
         specs = [{"id": str(id), "body": request_body(spec)} for id, spec in needs.resources]
         body: dict[str, Any] = {"job": str(needs.job), "resources": specs, "share": needs.share}
         if needs.spec:
             body["spec"] = request_body(needs.spec)
         if needs.files and not self.storage:
             body["files"] = extension_bodies.small_files_to_json(needs.files)
-        return body
+        request = ArmRequest("POST", self._provider("batchaiEnsure"), body=body)
+        found = self._connection.request_json(request)
+        if needs.files and self.storage:
+            self.storage.upload(needs.share, needs.files)
+        runs = (parse_any_resource(item) for item in found["value"])
+        return [run for run in runs if isinstance(run, JobResource)]
 
     def host_note(self, job: JobSpec) -> str:
         """What the server does with a job whose image it cannot run, or its refusal."""
@@ -235,19 +232,16 @@ class LogReader:
         )
         pieces = response.json()["value"]
         if wait_s:
-            self._remember(job, response.headers.get(STATE, ""), {*positions, *pieces})
+            self._states.pop(job.key, None)  # re-inserted last: the dict is in least-recently-used order
+            while len(self._states) >= _MAX_JOBS:
+                self._states.pop(next(iter(self._states)), None)
+            self._states[job.key] = response.headers.get(STATE, ""), {*positions, *pieces}
         return {path: extension_bodies.chunk_from_wire(piece) for path, piece in pieces.items()}
 
     def _state_of(self, job: ResourceId, positions: Mapping[str, int]) -> str:
         """The last state; empty for a caller that lacks a log of that time: it must not wait."""
         state, logs = self._states.get(job.key, ("", ()))
         return state if all(path in positions for path in logs) else ""
-
-    def _remember(self, job: ResourceId, state: str, logs: Collection[str]) -> None:
-        self._states.pop(job.key, None)  # re-inserted last: the dict is in least-recently-used order
-        while len(self._states) >= _MAX_JOBS:
-            self._states.pop(next(iter(self._states)), None)
-        self._states[job.key] = state, logs
 
 
 class ServerNodeCommands:

@@ -110,12 +110,8 @@ class AzureMLBackend(BackendBase):
         """Keeps a job's files until it is created; there is nothing to create: clusters are the user's."""
         self._check_workspace(needs.job)
         self._creation.keep(needs.files)
-        return self._runs(needs.job)
-
-    def _runs(self, job: ResourceId) -> Sequence[JobResource]:
-        """The latest runs of a job's name, oldest first, by one list; their details are read on demand."""
-        listed = {item.id.name: item for item in self.jobs.list(job.parent)}
-        return [listed[name] for name in run_names(list(listed), job.name)[-MAX_RUNS:]]
+        listed = {item.id.name: item for item in self.jobs.list(needs.job.parent)}
+        return [listed[name] for name in run_names(list(listed), needs.job.name)[-MAX_RUNS:]]
 
     def show(self, id: ResourceId) -> Resource:
         """The current resource; an experiment is there as soon as it is named."""

@@ -84,7 +84,9 @@ class Clusters:
             return parse_cluster(data, id)
         different = differences(wanted, found.spec)
         if different:
-            raise _different(id, different)
+            error = api_errors.already_exists(id)
+            text = f"{error.message} It has {'; '.join(different)}."
+            raise ConflictError(text, code=error.code, hint=error.hint)
         return found
 
     def show(self, id: ResourceId) -> Cluster:
@@ -219,12 +221,6 @@ def _no_serverless(text: str) -> CapabilityError:
     return CapabilityError(text, code="NotSupported", hint="Make a cluster with `%batchai cluster create`.")
 
 
-def _different(id: ResourceId, differences: Sequence[str]) -> ConflictError:
-    error = api_errors.already_exists(id)
-    text = f"{error.message} It has {'; '.join(differences)}."
-    return ConflictError(text, code=error.code, hint=error.hint)
-
-
 class LocationFacts:
     """The sizes and quotas of the workspace's location, read again once they are old."""
 
@@ -290,12 +286,15 @@ def cluster_body(spec: ClusterSpec, location: str) -> dict[str, Any]:
         "scaleSettings": scale_body(spec.scale_settings),
         "remoteLoginPortPublicAccess": "NotSpecified",
     }
-    account = _account_body(spec.user_account_settings)
-    if account:
-        own["userAccountCredentials"] = account
+    user = spec.user_account_settings
+    password = user.admin_user_password.get_secret_value() if user.admin_user_password else None
+    given = {"adminUserPassword": password, "adminUserSshPublicKey": user.admin_user_ssh_public_key}
+    secrets = {name: text for name, text in given.items() if text}
+    if secrets:
+        own["userAccountCredentials"] = {"adminUserName": user.admin_user_name, **secrets}
     if spec.subnet:
         own["subnet"] = {"id": spec.subnet.id}
-    properties = {"computeType": KIND, "disableLocalAuth": not account, "properties": own}
+    properties = {"computeType": KIND, "disableLocalAuth": not secrets, "properties": own}
     return {"location": location, "properties": properties}
 
 
@@ -312,17 +311,6 @@ def scale_body(scale: ScaleSettings | None) -> dict[str, Any]:
     }
 
 
-def _account_body(account: UserAccountSettings) -> dict[str, str]:
-    """The administrator; empty without a password or key, which the service requires."""
-    password, key = account.admin_user_password, account.admin_user_ssh_public_key
-    given = {
-        "adminUserPassword": password.get_secret_value() if password else None,
-        "adminUserSshPublicKey": key,
-    }
-    secrets = {name: text for name, text in given.items() if text}
-    return {"adminUserName": account.admin_user_name, **secrets} if secrets else {}
-
-
 def is_cluster(data: Mapping[str, Any]) -> bool:
     """Whether a compute is a cluster, and no compute instance or attached machine."""
     return (data.get("properties") or {}).get("computeType") == KIND
@@ -334,12 +322,26 @@ def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
     Raises:
         ServiceError: A field is missing or invalid.
     """
-    compute = ResponseObject.of(data, "the compute").object("properties")
+    answer = ResponseObject.of(data, "the compute")
+    compute = answer.object("properties")
     own = compute.object("properties")
-    provisioning = _provisioning(ResponseObject.of(data, "the compute"), compute)
+    unknown = datetime.fromtimestamp(0, timezone.utc)
+    created = compute.time("createdOn", answer.object("systemData").time("createdAt", unknown))
+    word = compute.text("provisioningState", "Succeeded").lower()
+    state = _PROVISIONING.get(word, ProvisioningState.FAILED)
+    provisioning = Provisioning(created, compute.time("modifiedOn", created), state)
+    priority = own.text("vmPriority", "Dedicated").lower()
+    account = own.object("userAccountCredentials")
+    subnet = own.object("subnet")
     return Cluster(
         id=id,
-        spec=_parse_spec(own),
+        spec=ClusterSpec(
+            vm_size=own.text("vmSize"),
+            vm_priority=VmPriority(priority),
+            scale_settings=_parse_scale(own.object("scaleSettings")),
+            user_account_settings=UserAccountSettings(admin_user_name=account.text("adminUserName", ADMIN)),
+            subnet=ResourceRef(id=subnet.text("id")) if subnet.has("id") else None,
+        ),
         provisioning=provisioning,
         allocation_state=own.choice("allocationState", AllocationState, AllocationState.STEADY),
         allocation_changed=own.time("allocationStateTransitionTime", provisioning.changed),
@@ -348,32 +350,11 @@ def parse_cluster(data: Mapping[str, Any], id: ResourceId) -> Cluster:
     )
 
 
-def _parse_spec(own: ResponseObject) -> ClusterSpec:
-    priority = own.text("vmPriority", "Dedicated").lower()
-    account = own.object("userAccountCredentials")
-    subnet = own.object("subnet")
-    return ClusterSpec(
-        vm_size=own.text("vmSize"),
-        vm_priority=VmPriority(priority),
-        scale_settings=_parse_scale(own.object("scaleSettings")),
-        user_account_settings=UserAccountSettings(admin_user_name=account.text("adminUserName", ADMIN)),
-        subnet=ResourceRef(id=subnet.text("id")) if subnet.has("id") else None,
-    )
-
-
 def _parse_scale(scale: ResponseObject) -> ScaleSettings:
     fewest, most = scale.number("minNodeCount", 0), scale.number("maxNodeCount", 0)
     if fewest == most:
         return ScaleSettings(manual=ManualScale(target_node_count=most))
     return ScaleSettings(auto_scale=AutoScale(minimum_node_count=fewest, maximum_node_count=most))
-
-
-def _provisioning(data: ResponseObject, compute: ResponseObject) -> Provisioning:
-    created_at = data.object("systemData").time("createdAt", datetime.fromtimestamp(0, timezone.utc))
-    created = compute.time("createdOn", created_at)
-    word = compute.text("provisioningState", "Succeeded").lower()
-    state = _PROVISIONING.get(word, ProvisioningState.FAILED)
-    return Provisioning(created, compute.time("modifiedOn", created), state)
 
 
 def _errors(compute: ResponseObject, own: ResponseObject) -> Iterator[ErrorDetail]:

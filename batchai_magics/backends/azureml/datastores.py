@@ -86,7 +86,14 @@ class Datastores:
             more = {"marker": marker} if marker else {}
             url = f"{folder.url}?{urlencode({**query, **more})}&{access.query}".rstrip("&")
             page = ElementTree.fromstring(self._connection.read_text(url, access.headers))
-            yield from _entries(page, f"{folder.path}/" if folder.path else "")
+            for found in page.findall("Blobs/*"):
+                path = (found.findtext("Name") or "").removeprefix(f"{folder.path}/" if folder.path else "")
+                if found.tag == "BlobPrefix":
+                    yield BlobEntry(path.rstrip("/"), is_folder=True)
+                elif path and not path.endswith("/"):
+                    modified = found.findtext("Properties/Last-Modified")
+                    size = int(found.findtext("Properties/Content-Length") or 0)
+                    yield BlobEntry(path, False, size, parsedate_to_datetime(modified) if modified else None)
             marker = page.findtext("NextMarker") or ""
             if not marker:
                 return
@@ -156,14 +163,3 @@ def container_signature(url: str, key: str, expiry: datetime) -> str:
     text = "\n".join([*lines, *("" for _ in _UNSIGNED)])
     digest = hmac.new(base64.b64decode(key), text.encode(), hashlib.sha256).digest()
     return urlencode({**fields, "sig": base64.b64encode(digest).decode()})
-
-
-def _entries(page: ElementTree.Element, root: str) -> Iterator[BlobEntry]:
-    for found in page.findall("Blobs/*"):
-        path = (found.findtext("Name") or "").removeprefix(root)
-        if found.tag == "BlobPrefix":
-            yield BlobEntry(path.rstrip("/"), is_folder=True)
-        elif path and not path.endswith("/"):
-            modified = found.findtext("Properties/Last-Modified")
-            size = int(found.findtext("Properties/Content-Length") or 0)
-            yield BlobEntry(path, False, size, parsedate_to_datetime(modified) if modified else None)

@@ -330,7 +330,10 @@ def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterat
     """The fields of a job that are refused, with what to do instead."""
     properties = spec.to_wire(secrets=True)["properties"]
     yield from (item for item in ALWAYS.items() if _is_given(properties, item[0].split(".")))
-    given = {"secrets": spec.secrets, "environmentVariables[].value": _has_secret_variable(spec)}
+    variables = spec.environment_variables or ()
+    named = (item.value for item in variables if is_secret_name(item.name) and not item.value.isdecimal())
+    has_secret = any(named) or any(is_secret_text(item.value) for item in variables)
+    given = {"secrets": spec.secrets, "environmentVariables[].value": has_secret}
     if not has_consent:
         yield from ((field, instead) for field, instead in SECRETS.items() if given[field])
     shares = (spec.mount_volumes and spec.mount_volumes.azure_file_shares) or ()
@@ -338,13 +341,6 @@ def _refused(spec: JobSpec, *, is_serverless: bool, has_consent: bool) -> Iterat
         yield from REQUIRED.items()
     if not is_serverless:
         yield from ((field, ON_CLUSTERS[field]) for field in _of_serverless(spec))
-
-
-def _has_secret_variable(spec: JobSpec) -> bool:
-    """Whether a variable looks like a secret, by its name or value; numbers are none."""
-    variables = spec.environment_variables or ()
-    named = (item.value for item in variables if is_secret_name(item.name) and not item.value.isdecimal())
-    return any(named) or any(is_secret_text(item.value) for item in variables)
 
 
 def _of_serverless(spec: JobSpec) -> Iterator[str]:

@@ -171,7 +171,16 @@ class WatchedLogs:
         """A piece of a file in the directory `stdouterr`."""
         with self._lock:
             if path != OUT:
-                return self._own(path, offset, limit)
+                self.details()
+                start, data = 0, b""
+                for name in self.names_of(path):
+                    blob = self._range(name, max(0, offset - start), max(1, limit - len(data)))
+                    if blob is None:
+                        continue
+                    if offset + len(data) < start + blob.size and len(data) < limit:
+                        data += blob.data[: limit - len(data)]
+                    start += blob.size
+                return Chunk(data, min(offset, start), start, self._is_complete or self._has_ended)
             self._advance(offset, limit)
             return self._chunk(OUT, offset, limit)
 
@@ -260,17 +269,13 @@ class WatchedLogs:
         written = blob.modified.timestamp() if blob and blob.modified and not self._has_ended else 0.0
         self._journals[path].add(log, data, written)
         self._schedules[log.name].note(self._clock(), has_changed=bool(data))
-        self._release_line(log, has_grown=bool(data))
-        if self._has_ended and offset + len(data) >= size:
-            self._drained.add(log.name)
-
-    def _release_line(self, log: RankLog, *, has_grown: bool) -> None:
-        """Shows an unfinished line, such as a question, once its process has been silent for seconds."""
         grown_at = self._grown_at.setdefault(log.name, self._clock())
-        if has_grown:
+        if data:
             self._grown_at[log.name] = self._clock()
         elif self._clock() - grown_at >= _UNFINISHED_LINE_S:
             self._journals[log.tailed_path].release(log.name)
+        if self._has_ended and offset + len(data) >= size:
+            self._drained.add(log.name)
 
     def _range(self, name: str, offset: int, limit: int) -> BlobRange | None:
         """A range of a log file; an expired address is renewed once."""
@@ -322,19 +327,6 @@ class WatchedLogs:
                 at = part.source - first
                 data[part.start - start : part.end - start] = read[at : at + part.end - part.start]
         return bytes(data)
-
-    def _own(self, path: str, offset: int, limit: int) -> Chunk:
-        """Bytes of a process's own log, or of a file of the service; the attempts follow each other."""
-        self.details()
-        start, data = 0, b""
-        for name in self.names_of(path):
-            blob = self._range(name, max(0, offset - start), max(1, limit - len(data)))
-            if blob is None:
-                continue
-            if offset + len(data) < start + blob.size and len(data) < limit:
-                data += blob.data[: limit - len(data)]
-            start += blob.size
-        return Chunk(data, min(offset, start), start, self._is_complete or self._has_ended)
 
     def names_of(self, path: str) -> list[str]:
         """The service's names of the files that a path in the directory `stdouterr` consists of."""
@@ -407,7 +399,9 @@ class LogJournal:
         """Appends the next bytes of a process's log; among several processes, only whole lines."""
         _, held, _ = self._held.pop(log.name, (log, b"", 0.0))
         data = held + data
-        cut = len(data) if not log.label or len(data) > _MAX_HELD else _line_end(data)
+        cut = len(data)
+        if log.label and cut <= _MAX_HELD:
+            cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if cut < len(data):
             self._held[log.name] = log, data[cut:], time
         self._append(log, data[:cut], time)
@@ -445,8 +439,3 @@ class LogJournal:
         self.end += len(data)
         self._cache += data
         del self._cache[:-CACHE_BYTES]
-
-
-def _line_end(data: bytes) -> int:
-    """The length of the whole lines; a progress bar's lines end with a carriage return."""
-    return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1

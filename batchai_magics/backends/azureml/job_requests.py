@@ -65,18 +65,27 @@ def job_body(
         SpecError: The description is too long for a variable.
     """
     outputs = _outputs(spec, run.plan.guid, assets, settings)
-    inputs = _inputs(spec)
+    inputs = {
+        item.id: {"jobInputType": "uri_folder", "mode": "ReadOnlyMount", "uri": item.path}
+        for item in spec.input_directories or ()
+        if is_address(item.path)
+    }
     own_limit_s = int(duration(spec.constraints.max_wall_clock_time).total_seconds())
     limit_s = min(own_limit_s + _SLACK_S, max_lifetime_s(is_spot=assets.is_spot))
+    words = [f'"in:{name}=${{{{inputs.{name}}}}}"' for name in inputs]
+    words += [f'"out:{name}=${{{{outputs.{name}}}}}"' for name in outputs]
+    container = spec.container_settings
+    shm = {"shmSize": container.shm_size} if container and container.shm_size else {}
+    size = {} if assets.compute else {"instanceType": assets.size}
     properties: Body = {
         "jobType": "Command",
-        "command": _command(inputs, outputs),
+        "command": " ".join([_PYTHON, START, *words]),
         "codeId": assets.code,
         "environmentId": assets.environment,
         "experimentName": id.experiment,
         "displayName": id.name,
         "isArchived": False,
-        "resources": _resources(spec, assets),
+        "resources": {"instanceCount": spec.node_count, **size, **shm},
         "environmentVariables": _variables(spec, _bundle(run, spec, assets, records)),
         "limits": {"jobLimitsType": "Command", "timeout": f"PT{limit_s}S"},
         "properties": {NAME: id.name, EXPERIMENT: id.experiment, DIGEST: digest(spec)},
@@ -149,20 +158,6 @@ def _container_of(mount: AzureFileShare | AzureBlobFileSystem) -> str:
     return mount.container_name
 
 
-def _command(inputs: Mapping[str, Body], outputs: Mapping[str, Body]) -> str:
-    """The command of every process: our program, with the paths of inputs and outputs."""
-    words = [f'"in:{name}=${{{{inputs.{name}}}}}"' for name in inputs]
-    words += [f'"out:{name}=${{{{outputs.{name}}}}}"' for name in outputs]
-    return " ".join([_PYTHON, START, *words])
-
-
-def _resources(spec: JobSpec, assets: JobAssets) -> Body:
-    container = spec.container_settings
-    shm = {"shmSize": container.shm_size} if container and container.shm_size else {}
-    size = {} if assets.compute else {"instanceType": assets.size}
-    return {"instanceCount": spec.node_count, **size, **shm}
-
-
 def _variables(spec: JobSpec, bundle: Body) -> dict[str, str]:
     """Ours, and secrets, if the user accepts that they are visible; the other variables are in the plan."""
     own = {SPEC: packed(spec.to_wire()), RUN: packed(bundle)}
@@ -184,15 +179,6 @@ def _bundle(run: RunPlan, spec: JobSpec, assets: JobAssets, records: Mapping[str
         "share": assets.share,
         "mounts": {path: f"mount_{number}" for number, path in enumerate(assets.datastores)},
         "records": {name: text for name, text in records.items() if name not in (CHANNELS, LABELS)},
-    }
-
-
-def _inputs(spec: JobSpec) -> dict[str, Body]:
-    """The input directories that are addresses of data, mounted by the service."""
-    return {
-        item.id: {"jobInputType": "uri_folder", "mode": "ReadOnlyMount", "uri": item.path}
-        for item in spec.input_directories or ()
-        if is_address(item.path)
     }
 
 

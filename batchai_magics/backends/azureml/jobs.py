@@ -48,7 +48,8 @@ class Jobs:
         known = self._runs.get(id.key)
         found = self._get(id, known) if known else None
         if found is None or found.is_archived:  # another process may have deleted it and created the next
-            found = self._own(id) or self._foreign(id)
+            own = (job for _, job in self._generations(id) if not job.is_archived)
+            found = next(own, None) or self._foreign(id)
         if found is None or found.is_archived:
             text = f"there is no job {id.name} in the experiment {id.experiment}"
             raise NotFoundError(text, code="JobNotFound")
@@ -115,10 +116,6 @@ class Jobs:
         """The name of the run of a new job, noted as the one of that id."""
         self._runs[id.key] = run_name(id, generation)
         return self._runs[id.key]
-
-    def _own(self, id: ResourceId) -> ServiceJob | None:
-        """The job that was created with this id, and was not deleted."""
-        return next((job for _, job in self._generations(id) if not job.is_archived), None)
 
     def _generations(self, id: ResourceId) -> Iterator[tuple[int, ServiceJob]]:
         """The jobs that were created with this id, with their numbers; all but the last are deleted."""

@@ -102,15 +102,11 @@ def output_uri(job: ServiceJob, output: OutputDirectory) -> str:
     for mount, name in (*mounts.items(), (job.bundle.get("share"), SHARE_OUTPUT)):
         if mount and name in outputs and f"{path}/".startswith(f"{mount}/"):
             uri, rest = str(outputs[name].get("uri")).rstrip("/"), path[len(mount) :].strip("/")
-            return _uri_below(f"{uri}/{rest}".rstrip("/"), job, output, is_share=name == SHARE_OUTPUT)
+            prefix = f"{uri}/{rest}".rstrip("/")
+            if name != SHARE_OUTPUT:
+                return output.path_below(prefix, job.output_path_segment)
+            return output.path_below(prefix, "") if output.is_own else ""
     return ""
-
-
-def _uri_below(prefix: str, job: ServiceJob, output: OutputDirectory, *, is_share: bool) -> str:
-    """The address below a prefix. The default share is the run's own, without what others wrote there."""
-    if not is_share:
-        return output.path_below(prefix, job.output_path_segment)
-    return output.path_below(prefix, "") if output.is_own else ""
 
 
 def list_log_files(watched: WatchedLogs, path: str, limit: int | None) -> Sequence[OutputFile]:

@@ -64,7 +64,15 @@ class Quota:
         size = self._location.known_size(cluster.spec.vm_size)
         estimate = self._estimate_or_none(cluster, job.node_count)
         if estimate and estimate.exceeds_quota:
-            raise _quota_exceeded(estimate)
+            limit, size = estimate.quota.limit if estimate.quota else 0, estimate.size
+            most, kind = limit // max(1, size.cores), "low-priority " * estimate.is_spot
+            text = (
+                f"{estimate.node_count} × {size.name} need {estimate.node_count * size.cores} {kind}cores, "
+                f"and the quota is {limit}"
+            )
+            fewer = f"Ask for at most {most} node{'s' * (most != 1)}, choose" if most else "Choose"
+            hint = f"{fewer} another VM size, or raise the quota in Azure's portal. Nothing was sent."
+            raise ConflictError(text, code="QuotaExceeded", hint=hint)
         return cluster, size
 
     def forecast(self, job: JobSpec) -> str:
@@ -126,16 +134,3 @@ class Quota:
 def is_low_priority(cluster: Cluster) -> bool:
     """Whether the nodes of a cluster may be preempted."""
     return cluster.spec.vm_priority is VmPriority.LOW_PRIORITY
-
-
-def _quota_exceeded(estimate: Estimate) -> ConflictError:
-    """The error for nodes that the service refuses: it queues only what fits into the whole quota."""
-    limit, size = estimate.quota.limit if estimate.quota else 0, estimate.size
-    most, kind = limit // max(1, size.cores), "low-priority " * estimate.is_spot
-    text = (
-        f"{estimate.node_count} × {size.name} need {estimate.node_count * size.cores} {kind}cores, "
-        f"and the quota is {limit}"
-    )
-    fewer = f"Ask for at most {most} node{'s' * (most != 1)}, choose" if most else "Choose"
-    hint = f"{fewer} another VM size, or raise the quota in Azure's portal. Nothing was sent."
-    return ConflictError(text, code="QuotaExceeded", hint=hint)

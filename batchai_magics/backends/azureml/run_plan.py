@@ -43,23 +43,22 @@ def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str 
     Raises:
         SpecError: Its processes cannot be spread evenly over its nodes.
     """
-    nodes = [_node(index, gpus_per_node) for index in range(spec.node_count)]
+    nodes = [
+        NodeShare(
+            id=reference(ReferenceKind.NODE, index),
+            gpu_count=gpus_per_node,
+            mount_root=_below(f"{SEGMENTS}/mounts"),
+            job_mount_root=_below(f"{SEGMENTS}/mounts"),
+            temp=_below(f"{SEGMENTS}/work"),
+            address=reference(ReferenceKind.ADDRESS, index),
+            core_count=None,
+        )
+        for index in range(spec.node_count)
+    ]
     site = _site(spec, segment or f"{SEGMENTS}/{run_name(id)}")
     plan = planning.plan(spec, nodes, site)
     plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
     return RunPlan(planning.with_preparation(spec, plan, site), _distribution(spec, plan))
-
-
-def _node(index: int, gpus: int) -> NodeShare:
-    return NodeShare(
-        id=reference(ReferenceKind.NODE, index),
-        gpu_count=gpus,
-        mount_root=_below(f"{SEGMENTS}/mounts"),
-        job_mount_root=_below(f"{SEGMENTS}/mounts"),
-        temp=_below(f"{SEGMENTS}/work"),
-        address=reference(ReferenceKind.ADDRESS, index),
-        core_count=None,
-    )
 
 
 def _site(spec: JobSpec, segment: str) -> JobSite:

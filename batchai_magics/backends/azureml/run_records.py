@@ -68,7 +68,8 @@ class RunRecords:
             tuple(_attempts(watched, details)),
             tuple(unchecked_conditions(job.bundle, exits)),
         )
-        facts = RunFacts(details, ranks, attempts, _end(watched, details), unchecked)
+        blob = watched.blob(_END, _MAX_EXIT_BYTES) if _END in details.log_files else None
+        facts = RunFacts(details, ranks, attempts, Outcome.from_json(blob.data) if blob else None, unchecked)
         with self._lock:
             while len(self._ended) >= _MAX_JOBS:
                 self._ended.pop(next(iter(self._ended)))
@@ -119,12 +120,6 @@ def _with_missing(job: ServiceJob, found: Sequence[RankExit], ended: datetime | 
                 yield RankExit(rank, "", None, ended)
 
 
-def _end(watched: WatchedLogs, details: RunDetails) -> Outcome | None:
-    """Why our program on a node ended the job, if it did."""
-    blob = watched.blob(_END, _MAX_EXIT_BYTES) if _END in details.log_files else None
-    return Outcome.from_json(blob.data) if blob else None
-
-
 def parse_exit(data: bytes) -> RankExit | None:
     """The record of a process; None if its node was lost while it was written."""
     try:
@@ -171,7 +166,7 @@ class JobRecords:
         for name in names:
             check_inside(name)
         found = self._jobs.find(job)
-        submitted = {**_submitted(found), LABELS: labels_of(found.tags).to_text()}
+        submitted = {**(found.bundle.get("records") or {}), LABELS: labels_of(found.tags).to_text()}
         records = {name: submitted[name].encode() for name in names if name in submitted}
         for name, data in self._written(job, [name for name in names if name not in records]):
             records[name] = data
@@ -195,19 +190,15 @@ class JobRecords:
             raise UsageError(str(error), hint="Nothing was changed.") from None
         self._jobs.update(found, tags=tags_of(labels))
         if BASELINE in change.add:
-            self._remove_baselines(found)
+            for other in self._baselines(found.id.parent):
+                if other.run != found.run and other.creator == found.creator:
+                    tags = {name: text for name, text in other.tags.items() if name != BASELINE}
+                    self._jobs.update(other, tags=tags)
         return labels
 
     def baseline(self, experiment: ResourceId) -> str:
         """The name of the run that others of the experiment are compared with; empty without one."""
         return next((job.id.name for job in self._baselines(experiment)), "")
-
-    def _remove_baselines(self, new: ServiceJob) -> None:
-        """Takes the tag from all other runs of an experiment that the same user has created."""
-        for job in self._baselines(new.id.parent):
-            if job.run != new.run and job.creator == new.creator:
-                tags = {name: text for name, text in job.tags.items() if name != BASELINE}
-                self._jobs.update(job, tags=tags)
 
     def _baselines(self, experiment: ResourceId) -> Iterator[ServiceJob]:
         for job in self._jobs.all(experiment.workspace_id):
@@ -232,11 +223,6 @@ class JobRecords:
                 yield name, b""
             elif blob := watched.blob(file, MAX_BYTES):
                 yield name, blob.data
-
-
-def _submitted(job: ServiceJob) -> Mapping[str, str]:
-    """The record files that came with a job of ours."""
-    return job.bundle.get("records") or {}
 
 
 _FILE = re.compile(r"logs/batchai/telemetry/(?P<rank>\d+)\.jsonl")
@@ -340,7 +326,11 @@ class _RunSamples:
         for name in names:
             self._files.setdefault(name, _RankSamples())
         while open_files := [name for name, file in self._files.items() if not file.is_complete]:
-            self._read_on(watched, open_files[0])
+            name = open_files[0]
+            file = self._files.pop(name)
+            self._files[name] = file  # last: the next one is that which was read longest ago
+            match = _FILE.fullmatch(name)
+            file.read_on(watched, name, int(match["rank"]) if match else 0)
             if not watched.has_ended:
                 return
 
@@ -354,9 +344,3 @@ class _RunSamples:
             tuple(sorted(found, key=lambda sample: sample.time)),
             tuple(dict.fromkeys(note for file in files.values() for note in file.notes)),
         )
-
-    def _read_on(self, watched: WatchedLogs, name: str) -> None:
-        file = self._files.pop(name)
-        self._files[name] = file  # last: the next one is that which was read longest ago
-        match = _FILE.fullmatch(name)
-        file.read_on(watched, name, int(match["rank"]) if match else 0)

@@ -10,7 +10,6 @@ from batchai_magics.errors import CapabilityError, Problem, SpecError, UsageErro
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.resource_requests import Patch, Spec
-    from batchai_magics.models.job_spec import JobSpec
 
 
 @dataclass(frozen=True)
@@ -115,34 +114,24 @@ def check_supported(capabilities: Capabilities, spec: Spec | Patch) -> None:
         if _is_given(properties, path):
             raise _unsupported(f"properties.{path}", capabilities.name)
     if isinstance(spec, JobSpec):
-        _refuse_options(capabilities, spec)
-        _check_patterns(spec)
+        from batchai_magics.models.backend_options import option_key
 
+        for name in spec.backend_options:
+            if name not in capabilities.backend_options:
+                known = [*(field.alias or "" for field in type(spec).model_fields.values())]
+                known += map(option_key, capabilities.backend_options)
+                hint = did_you_mean(option_key(name), known)
+                raise _unsupported(f"properties.{option_key(name)}", capabilities.name, hint)
+        from batchai_magics.options.regular_expressions import compile_number
 
-def _refuse_options(capabilities: Capabilities, spec: JobSpec) -> None:
-    """Raises a CapabilityError that names the first native option of another engine."""
-    from batchai_magics.models.backend_options import option_key
-
-    for name in spec.backend_options:
-        if name not in capabilities.backend_options:
-            known = [*(field.alias or "" for field in type(spec).model_fields.values())]
-            known += map(option_key, capabilities.backend_options)
-            hint = did_you_mean(option_key(name), known)
-            raise _unsupported(f"properties.{option_key(name)}", capabilities.name, hint)
-
-
-def _check_patterns(spec: JobSpec) -> None:
-    """Raises a SpecError for invalid regular expressions."""
-    from batchai_magics.options.regular_expressions import compile_number
-
-    problems = []
-    for name, pattern in (spec.batchai_patterns or {}).items():
-        try:
-            compile_number(pattern, option="the expression")
-        except UsageError as error:
-            problems.append(Problem(f"properties.batchaiPatterns.{name}", error.message, error.hint))
-    if problems:
-        raise SpecError(problems, what=spec.what)
+        problems = []
+        for name, pattern in (spec.batchai_patterns or {}).items():
+            try:
+                compile_number(pattern, option="the expression")
+            except UsageError as error:
+                problems.append(Problem(f"properties.batchaiPatterns.{name}", error.message, error.hint))
+        if problems:
+            raise SpecError(problems, what=spec.what)
 
 
 def unsupported_fields(capabilities: Capabilities) -> Iterator[str]:

@@ -35,7 +35,15 @@ class DefaultTransfers:
         """
         for copy in copies:
             with naming(copy, "read"):
-                yield from _send(self, share, copy)
+                offset = self.begin(share, copy.path, copy.size_bytes)
+                try:
+                    yield from _upload(self, share, copy, offset)
+                except StorageError:
+                    if not offset:
+                        raise
+                    # The partial upload belonged to another file of this name; the backend has deleted it.
+                    restart = self.begin(share, copy.path, copy.size_bytes)
+                    yield from (0 for _ in _upload(self, share, copy, restart))
         return [self.show(share, copy.path) for copy in copies]
 
     def fetch(self: Storage, share: str, copies: Sequence[Copy]) -> Iterator[int]:
@@ -48,7 +56,22 @@ class DefaultTransfers:
         partial = PartialDownloads()
         for copy in copies:
             with naming(copy, "written"):
-                yield from _fetch(self, share, copy, partial)
+                source = self.show(share, copy.path)
+                part = PartialDownloads.name(
+                    copy.local_path, f"{share}/{source.path} {source.size_bytes} {source.modified}"
+                )
+                part.parent.mkdir(parents=True, exist_ok=True)
+                is_resumed = part.exists()
+                is_intact = yield from _download(self, share, source, part)
+                if not is_intact and is_resumed and self.show(share, copy.path) == source:
+                    # the partial download was damaged, and has been deleted
+                    is_intact = yield from _uncounted(_download(self, share, source, part))
+                is_same = self.show(share, copy.path) == source
+                if not (is_intact and is_same):
+                    part.unlink(missing_ok=True)
+                    raise transfer_error(copy, is_changed=not is_same)
+                part.replace(copy.local_path)
+                partial.drop(copy.local_path)
 
 
 @contextlib.contextmanager
@@ -104,18 +127,6 @@ def _parts_in(folder: Path) -> dict[str, list[Path]]:
     return parts
 
 
-def _send(storage: Storage, share: str, copy: Copy) -> Iterator[int]:
-    offset = storage.begin(share, copy.path, copy.size_bytes)
-    try:
-        yield from _upload(storage, share, copy, offset)
-    except StorageError:
-        if not offset:
-            raise
-        # The partial upload belonged to another file of this name; the backend has deleted it.
-        restart = storage.begin(share, copy.path, copy.size_bytes)
-        yield from (0 for _ in _upload(storage, share, copy, restart))
-
-
 def _upload(storage: Storage, share: str, copy: Copy, offset: int) -> Iterator[int]:
     digest = hashlib.sha256()
     with copy.local_path.open("rb") as file:
@@ -135,25 +146,6 @@ def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
     while remaining and (data := file.read(min(BLOCK_BYTES, remaining))):
         remaining -= len(data)
         yield data
-
-
-def _fetch(storage: Storage, share: str, copy: Copy, partial: PartialDownloads) -> Iterator[int]:
-    source = storage.show(share, copy.path)
-    part = PartialDownloads.name(
-        copy.local_path, f"{share}/{source.path} {source.size_bytes} {source.modified}"
-    )
-    part.parent.mkdir(parents=True, exist_ok=True)
-    is_resumed = part.exists()
-    is_intact = yield from _download(storage, share, source, part)
-    if not is_intact and is_resumed and storage.show(share, copy.path) == source:
-        # the partial download was damaged, and has been deleted
-        is_intact = yield from _uncounted(_download(storage, share, source, part))
-    is_same = storage.show(share, copy.path) == source
-    if not (is_intact and is_same):
-        part.unlink(missing_ok=True)
-        raise transfer_error(copy, is_changed=not is_same)
-    part.replace(copy.local_path)
-    partial.drop(copy.local_path)
 
 
 def _download(storage: Storage, share: str, source: ShareFile, part: Path) -> Generator[int, None, bool]:

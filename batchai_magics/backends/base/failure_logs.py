@@ -108,8 +108,10 @@ def last_lines(read: Callable[[int, int], Chunk], count: int, *, rank: int | Non
         count: The maximum number of lines.
         rank: Only the lines of this rank, if it is known which rank wrote what.
     """
-    size = start = _size(read)
-    data = b""
+    size = 0
+    while (found := read(size, 1).size) > size:
+        size = found
+    start, data = size, b""
     while start > 0 and data.count(b"\n") <= count and size - start < MAX_SCAN_BYTES:
         begin = max(0, start - WINDOW_BYTES)
         chunk = read(begin, start - begin)
@@ -118,14 +120,6 @@ def last_lines(read: Callable[[int, int], Chunk], count: int, *, rank: int | Non
             break
     lines = (line.rstrip(b"\r\n") for line in lines_at_end(data, count))
     return tuple(line.decode("utf-8", errors="replace") for line in lines)
-
-
-def _size(read: Callable[[int, int], Chunk]) -> int:
-    """The size of a log; some backends learn of more of it by reading on."""
-    size = 0
-    while (found := read(size, 1).size) > size:
-        size = found
-    return size
 
 
 def _written_by(rank: int | None, chunk: Chunk) -> bytes:

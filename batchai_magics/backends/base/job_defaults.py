@@ -83,12 +83,9 @@ def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
 
 def run_names(names: Sequence[str], name: str) -> list[str]:
     """The runs of a named job among these names, oldest first: `resnet`, `resnet-2` and so on."""
-    return sorted(_runs_among(names, name), key=lambda run: run_number(run, name))
-
-
-def _runs_among(names: Sequence[str], name: str) -> Iterator[str]:
     wanted = name.lower()
-    return (each for each in names if wanted in (each.lower(), first_run(each).lower()))
+    runs = [each for each in names if wanted in (each.lower(), first_run(each).lower())]
+    return sorted(runs, key=lambda run: run_number(run, name))
 
 
 def first_run(name: str) -> str:
@@ -110,23 +107,15 @@ def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[Resour
 
     Only its own experiment and the newest eight others are searched.
     """
-    listed = [other for experiment in _experiments(backend, job) for other in _jobs(backend, experiment)]
-    before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
-    return [other.id for other in sorted(before, key=_queue_key)]
-
-
-def _experiments(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
     own = job.id.parent
     names = backend.names(own.parent, Kind.EXPERIMENT)
     others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
-    return [own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)]
-
-
-def _jobs(backend: Backend, experiment: ResourceId) -> Sequence[Resource]:
-    try:
-        return backend.list(experiment, Kind.JOB)
-    except NotFoundError:  # deleted meanwhile
-        return ()
+    listed: list[Resource] = []
+    for experiment in (own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)):
+        with contextlib.suppress(NotFoundError):  # deleted meanwhile
+            listed += backend.list(experiment, Kind.JOB)
+    before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
+    return [other.id for other in sorted(before, key=_queue_key)]
 
 
 def _is_before(other: JobResource, job: JobResource) -> bool:

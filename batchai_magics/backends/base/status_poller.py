@@ -39,7 +39,8 @@ class StatusPoller:
         self.backend = backend
         self.ids = {id.key: id for id in ids}
         self.clock = clock
-        self._shared = _shared_polls(backend)
+        with _registration_lock:
+            self._shared = _all_shared_polls.setdefault(backend, _SharedPolls())
         self.seen = self._shared.register(self)
 
     def add(self, id: ResourceId) -> None:
@@ -95,8 +96,3 @@ class _SharedPolls:
 
 _all_shared_polls: WeakKeyDictionary[Any, _SharedPolls] = WeakKeyDictionary()
 _registration_lock = threading.Lock()
-
-
-def _shared_polls(backend: Backend) -> _SharedPolls:
-    with _registration_lock:
-        return _all_shared_polls.setdefault(backend, _SharedPolls())

@@ -46,7 +46,13 @@ def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.s
     try:
         part_fd = _open_part(part, mode)
         try:
-            yield from _copy_content(source_fd, status, part_fd)
+            if status.st_size <= SMALL_BYTES:
+                yield from _copy_small(source_fd, part_fd, status.st_size)
+            else:
+                yield from _copy_large(source_fd, part_fd, status.st_size)
+            after = os.fstat(source_fd)
+            if (status.st_size, status.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
+                raise ChangedError
             return os.fstat(part_fd)
         except (ChangedError, DamagedError):
             Path(part).unlink(missing_ok=True)
@@ -55,16 +61,6 @@ def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.s
             os.close(part_fd)
     finally:
         os.close(source_fd)
-
-
-def _copy_content(source_fd: int, before: os.stat_result, part_fd: int) -> Iterator[int]:
-    if before.st_size <= SMALL_BYTES:
-        yield from _copy_small(source_fd, part_fd, before.st_size)
-    else:
-        yield from _copy_large(source_fd, part_fd, before.st_size)
-    after = os.fstat(source_fd)
-    if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
-        raise ChangedError
 
 
 def _copy_small(source_fd: int, part_fd: int, size: int) -> Iterator[int]:

@@ -175,23 +175,18 @@ class FileSlice(NamedTuple):
 def read_slice(file: Path | RemotePath, offset: int, limit: int, *, head: int = 0) -> FileSlice:
     """Reads a block of a file, and its first bytes; raises like `open_regular`."""
     if isinstance(file, RemotePath):
-        return _read_remote(file, offset, limit, head)
+        try:
+            status, first, data = file.read_slice(offset, limit, head=head)
+        except OSError as error:
+            if error.errno in _UNOPENED:
+                raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
+            raise
+        return FileSlice(data, status.st_size, _identity(status), first, status.st_mtime_ns)
     with open_regular(file) as stream:
-        status = os.fstat(stream.fileno())
-        data = os.pread(stream.fileno(), limit, offset) if offset < status.st_size else b""
-        return FileSlice(
-            data, status.st_size, _identity(status), os.pread(stream.fileno(), head, 0), status.st_mtime_ns
-        )
-
-
-def _read_remote(file: RemotePath, offset: int, limit: int, head: int) -> FileSlice:
-    try:
-        status, first, data = file.read_slice(offset, limit, head=head)
-    except OSError as error:
-        if error.errno in _UNOPENED:
-            raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
-        raise
-    return FileSlice(data, status.st_size, _identity(status), first, status.st_mtime_ns)
+        opened = os.fstat(stream.fileno())
+        data = os.pread(stream.fileno(), limit, offset) if offset < opened.st_size else b""
+        first = os.pread(stream.fileno(), head, 0)
+        return FileSlice(data, opened.st_size, _identity(opened), first, opened.st_mtime_ns)
 
 
 def _identity(status: os.stat_result | FileStatus) -> str:

@@ -167,7 +167,8 @@ class FileRepository:
                 raise
             if isinstance(error, FileNotFoundError) and outer:
                 self.get(id.parent)
-            raise _unwritable(file, error) from error
+            text = f"{file} cannot be written: {error.strerror}"
+            raise StorageError(text, code="StateUnavailable") from error
         return None if is_new else _read(file)
 
     def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
@@ -351,10 +352,6 @@ def try_lock(file: Path) -> bool:
     finally:
         probe.unlink(missing_ok=True)
     return False
-
-
-def _unwritable(file: Path, error: OSError) -> StorageError:
-    return StorageError(f"{file} cannot be written: {error.strerror}", code="StateUnavailable")
 
 
 def _id_in(file: Path) -> ResourceId | None:

@@ -21,7 +21,7 @@ from batchai_magics.backends.folders import (
     mounts,
     telemetry_files,
 )
-from batchai_magics.backends.folders.entries import Entry, FileSlice, read_slice, resolve_inside
+from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
 from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.node import output_records
@@ -231,12 +231,16 @@ def read_output(file: Path, offset: int, limit: int, *, is_complete: bool) -> Ch
         start = max(0, offset - BEFORE_BYTES)
         block = read_slice(file, start, limit + offset - start, head=HEAD_BYTES)
         before, data = block.data[: offset - start], block.data[offset - start :]
+        # of the file: its identity, and its first bytes once there are enough
+        generation = block.identity
+        if len(block.head) >= HEAD_BYTES:
+            generation = f"{generation}-{zlib.crc32(block.head):08x}"
         return Chunk(
             data,
             offset,
             block.size,
             is_complete,
-            generation=_generation(block),
+            generation=generation,
             before=before,
             modified_ns=block.modified_ns,
         )
@@ -256,13 +260,6 @@ def output_seal(record: Path, name: str) -> Seal | None:
     if seals == {} and name in (OUT, ERR):
         return Seal()
     return Seal(*seals[name]) if seals and name in seals else None
-
-
-def _generation(block: FileSlice) -> str:
-    """Identifies a file's generation: its identity, and its first bytes once there are enough."""
-    return (
-        block.identity if len(block.head) < HEAD_BYTES else f"{block.identity}-{zlib.crc32(block.head):08x}"
-    )
 
 
 @dataclass(frozen=True)
@@ -292,7 +289,8 @@ class Logs:
 
     def _log(self, name: str, offset: int, limit: int) -> Chunk:
         path = entries.resolve_inside(self.folder, name)
-        chunk = self._read(path, offset, limit)
+        chunk = read_output(path, offset, limit, is_complete=not self.is_open)
+        chunk = replace(chunk, seal=output_seal(self.job.seals, path.name)) if chunk.is_complete else chunk
         stream = _STREAMS.get(name)
         if stream and self.is_open:
             # Up to where its writers are recorded; the rest follows with the next read.
@@ -311,10 +309,6 @@ class Logs:
             return output_records.secrets(self.job.secret_spans / path.name, start, end)
         except OSError as error:
             raise _unreadable(path.name, error) from error
-
-    def _read(self, path: Path, offset: int, limit: int) -> Chunk:
-        chunk = read_output(path, offset, limit, is_complete=not self.is_open)
-        return replace(chunk, seal=output_seal(self.job.seals, path.name)) if chunk.is_complete else chunk
 
     def _annotated(self, chunk: Chunk, stream: str) -> Chunk:
         """A block of a shared log with its writers and write times."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:  # supervisors do without the models
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.mount_volumes import (
-        AzureFileShare,
-        FileServerMount,
         Mount,
         MountVolumes,
         UnmanagedFileSystem,
@@ -52,15 +50,15 @@ def _folder(layout: Layout, mount: Mount) -> Path | None:
     from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare, FileServerMount
 
     if isinstance(mount, AzureFileShare):
-        return layout.share(mount.account_name or _account(mount), _share_name(mount))
+        address = urlsplit(mount.azure_file_url)
+        account = mount.account_name or address.netloc.partition(".")[0] or DEFAULT_ACCOUNT
+        return layout.share(account, address.path.strip("/") or DEFAULT_SHARE)
     if isinstance(mount, AzureBlobFileSystem):
         return layout.container(mount.account_name, mount.container_name)
-    return _exported(layout, mount) if isinstance(mount, FileServerMount) else None
-
-
-def _exported(layout: Layout, server: FileServerMount) -> Path:
-    folder = layout.file_server(ResourceId.parse(server.file_server.id))
-    return folder / (server.source_directory or "").strip("/").removeprefix("data").strip("/")
+    if isinstance(mount, FileServerMount):
+        folder = layout.file_server(ResourceId.parse(mount.file_server.id))
+        return folder / (mount.source_directory or "").strip("/").removeprefix("data").strip("/")
+    return None
 
 
 def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
@@ -190,11 +188,3 @@ def _below(rest: str, mounted: dict[str, Path], field: str, what: str) -> Path:
     fix = f"mounted are: {', '.join(sorted(mounted)) or 'none'}"
     text = f"{rest!r} is on no share, container or file server"
     raise SpecError([Problem(field, text, fix)], what=what)
-
-
-def _account(share: AzureFileShare) -> str:
-    return urlsplit(share.azure_file_url).netloc.partition(".")[0] or DEFAULT_ACCOUNT
-
-
-def _share_name(share: AzureFileShare) -> str:
-    return urlsplit(share.azure_file_url).path.strip("/") or DEFAULT_SHARE

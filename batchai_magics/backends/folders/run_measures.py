@@ -129,16 +129,14 @@ class _SampleFile:
         """Reads the new samples, and returns how many were taken after a time."""
         found = [sample for sample in self._new_samples() if sample.get("t", 0.0) >= since]
         for sample in found:
-            self._take(sample)
+            elapsed_s, self._time = sample["t"] - self._time, sample["t"]
+            cpu_s = {row[0]: row[1] for row in sample["ranks"]}
+            known = self._cpu_s.keys() & cpu_s.keys() if elapsed_s > 0 else ()
+            spent_s = [max(0.0, cpu_s[rank] - self._cpu_s[rank]) for rank in known]
+            self.cpu_percents = [100 * each / elapsed_s for each in spent_s]
+            self.gpu_percents = [percent for _, percent, *_ in sample.get("gpus", ()) if percent is not None]
+            self._cpu_s = cpu_s
         return len(found)
-
-    def _take(self, sample: Mapping[str, Any]) -> None:
-        elapsed_s, self._time = sample["t"] - self._time, sample["t"]
-        cpu_s = {row[0]: row[1] for row in sample["ranks"]}
-        known = self._cpu_s.keys() & cpu_s.keys() if elapsed_s > 0 else ()
-        self.cpu_percents = [100 * max(0.0, cpu_s[rank] - self._cpu_s[rank]) / elapsed_s for rank in known]
-        self.gpu_percents = [percent for _, percent, *_ in sample.get("gpus", ()) if percent is not None]
-        self._cpu_s = cpu_s
 
     def _new_samples(self) -> Iterator[Mapping[str, Any]]:
         with open_file(self._path) as file:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.folders import mounts
@@ -51,43 +51,7 @@ class RunPlanner:
 
     def planned_run(self, notes: Sequence[str]) -> PlannedRun:
         """Creates the folder with its links; returns what the run starts, with notes about its cluster."""
-        self._make_folders()
-        plan, task = self._plan(self._spec, notes), _setup_task(self._cluster)
-        if self._spec.batchai_preflight:
-            count = self._spec.node_count
-            excluded = max_excluded(count) if self._spec.batchai_preflight is PreflightMode.EXCLUDE else 0
-            plans = (self._plan(self._spec.on_nodes(count - less), notes) for less in range(1, excluded + 1))
-            request = PreflightRequest(tuple(plan.to_json() for plan in plans))
-            private_files.write(self._job.preflight, request.to_json())
-        return PlannedRun(
-            run_of(self._record),
-            cluster_of(self._cluster_record),
-            plan,
-            setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
-            registry_password=_registry_password(self._spec),
-            secrets=_secrets(self._spec),
-        )
-
-    def _plan(self, spec: JobSpec, notes: Sequence[str]) -> Plan:
-        nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._job_site()
-        plan = self._adapted(planning.plan(spec, nodes, site))
-        plan = planning.with_preparation(_with_copy_once(spec), plan, site)
-        return plan._replace(notes=(*plan.notes, *notes, *self._log_notes()))
-
-    def _adapted(self, plan: Plan) -> Plan:
-        """The plan with its log files made, and with what runs its containers."""
-        plan = with_own_logs(plan, self._layout.home)
-        engine = self._site.container_engine
-        if engine:  # an image may have a module path of its own
-            plan = plan._replace(processes=tuple(map(self._with_module, plan.processes)))
-        plan = plan._replace(containers=plan.containers._replace(engine=engine))
-        return containers.with_container_note(plan)
-
-    def _with_module(self, process: Process) -> Process:
-        return process._replace(command=with_module_path(process.command, self._job.python))
-
-    def _make_folders(self) -> None:
-        spec, job = self._spec, self._job
+        spec, job, task = self._spec, self._job, _setup_task(self._cluster)
         for folder in (job.shared_temp, self._logs):
             private_files.make_folder(folder)
         for name, text in self._records.items():
@@ -95,17 +59,46 @@ class RunPlanner:
                 Outbox.of_run(job).open(record_files.addresses_of(text))
             else:
                 private_files.write(job.records / name, text)
-        for name, source in JOB_MODULES.items():
-            private_files.write(job.python / name, source.read_text(encoding="utf-8"))
+        for name, module in JOB_MODULES.items():
+            private_files.write(job.python / name, module.read_text(encoding="utf-8"))
         mounts.link(self._layout, job.mounts, spec.mount_volumes)
         if spec.batchai_stop_if:
             StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
+        plan = self._plan(spec, notes)
+        if spec.batchai_preflight:
+            count = spec.node_count
+            excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
+            plans = (self._plan(spec.on_nodes(count - less), notes) for less in range(1, excluded + 1))
+            request = PreflightRequest(tuple(smaller.to_json() for smaller in plans))
+            private_files.write(job.preflight, request.to_json())
+        source = spec.container_settings.image_source_registry if spec.container_settings else None
+        password = source.credentials.password if source and source.credentials else None
+        return PlannedRun(
+            run_of(self._record),
+            cluster_of(self._cluster_record),
+            plan,
+            setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
+            registry_password=password.get_secret_value() if password else "",
+            secrets={item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value},
+        )
 
-    def _log_notes(self) -> Iterator[str]:
-        root = PurePosixPath(self._record.more[OUTPUT_ROOT])
+    def _plan(self, spec: JobSpec, notes: Sequence[str]) -> Plan:
+        """The plan of the job, with its log files made, and with what runs its containers."""
+        nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._job_site()
+        plan = with_own_logs(planning.plan(spec, nodes, site), self._layout.home)
+        engine = self._site.container_engine
+        if engine:  # an image may have a module path of its own
+            commands = [with_module_path(process.command, self._job.python) for process in plan.processes]
+            processes = zip(plan.processes, commands, strict=True)
+            plan = plan._replace(processes=tuple(each._replace(command=text) for each, text in processes))
+        plan = plan._replace(containers=plan.containers._replace(engine=engine))
+        plan = containers.with_container_note(plan)
+        plan = planning.with_preparation(_with_copy_once(spec), plan, site)
+        own_notes, root = [*plan.notes, *notes], PurePosixPath(self._record.more[OUTPUT_ROOT])
         if PurePosixPath(self._job.unmounted) in (root, *root.parents):
             prefix = self._spec.std_out_err_path_prefix
-            yield f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job"
+            own_notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
+        return plan._replace(notes=tuple(own_notes))
 
     @property
     def _logs(self) -> Path:
@@ -115,22 +108,19 @@ class RunPlanner:
         site, name = self._site, reference(ReferenceKind.NODE, index)
         guid = self._cluster_record.guid
         nodes = str(self._layout.nodes(guid))
+        # on the nodes' own disks, or where working directories are kept
+        workdir = reference(ReferenceKind.SCRATCH, 0) if site.has_scratch else str(self._job.workdir)
         return NodeShare(
             id=name,
             gpu_count=self._spec.batchai_gpus or lookup(self._cluster.vm_size).gpus,
             mount_root=str(self._layout.mounts(guid)),
             job_mount_root=str(self._job.mounts),
-            temp=joined([self._work_folder, "/", name]),
+            temp=joined([workdir, "/", name]),
             address=reference(ReferenceKind.ADDRESS, index),
             tmpdir=joined([nodes, "/", name, "/", site.tmpdir]) if site.tmpdir else "",
             devices=(reference(ReferenceKind.DEVICES, index),) if site.has_devices else (),
             core_count=site.core_count,
         )
-
-    @property
-    def _work_folder(self) -> str:
-        """The folder of the working directories: on the nodes' own disks, or where they are kept."""
-        return reference(ReferenceKind.SCRATCH, 0) if self._site.has_scratch else str(self._job.workdir)
 
     def _job_site(self) -> JobSite:
         job, site, environ = self._job, self._site, self._site.environ
@@ -196,18 +186,13 @@ def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:
     Lines of several processes are written twice, so that any program can open a process's file. Relative
     paths in the plan are below `folder`.
     """
-    return plan._replace(processes=tuple(_create_logs(plan, process, folder) for process in plan.processes))
-
-
-def _create_logs(plan: Plan, process: Process, folder: Path) -> Process:
-    if not process.own:
-        return process
-    paths = [folder / log.path for log in process.own]
-    if len(plan.processes) == 1 and all(map(_link, paths, plan.output)):
-        return process._replace(own=None)
-    for path in paths:
-        path.touch(mode=private_files.FILE)
-    return process
+    own = plan.processes[0].own if len(plan.processes) == 1 else None
+    if own and all(_link(folder / log.path, target) for log, target in zip(own, plan.output, strict=True)):
+        return plan._replace(processes=(plan.processes[0]._replace(own=None),))
+    for process in plan.processes:
+        for log in process.own or ():
+            (folder / log.path).touch(mode=private_files.FILE)
+    return plan
 
 
 def _link(path: Path, target: LogFile) -> bool:
@@ -238,13 +223,3 @@ def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: Site) -> Plan
 
 def _setup_task(spec: ClusterSpec) -> SetupTask | None:
     return spec.node_setup.setup_task if spec.node_setup else None
-
-
-def _secrets(spec: JobSpec) -> dict[str, str]:
-    return {item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value}
-
-
-def _registry_password(spec: JobSpec) -> str:
-    source = spec.container_settings.image_source_registry if spec.container_settings else None
-    password = source.credentials.password if source and source.credentials else None
-    return password.get_secret_value() if password else ""

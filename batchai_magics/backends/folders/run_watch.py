@@ -94,7 +94,8 @@ class RunWatch:
         request = watch_request(job) or WatchRequest(job.root.name, "")
         self._stopping = StopEvaluation.of(stop.conditions, stop.patterns, time.monotonic())
         times = times or [NodeTime(len(plan.nodes), started)]
-        self._measures = RunMeasures(self._stopping, job.telemetry, _price(request), times)
+        price = Price(request.node_price) if request.node_price else None
+        self._measures = RunMeasures(self._stopping, job.telemetry, price, times)
         self._logs = [_Log(log, {**request.patterns, **stop.patterns}) for log in plan.output]
         self._trainer_log = _Log(LogFile(str(folder / TRAINER_LOG)), {})
         self._numbers, self._has_ranks = PrintedNumbers(), len(plan.processes) > 1
@@ -126,7 +127,17 @@ class RunWatch:
             self._measures.take(records, data, self._trainer_log.path)
         size_bytes = sum(log.size_bytes for log in (*self._logs, self._trainer_log))
         self._measures.measure(size_bytes, now_s)
-        self._notify(size_bytes, now_s, is_last=is_last)
+        if number := self._standstill.count_at(size_bytes, now_s):
+            self._notifier.send_standstill(self._standstill.reason, self._standstill_finding, number=number)
+        if self._failures and not self._is_stopped and not is_last and self._traceback.is_new_at(now_s):
+            self._notifier.send_traceback()
+        failed = (
+            self._failures.first(now_s, is_last=is_last) if self._failures and not self._is_stopped else None
+        )
+        if failed:
+            self._failures = None
+            self._headline.write()
+            self._notifier.send_failure(failed)
         for export in self._exports:
             export.flush()
         return "" if self._is_stopped else self._stopping.reason(now_s)
@@ -151,20 +162,6 @@ class RunWatch:
         self._notifier.close()
         notes = [note for export in self._exports if (note := export.close())]
         return notes if self._is_stopped else [*self._stopping.unmet(self._unreadable), *notes]
-
-    def _notify(self, size_bytes: int, now_s: float, *, is_last: bool) -> None:
-        """Notifies users of a standstill or traceback, and of the first failure unless the job is to end."""
-        if number := self._standstill.count_at(size_bytes, now_s):
-            self._notifier.send_standstill(self._standstill.reason, self._standstill_finding, number=number)
-        if self._failures and not self._is_stopped and not is_last and self._traceback.is_new_at(now_s):
-            self._notifier.send_traceback()
-        failed = (
-            self._failures.first(now_s, is_last=is_last) if self._failures and not self._is_stopped else None
-        )
-        if failed:
-            self._failures = None
-            self._headline.write()
-            self._notifier.send_failure(failed)
 
     def _standstill_finding(self) -> str | None:
         """Where the ranks of the silent run are, empty if that is not known; None if it works."""
@@ -194,10 +191,6 @@ def _stacks(guid: str, collect: StackCollector) -> RankStacks:
 def _without_rank(record: Record) -> Record:
     """The record as one that a job of a single process prints."""
     return record._replace(rank=None) if isinstance(record, Measurement) else record
-
-
-def _price(request: WatchRequest) -> Price | None:
-    return Price(request.node_price) if request.node_price else None
 
 
 def watch(

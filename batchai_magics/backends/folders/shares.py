@@ -80,8 +80,8 @@ class FolderStorage:
     def shares(self) -> list[str]:
         """The names of all shares, sorted."""
         accounts = [path for path in self._root.iterdir() if path.is_dir()] if self._root.exists() else []
-        names = [_share_name(account, share) for account in accounts for share in account.iterdir()]
-        return sorted(names)
+        names = [f"{account.name}/{share.name}" for account in accounts for share in account.iterdir()]
+        return sorted(name.removeprefix(f"{DEFAULT_ACCOUNT}/") for name in names)
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files, each atomically."""
@@ -269,10 +269,6 @@ def _upload_route(parts: str, copy: Copy, target: str) -> CopyPaths:
 def _part_name(target: str) -> str:
     """The name of a temporary file."""
     return hashlib.sha256(target.encode(errors="surrogateescape")).hexdigest()[:32]
-
-
-def _share_name(account: Path, share: Path) -> str:
-    return share.name if account.name == DEFAULT_ACCOUNT else f"{account.name}/{share.name}"
 
 
 def _entry(item: Entry, path: str) -> ShareFile:

@@ -22,7 +22,7 @@ from batchai_magics.backends.service.context import HomeContext, run_of
 from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, StorageError
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.records.record_files import LABELS
 
 
@@ -112,7 +112,14 @@ class HomeCleaning:
         self._reconciler.reconcile()
         open_jobs = [job.resource_id for job, _, _ in self._context.all_open_runs()]
         if open_jobs:
-            raise _still_running(open_jobs)
+            names = ", ".join(job.name for job in open_jobs[:MAX_NAMES])
+            more = f" and {len(open_jobs) - MAX_NAMES} more" if len(open_jobs) > MAX_NAMES else ""
+            has = "jobs have" if len(open_jobs) > 1 else "job has"
+            raise ConflictError(
+                f"{len(open_jobs)} {has} not ended: {names}{more}; nothing was removed",
+                code="JobsNotEnded",
+                hint="Wait with `batchai job wait -n NAME`, or end one with `batchai job terminate -n NAME`.",
+            )
 
     def clean(self) -> None:
         """Removes all of it; raises ConflictError while jobs have not ended."""
@@ -130,18 +137,6 @@ class HomeCleaning:
         layout = self._reconciler.layout
         state = sorted(layout.home.glob(f"{layout.database.name}*"))
         return {**{name: [path] for name, path in layout.named_folders.items()}, "state": state}
-
-
-def _still_running(open_jobs: Sequence[ResourceId]) -> ConflictError:
-    """The error that names the open jobs."""
-    names = ", ".join(job.name for job in open_jobs[:MAX_NAMES])
-    more = f" and {len(open_jobs) - MAX_NAMES} more" if len(open_jobs) > MAX_NAMES else ""
-    has = "jobs have" if len(open_jobs) > 1 else "job has"
-    return ConflictError(
-        f"{len(open_jobs)} {has} not ended: {names}{more}; nothing was removed",
-        code="JobsNotEnded",
-        hint="Wait with `batchai job wait -n NAME`, or end one with `batchai job terminate -n NAME`.",
-    )
 
 
 def _measure_run(job: Record, folders: Sequence[Path]) -> StoredItem:

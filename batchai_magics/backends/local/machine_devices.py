@@ -72,15 +72,11 @@ def hardware_notes(spec: ClusterSpec, here: MachineDevices) -> tuple[str, ...]:
     nodes = f"{'up to ' if auto else ''}{count} nodes"
     who = f"each of {nodes}" if count > 1 else "the node"
     has = f"This machine has {_count(here.core_count, 'core')} and {_count(len(here.gpus), 'GPU')}"
-    return (f"{has}: {who} of {spec.vm_size} gets {_share(here, count)}.",)
-
-
-def _share(here: MachineDevices, count: int) -> str:
-    cores = _count(here.core_count // count, "core") if here.core_count >= count else "a share of a core"
-    if not here.gpus:
-        return cores
-    gpus = _count(len(here.gpus) // count, "GPU") if len(here.gpus) >= count else "a share of a GPU"
-    return f"{cores} and {gpus}"
+    share = _count(here.core_count // count, "core") if here.core_count >= count else "a share of a core"
+    if here.gpus:
+        gpus = _count(len(here.gpus) // count, "GPU") if len(here.gpus) >= count else "a share of a GPU"
+        share = f"{share} and {gpus}"
+    return (f"{has}: {who} of {spec.vm_size} gets {share}.",)
 
 
 def _count(number: int, noun: str) -> str:

@@ -8,16 +8,22 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import job_chains, job_table, node_table, resource_table
-from batchai_magics.backends.local.state.job_table import Awaited, JobRow
+from batchai_magics.backends.local.state import (
+    database_errors,
+    job_chains,
+    job_table,
+    node_table,
+    resource_table,
+)
+from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.state.table_rows import query_in_batches
@@ -47,8 +53,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     Site,
 )
-from batchai_magics.errors import NotFoundError
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:
@@ -215,8 +220,11 @@ class LocalRunner(Runner):
             of_cluster = node_table.find_cluster(db, cluster.guid)
             if of_cluster is None:
                 raise resource_table.not_found(db, cluster_id)
-            owner = str(row.more.get(OWNER, ""))
-            self._check_queue(db, owner)
+            owner, limit = str(row.more.get(OWNER, "")), self._settings.max_queued_jobs
+            if limit and job_table.queued_count(db, owner) >= limit:
+                text = f"{owner or 'this user'} has {limit} queued job(s), as many as one user may have here"
+                hint = "Submit it when some of them have started, or cancel some."
+                raise ConflictError(text, code="QueuedJobsLimit", hint=hint)
             job_table.insert(
                 db,
                 job_table.JobRow(
@@ -243,27 +251,10 @@ class LocalRunner(Runner):
                 if not job_chains.release_from(db, each):
                     text = f"no job can start after {each.name}: it was deleted"
                     raise NotFoundError(text, code="JobNotFound")
-            with self._refusing_full_folder():
+            try:
                 store_rebuild.write_backup(db, row.resource_id, cluster_id, self._layout.job(run.guid))
-
-    def _check_queue(self, db: Database, owner: str) -> None:
-        """Raises ConflictError if a user has as many queued jobs as the settings allow."""
-        limit = self._settings.max_queued_jobs
-        if limit and job_table.queued_count(db, owner) >= limit:
-            from batchai_magics.errors import ConflictError
-
-            text = f"{owner or 'this user'} has {limit} queued job(s), as many as one user may have here"
-            hint = "Submit it when some of them have started, or cancel some."
-            raise ConflictError(text, code="QueuedJobsLimit", hint=hint)
-
-    @contextmanager
-    def _refusing_full_folder(self) -> Iterator[None]:
-        from batchai_magics.backends.local.state import database_errors
-
-        try:
-            yield
-        except OSError as error:
-            raise database_errors.no_room(self._layout.jobs, error) from error
+            except OSError as error:
+                raise database_errors.no_room(self._layout.jobs, error) from error
 
     def reconcile(self) -> None:
         """Tells supervisors of the stops that were requested here, recovers, and starts what can start.
@@ -276,7 +267,18 @@ class LocalRunner(Runner):
         wake(self._store, stopped)
         is_due, self._is_due = self._is_due, False
         if new := self._recorded():
-            self._start(new)
+            from batchai_magics.backends.local.watch import scheduler
+
+            only = next(iter(new)) if len(new) == 1 else ""
+            secrets = Secrets(
+                jobs={guid: job for each in new.values() for guid, job in each.jobs.items()},
+                setup={name: value for each in new.values() for name, value in each.setup.items()},
+            )
+            with (
+                scheduler.release_on_interrupt(self._store, only),
+                scheduler.head_start(self._store, self._layout, only) if only else nullcontext(),
+            ):
+                self.reconciler.reconcile(is_due=True, secrets=secrets)
         else:
             self.reconciler.reconcile_if_room(is_due=is_due, max_age_s=FRESH_S)
 
@@ -288,21 +290,6 @@ class LocalRunner(Runner):
             known = {row["guid"] for row in query_in_batches(db, _RECORDED, [*self._new])}
         taken = {guid: self._new.pop(guid, None) for guid in known}  # None: another thread starts it
         return {guid: secrets for guid, secrets in taken.items() if secrets is not None}
-
-    def _start(self, new: Mapping[str, Secrets]) -> None:
-        """Starts what can start of runs and clusters that were created here."""
-        from batchai_magics.backends.local.watch import scheduler
-
-        only = next(iter(new)) if len(new) == 1 else ""
-        secrets = Secrets(
-            jobs={guid: job for each in new.values() for guid, job in each.jobs.items()},
-            setup={name: value for each in new.values() for name, value in each.setup.items()},
-        )
-        with (
-            scheduler.release_on_interrupt(self._store, only),
-            scheduler.head_start(self._store, self._layout, only) if only else nullcontext(),
-        ):
-            self.reconciler.reconcile(is_due=True, secrets=secrets)
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run; one whose supervisor is gone has the end that `reconcile` will record."""
@@ -317,17 +304,26 @@ class LocalRunner(Runner):
         """Asks runs to end, in one transaction; those without nodes end at once."""
         self._is_due = True
         guids = [run.guid for run in runs]
-        if reason:
-            end_without_cluster(self._store, guids, reason)
-            return
         if grace_s == 0.0:
-            kill_stopped(self._store, guids)
-        wake(self._store, request_stop(self._store, guids))
+            with self._store.read() as db:
+                jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid)) and job.stop]
+            for job in jobs:
+                termination.kill(partial(process.marked, job.guid))
+        watched = request_stop(self._store, guids, reason)
+        if not reason:  # else their cluster is being deleted, in a transaction
+            wake(self._store, watched)
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
         """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
         self._is_due = True
-        end_waiting(self._store, [run.guid for run in runs], predecessor)
+        end, chosen = dependency_failed(predecessor.name, "was deleted"), {run.guid for run in runs}
+
+        def end_all(db: Database) -> None:
+            for run in job_table.waiting_for(db, predecessor.guid):
+                if run.guid in chosen:
+                    write_outcome(db, run.key, run.guid, end)
+
+        self._store.insist(end_all)
 
     def preempt(self, cluster: ClusterRef, name: str) -> bool:
         """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""
@@ -353,64 +349,27 @@ class LocalRunner(Runner):
         self._store.close()
 
 
-def kill_stopped(store: Store, guids: Sequence[str]) -> None:
-    """Kills the processes of runs that have been asked to stop."""
-    with store.read() as db:
-        jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid)) and job.stop]
-    for job in jobs:
-        termination.kill(partial(process.marked, job.guid))
-
-
-def request_stop(store: Store, guids: Sequence[str]) -> list[str]:
+def request_stop(store: Store, guids: Sequence[str], no_cluster: str = "") -> list[str]:
     """Requests, in one transaction, that runs stop; queued ones without nodes end at once.
 
-    Works on a full disk. Returns the guids to `wake`.
+    Works on a full disk. `no_cluster` says so if they end with their cluster. Returns the guids to `wake`.
     """
     with store.read() as db:
         if not job_table.is_any_open(db, guids):
             return []
-    return store.insist(lambda db: [guid for guid in guids if _request_stop(db, guid)])
+    end = failed_with("ClusterNotFound", no_cluster) if no_cluster else stopped(TERMINATE)
 
+    def stop(db: Database) -> list[str]:
+        jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid))]
+        for job in jobs:
+            if job.is_assigned:
+                job_table.ask_to_stop(db, job.key, no_cluster or TERMINATE)
+                job_table.set_terminating(db, job.key)
+            else:
+                write_outcome(db, job.key, job.guid, end)
+        return [job.guid for job in jobs if job.supervisor]
 
-def _request_stop(db: Database, guid: str) -> bool:
-    """Whether a supervisor has to be told."""
-    job = job_table.find_open(db, guid=guid)
-    if job is None:
-        return False
-    _stop(db, job, TERMINATE, stopped(TERMINATE))
-    return bool(job.supervisor)
-
-
-def _stop(db: Database, job: JobRow, reason: str, unless_assigned: Outcome) -> None:
-    """Has a job with nodes stop for a reason; ends one without."""
-    if job.is_assigned:
-        job_table.ask_to_stop(db, job.key, reason)
-        job_table.set_terminating(db, job.key)
-    else:
-        write_outcome(db, job.key, job.guid, unless_assigned)
-
-
-def end_without_cluster(store: Store, guids: Sequence[str], text: str) -> None:
-    """Ends runs whose cluster is deleted, for the reason in `text`."""
-
-    def end(db: Database) -> None:
-        for guid in guids:
-            if job := job_table.find_open(db, guid=guid):
-                _stop(db, job, text, failed_with("ClusterNotFound", text))
-
-    store.insist(end)
-
-
-def end_waiting(store: Store, guids: Sequence[str], predecessor: Run) -> None:
-    """Ends those of these runs that still wait for a predecessor, which is about to be deleted."""
-    end, chosen = dependency_failed(predecessor.name, "was deleted"), set(guids)
-
-    def end_all(db: Database) -> None:
-        for run in job_table.waiting_for(db, predecessor.guid):
-            if run.guid in chosen:
-                write_outcome(db, run.key, run.guid, end)
-
-    store.insist(end_all)
+    return store.insist(stop)
 
 
 def wake(store: Store, guids: Iterable[str]) -> None:

@@ -256,7 +256,15 @@ class SshConnection:
             writer.write(agent_program(mark))
             writer.flush()
         except OSError as error:
-            raise self._start_failure(is_overdue=overdue.is_set()) from error
+            self._ssh.wait()
+            self._stderr.seek(0)
+            stderr = self._stderr.read().decode(errors="replace")
+            self.close()
+            _pipe(self._ssh.stdout).close()
+            if overdue.is_set():
+                limit = f"{LOGIN_TIMEOUT_S:g} s"
+                stderr += f"\nits login shell is not done after {limit}: does its profile wait for something?"
+            raise self._make_error(stderr) from error
         finally:
             timer.cancel()
         return FrameStream(reader, writer, mark)
@@ -264,17 +272,6 @@ class SshConnection:
     def _kill_overdue(self, overdue: threading.Event) -> None:
         overdue.set()
         self._ssh.kill()
-
-    def _start_failure(self, *, is_overdue: bool) -> ServiceError:
-        self._ssh.wait()
-        self._stderr.seek(0)
-        stderr = self._stderr.read().decode(errors="replace")
-        self.close()
-        _pipe(self._ssh.stdout).close()
-        if is_overdue:
-            limit = f"{LOGIN_TIMEOUT_S:g} s"
-            stderr += f"\nits login shell is not done after {limit}: does its profile wait for something?"
-        return self._make_error(stderr)
 
     def _receive(self) -> None:
         try:

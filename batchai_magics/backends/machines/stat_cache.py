@@ -67,7 +67,9 @@ class StatCache(threading.local):
         """The cached file; None if unknown. Raises FileNotFoundError if it is known not to exist."""
         parent, _, name = path.rpartition("/")
         if path in self._files:
-            cached = self._file(path)
+            if self._files[path] is None:
+                self._fetch([], [path])
+            (cached,) = self._files[path] or (None,)
         elif parent in self._folders:
             cached = self._folder(parent).files.get(name)
         else:
@@ -119,12 +121,6 @@ class StatCache(threading.local):
         folder = self._folders[path]
         assert folder is not None, "it has just been asked for"
         return folder
-
-    def _file(self, path: str) -> CachedFile | None:
-        if self._files[path] is None:
-            self._fetch([], [path])
-        (cached,) = self._files[path] or (None,)
-        return cached
 
     def _fetch(self, folders: Sequence[str], files: Sequence[str]) -> None:
         whole = [folder for folder in folders if folder not in self._listed]

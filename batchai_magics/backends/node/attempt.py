@@ -28,7 +28,7 @@ from batchai_magics.backends.node.launcher import (
 from batchai_magics.backends.node.outcome import of_preparation, unwritable
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
-from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, seal_record
+from batchai_magics.backends.node.ranks.signed_records import SignedRecord, seal_record
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
 from batchai_magics.backends.node.watch_process import WatchProcess, watch_options, watching
 from batchai_magics.launch.outcome import Outcome
@@ -53,7 +53,10 @@ class AttemptRunner:
 
     def run(self) -> Outcome:
         """Prepares the nodes, runs the processes, and ends everything that was started."""
-        self._mark()
+        number, reason = self._launcher.number, self._launcher.previous_end
+        if number > 1:
+            log, names = Path(self._plan.output.stdout.path), [node.id for node in self._plan.nodes]
+            self._log.write(restarts.mark_attempt(log, number, names, reason))
         try:
             outcome = (
                 self._interruption(set())
@@ -66,7 +69,10 @@ class AttemptRunner:
             )
         finally:
             self._launcher.close()
-            self._seal(self._launcher.seals())
+            seals = self._launcher.seals()
+            if self._record or seals:
+                with contextlib.closing(self._open_record()) as record:
+                    record.write(seals)
         outcome = restarts.continued(outcome, self._plan, self._launcher.number, self._warning)
         outcome = outcome.warned("FilesLeftBehind", *self._launcher.left_behind)
         self._log.write(outcome.sentence)
@@ -76,19 +82,6 @@ class AttemptRunner:
         """The record of the seals, blank until the end: logs of a killed attempt count as incomplete."""
         self._record = self._record or seal_record(self._files.seals)
         return self._record
-
-    def _seal(self, seals: Mapping[str, LogSeal]) -> None:
-        """Records the seals; none of an attempt that has ended before its first process."""
-        if self._record or seals:
-            with contextlib.closing(self._open_record()) as record:
-                record.write(seals)
-
-    def _mark(self) -> None:
-        """Marks in the logs where a second or later attempt begins."""
-        number, reason = self._launcher.number, self._launcher.previous_end
-        if number > 1:
-            log, names = Path(self._plan.output.stdout.path), [node.id for node in self._plan.nodes]
-            self._log.write(restarts.mark_attempt(log, number, names, reason))
 
     def _use_tools(self) -> Outcome | None:
         """Pulls the image and mounts volumes; the outcome if any of it fails."""

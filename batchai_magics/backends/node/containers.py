@@ -155,7 +155,18 @@ def in_containers(plan: Plan, folders: Sequence[Path]) -> Plan:
     image, engine, _ = plan.containers
     if not (image and engine):
         return plan
-    commands = [_container_command(plan, image, process, folders) for process in plan.processes]
+    commands = [
+        ContainerCommand(
+            plan.containers.engine,
+            image,
+            f"batchai-{plan.guid}-{process.rank}",
+            folders,
+            [*plan.node_of(process).env, *_env(plan, process), *plan.secrets],
+            is_rank=plan.launcher is LaunchMode.MPI,
+            has_tmpdir=not is_given(plan, plan.node_of(process)),
+        )
+        for process in plan.processes
+    ]
     processes = tuple(
         process._replace(env=_env(plan, process), command=container.command(process.command))
         for process, container in zip(plan.processes, commands, strict=True)
@@ -164,20 +175,6 @@ def in_containers(plan: Plan, folders: Sequence[Path]) -> Plan:
     rendezvous = Rendezvous.DESCRIPTOR if passes_descriptors(engine) else Rendezvous.PORT
     used = plan.containers._replace(removals=removals)
     return plan._replace(processes=processes, containers=used, rendezvous=rendezvous)
-
-
-def _container_command(
-    plan: Plan, image: Image, process: Process, folders: Sequence[Path]
-) -> ContainerCommand:
-    return ContainerCommand(
-        plan.containers.engine,
-        image,
-        f"batchai-{plan.guid}-{process.rank}",
-        folders,
-        [*plan.node_of(process).env, *_env(plan, process), *plan.secrets],
-        is_rank=plan.launcher is LaunchMode.MPI,
-        has_tmpdir=not is_given(plan, plan.node_of(process)),
-    )
 
 
 def _env(plan: Plan, process: Process) -> Mapping[str, str]:
@@ -272,7 +269,10 @@ class ContainerCommand:
 
     def _enroot_command(self, image: str, command: str) -> str:
         """The same for enroot: the first process imports the image, once for all processes of the job."""
-        program, uri = shlex.join(self.engine), shlex.quote(_enroot_uri(image))
+        first, slash, rest = image.partition("/")
+        if slash and ("." in first or ":" in first or first == "localhost"):  # it names a registry
+            image = f"{first}#{rest}"
+        program, uri = shlex.join(self.engine), shlex.quote(f"docker://{image}")
         file = '"$AZ_BATCHAI_SHARED_JOB_TEMP/.image.sqsh"'
         make = (
             f"test -e {file} || {{ {program} import --output {file}.part {uri} && mv {file}.part {file}; }}"
@@ -308,10 +308,3 @@ class ContainerCommand:
     def removals(self) -> list[tuple[str, ...]]:
         """The commands that remove the container; none for daemonless engines."""
         return [] if is_daemonless(self.engine) else [(*self.engine, "rm", "--force", self.name)]
-
-
-def _enroot_uri(image: str) -> str:
-    """The image in enroot's syntax, with `#` after the registry: `docker://host#name:tag`."""
-    first, slash, rest = image.partition("/")
-    is_host = slash and ("." in first or ":" in first or first == "localhost")
-    return f"docker://{first}#{rest}" if is_host else f"docker://{image}"

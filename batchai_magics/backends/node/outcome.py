@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.errors import DISK_FULL, is_disk_full
-from batchai_magics.launch.outcome import Outcome, Ranks, error_detail, exits_of
+from batchai_magics.launch.outcome import Outcome, error_detail, exits_of
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit, Role
 from batchai_magics.untrusted_files import tail_of
 
@@ -39,7 +39,8 @@ def of_ranks(
 ) -> Outcome:
     """The outcome of a job's processes: the first failure of one that ended on its own decides."""
     ranks = exits_of(ends, plan)
-    first, workers = ranks[0], _workers(ranks, plan)
+    first, server = ranks[0], Role.PARAMETER_SERVER
+    workers = [rank for rank in ranks if plan.processes[rank.rank].role is not server]
     is_well = all(rank.exit_code == 0 for rank in workers)
     if first.exit_code and first.rank in ended_on_their_own and not is_well:
         return _failed(first, plan.notes)._replace(ranks=ranks)
@@ -50,7 +51,8 @@ def of_ranks(
 def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: bool) -> Outcome:
     """The outcome of a job none of whose ranks failed on its own."""
     if fault.abort:
-        return _failed(_aborted(fault.abort, plan), plan.notes)
+        rank, node = fault.abort.rank, plan.node_of(plan.processes[fault.abort.rank]).id
+        return _failed(ProcessExit(rank, node, fault.abort.code & 255 or 1), plan.notes)
     if fault.unwritable:
         return unwritable(fault.unwritable, code=0 if is_well else None)
     if is_well:
@@ -79,16 +81,6 @@ def not_started(error: Exception) -> Outcome:
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
         return failed_with(DISK_FULL, text)
     return failed_with("JobLaunchFailed", str(error))
-
-
-def _workers(ranks: Ranks, plan: Plan) -> Ranks:
-    """All ranks except parameter servers, which are ended when the others are done."""
-    return tuple(rank for rank in ranks if plan.processes[rank.rank].role is not Role.PARAMETER_SERVER)
-
-
-def _aborted(abort: Abort, plan: Plan) -> ProcessExit:
-    """The exit of a rank that called MPI_Abort, as its process would have reported it."""
-    return ProcessExit(abort.rank, plan.node_of(plan.processes[abort.rank]).id, abort.code & 255 or 1)
 
 
 def _missed(ranks: Sequence[int]) -> Outcome:

@@ -108,8 +108,7 @@ class HomeContext:
 
     def open_runs(self, cluster_guid: str) -> list[OpenRun]:
         """The open runs of a cluster, oldest first."""
-        jobs = self.repository.open_jobs(cluster_guid)
-        return self._open(jobs)
+        return self._open(self.repository.open_jobs(cluster_guid))
 
     def all_open_runs(self) -> list[OpenRun]:
         """The open runs of all clusters."""

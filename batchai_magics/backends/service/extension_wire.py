@@ -142,8 +142,9 @@ def error_from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
         return None
     message, hint = str(data.get("message", "")), str(data.get(HINT, ""))
     if issubclass(kind, SpecError):
-        details = data.get("details") or []
-        return SpecError([_problem(detail) for detail in details], what=str(data.get(WHAT, "")))
+        fields = ("target", "message", FIX)
+        details = ([str(each.get(name, "")) for name in fields] for each in data.get("details") or ())
+        return SpecError([Problem(*texts) for texts in details], what=str(data.get(WHAT, "")))
     if issubclass(kind, ServiceError):
         code = str(data.get("code", ""))
         return kind(message, code="" if code == _INVALID else code, hint=hint)
@@ -158,7 +159,3 @@ def _class_of(data: Mapping[str, Any]) -> type[BatchAIError] | None:
 def _detail(problem: Problem) -> dict[str, str]:
     fix = {FIX: problem.fix} if problem.fix else {}
     return {"code": "InvalidProperty", "target": problem.path, "message": problem.message, **fix}
-
-
-def _problem(detail: Mapping[str, Any]) -> Problem:
-    return Problem(str(detail.get("target", "")), str(detail.get("message", "")), str(detail.get(FIX, "")))

@@ -174,20 +174,16 @@ class MetricPoints:
             placed = self._timeline.placed(record) if isinstance(record, Measurement) else record
             for number in numbers([placed]):
                 self._time = self._time if number.wall_time is None else number.wall_time
-                yield ScalarPoint(number.name, number.value, self._step(number), self._time, number.rank)
-
-    def _step(self, number: Measurement) -> int:
-        """The step of a number, behind those of its series."""
-        series = (number.name, number.rank)
-        self._counts[series] += 1
-        step = self._counts[series] if number.step is None else number.step
-        last, shift = self._shifts.get(series, (step, 0))
-        if step >= last:
-            shift = 0  # the epoch of a counter that went back is known now
-        elif step + shift < last:
-            shift = last + 1 - step
-        self._shifts[series] = step + shift, shift
-        return step + shift
+                series = (number.name, number.rank)
+                self._counts[series] += 1
+                step = self._counts[series] if number.step is None else number.step
+                last, shift = self._shifts.get(series, (step, 0))
+                if step >= last:
+                    shift = 0  # the epoch of a counter that went back is known now
+                elif step + shift < last:
+                    shift = last + 1 - step
+                self._shifts[series] = step + shift, shift
+                yield ScalarPoint(number.name, number.value, step + shift, self._time, number.rank)
 
     def now(self) -> None:
         """Gives numbers without a time the current one."""

@@ -74,7 +74,20 @@ def create(
         spec = stored_descriptions.with_setup_suffix(spec, id, record.guid)
         record = replace(record, spec=stored_descriptions.stored_text(spec))
         with context.snapshot([id, id.parent]):
-            return _create_cluster(context, record, spec)
+            lookup(spec.vm_size)
+            if existing := _existing(context, record):
+                return existing
+            context.repository.get(record.resource_id.parent)
+            volumes = spec.node_setup.mount_volumes if spec.node_setup else None
+            _check_file_servers(context, volumes)
+            context.bounds.check_cluster(spec)
+            context.folders.check_cluster(spec)
+            request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
+            with context.repository.transaction():
+                others = _within_quota(context, request, record.guid)
+                state = context.runner.check(replace(request, others=others), None)
+                record = record.changed({**state, CHANGED: context.repository.now()})
+                return _made_cluster(context, record, spec)
     inserted = _inserted(context, record)
     if isinstance(spec, WorkspaceSpec):
         context.groups.ensure(id.group, spec.location)
@@ -109,22 +122,6 @@ def change_tags(context: HomeContext, id: ResourceId, tags: dict[str, str]) -> N
         return record.changed({}, spec=stored_descriptions.stored_text(spec))
 
     context.repository.change(id, with_tags)
-
-
-def _create_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Record:
-    lookup(spec.vm_size)
-    if existing := _existing(context, record):
-        return existing
-    context.repository.get(record.resource_id.parent)
-    volumes = spec.node_setup.mount_volumes if spec.node_setup else None
-    _check_file_servers(context, volumes)
-    context.bounds.check_cluster(spec)
-    context.folders.check_cluster(spec)
-    request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
-    with context.repository.transaction():
-        others = _within_quota(context, request, record.guid)
-        state = context.runner.check(replace(request, others=others), None)
-        return _made_cluster(context, record.changed({**state, CHANGED: context.repository.now()}), spec)
 
 
 def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Record:
@@ -181,27 +178,17 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     with context.snapshot(ids):
         for job, engine in zip(jobs, engines, strict=True):
             record = _new_record(context, job.id, job.spec, job.owner)
-            plan = _planned(context, record, job.spec, engine, job.records)
-            if isinstance(plan, PlannedJob):
-                planned.setdefault(plan.cluster.guid, []).append(plan)
-            else:
-                made[plan.key] = plan
+            if existing := _existing(context, record):
+                made[existing.key] = existing
+                continue
+            context.repository.get(job.id.parent)
+            _check_file_servers(context, job.spec.mount_volumes)
+            plan = _admitted(context, record, job.spec, engine, job.records)
+            _check_environment(context, job.spec, resource_views.cluster_spec(plan.cluster.spec))
+            planned.setdefault(plan.cluster.guid, []).append(plan)
         for of_cluster in planned.values():
             made |= {record.key: record for record in _create_planned(context, of_cluster)}
     return [made[job.id.key] for job in jobs]
-
-
-def _planned(
-    context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
-) -> PlannedJob | Record:
-    """The plan of a new job, checked; the record of an existing one."""
-    if existing := _existing(context, record):
-        return existing
-    context.repository.get(record.resource_id.parent)
-    _check_file_servers(context, spec.mount_volumes)
-    planned = _admitted(context, record, spec, engine, records)
-    _check_environment(context, spec, resource_views.cluster_spec(planned.cluster.spec))
-    return planned
 
 
 def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec) -> None:
@@ -226,21 +213,35 @@ def _admitted(
     cluster_spec = resource_views.cluster_spec(cluster.spec)
     _check_size(context, spec, cluster.resource_id, cluster_spec)
     after = _predecessors(context, record, spec)
-    more = {
+    more: dict[str, object] = {
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
         CLUSTER_SPEC: cluster.spec,
         OUTPUT_ROOT: context.folders.output_root(spec, cluster_spec, record.guid),
         **run_labels.initial(records),
-        **_group(record, records),
         **({AFTER: [each.run.guid for each in after]} if after else {}),
     }
+    if TRIAL in records:
+        trial = TrialRecord.from_text(records[TRIAL])
+        more[GROUP] = f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel
     notes = [warning.message for warning in context.facts.warnings(cluster_of(cluster))]
     if spec.container_settings and not engine:
         notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]
         spec = without_preparation(spec, context.facts.host_runs)
-    record = record.changed({**more, **context.runner.check(_request(spec), cluster_of(cluster))})
+    notice, grace = spec.batchai_signal_before, spec.batchai_grace
+    request = RunRequest(
+        node_count=spec.node_count,
+        priority=_PRIORITY[spec.scheduling_priority],
+        wall_s=duration(spec.constraints.max_wall_clock_time).total_seconds(),
+        backend_options=spec.backend_options,
+        what=spec.what,
+        max_restarts=spec.batchai_max_restarts,
+        notice_s=duration(notice).total_seconds() if notice else 0.0,
+        grace_s=duration(grace).total_seconds() if grace else GRACE_S,
+        gpu_count=spec.batchai_gpus or 0,
+    )
+    record = record.changed({**more, **context.runner.check(request, cluster_of(cluster))})
     site = replace(context.site(cluster_of(cluster)), container_engine=engine)
     return PlannedJob(record, spec, cluster, site, notes, records, after)
 
@@ -262,17 +263,12 @@ def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[
             problem = Problem(f"properties.{field}", f"the job {id.name} cannot wait for its own end")
             raise SpecError([problem], what=spec.what)
         if job is None or job.more.get(OWNER) != record.more.get(OWNER, job.more.get(OWNER)):
-            raise _no_predecessor(context, id, is_foreign=job is not None)
+            why = "it is another user's" if job else "it does not exist, or was deleted"
+            hint = "" if job else did_you_mean(id.name, context.repository.names(id.parent, Kind.JOB))
+            why = f"no job can start after {id.name} of experiment {id.experiment}: {why}"
+            raise NotFoundError(why, code="JobNotFound", hint=hint)
         found.setdefault(job.guid, Predecessor(run_of(job), field == "batchaiAfter"))
     return tuple(found.values())
-
-
-def _no_predecessor(context: HomeContext, id: ResourceId, *, is_foreign: bool) -> NotFoundError:
-    """The error for a job that does not exist, or that another user has created."""
-    why = "it is another user's" if is_foreign else "it does not exist, or was deleted"
-    hint = "" if is_foreign else did_you_mean(id.name, context.repository.names(id.parent, Kind.JOB))
-    text = f"no job can start after {id.name} of experiment {id.experiment}: {why}"
-    return NotFoundError(text, code="JobNotFound", hint=hint)
 
 
 def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:
@@ -296,8 +292,26 @@ def _check_size(context: HomeContext, spec: JobSpec, id: ResourceId, cluster: Cl
 
 def _create_planned(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
     """Creates planned jobs of one cluster together; returns the records that exist then."""
-    cluster = planned[0].cluster
-    made = _submitted(context, planned)
+    cluster, made = planned[0].cluster, list[Record]()
+
+    def submit(new: Sequence[Record]) -> None:
+        with context.folders.batch():
+            runs = []
+            for job in (each for each in planned if each.record in new):
+                run = context.folders.make_run(
+                    job.record, job.spec, job.cluster, site=job.site, notes=job.notes, records=job.records
+                )
+                runs.append(replace(run, after=job.after))
+                context.repository.add_open_job(job.record)
+            context.runner.submit(runs)
+
+    try:
+        made = _recorded(context, [each.record for each in planned], submit)
+    finally:
+        kept = {record.guid for record in made}
+        for record in (each.record for each in planned if each.record.guid not in kept):
+            context.repository.remove_open_job(record)
+            context.folders.remove_runs([record.guid])
     fresh = [each.record for each, record in zip(planned, made, strict=True) if record is each.record]
     for record in fresh:
         run_labels.pin_if_tagged(context, record)
@@ -307,14 +321,6 @@ def _create_planned(context: HomeContext, planned: Sequence[PlannedJob]) -> list
         change = ClusterChange(runs=runs, option=DeallocationOption.WAIT_FOR_JOB_COMPLETION)
         context.runner.apply(cluster_of(now), change)
     return made
-
-
-def _group(record: Record, records: Mapping[str, str]) -> dict[str, object]:
-    """The group of a sweep's trial; empty for any other job."""
-    if TRIAL not in records:
-        return {}
-    trial = TrialRecord.from_text(records[TRIAL])
-    return {GROUP: (f"{record.resource_id.parent.key}/{trial.sweep.lower()}", trial.parallel)}
 
 
 def _container_engine(context: HomeContext, spec: JobSpec) -> tuple[str, ...]:
@@ -337,46 +343,6 @@ def note_before_submission(context: HomeContext, spec: JobSpec) -> str:
     if not spec.container_settings or _container_engine(context, spec):
         return ""
     return host_note(spec, context.facts.host_runs)
-
-
-def _request(spec: JobSpec) -> RunRequest:
-    notice, grace = spec.batchai_signal_before, spec.batchai_grace
-    return RunRequest(
-        node_count=spec.node_count,
-        priority=_PRIORITY[spec.scheduling_priority],
-        wall_s=duration(spec.constraints.max_wall_clock_time).total_seconds(),
-        backend_options=spec.backend_options,
-        what=spec.what,
-        max_restarts=spec.batchai_max_restarts,
-        notice_s=duration(notice).total_seconds() if notice else 0.0,
-        grace_s=duration(grace).total_seconds() if grace else GRACE_S,
-        gpu_count=spec.batchai_gpus or 0,
-    )
-
-
-def _submitted(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
-    """Records jobs and submits them; cleans up what fails."""
-    made: list[Record] = []
-
-    def submit(new: Sequence[Record]) -> None:
-        with context.folders.batch():
-            runs = []
-            for job in (each for each in planned if each.record in new):
-                run = context.folders.make_run(
-                    job.record, job.spec, job.cluster, site=job.site, notes=job.notes, records=job.records
-                )
-                runs.append(replace(run, after=job.after))
-                context.repository.add_open_job(job.record)
-            context.runner.submit(runs)
-
-    try:
-        made = _recorded(context, [each.record for each in planned], submit)
-        return made
-    finally:
-        kept = {record.guid for record in made}
-        for record in (each.record for each in planned if each.record.guid not in kept):
-            context.repository.remove_open_job(record)
-            context.folders.remove_runs([record.guid])
 
 
 def _check_file_servers(context: HomeContext, volumes: MountVolumes | None) -> None:
@@ -444,7 +410,9 @@ def delete(context: HomeContext, id: ResourceId) -> None:
     context.folders.discard_backups([job.guid for job in jobs])
     with context.repository.transaction() if clusters else contextlib.nullcontext():
         for cluster in clusters:
-            _end_cluster(context, cluster)
+            text = f"The cluster {cluster.name} was deleted"
+            context.runner.stop([run for _, run, _ in context.open_runs(cluster.guid)], text)
+            context.runner.apply(cluster_of(cluster), None)
         context.repository.delete(id)
     for job in jobs:
         context.repository.remove_open_job(job)
@@ -465,12 +433,6 @@ def _fail_dependents(context: HomeContext, jobs: Sequence[Record]) -> None:
         context.runner.fail_waiting(runs, run_of(job))
     if waiting:
         context.runner.reconcile()  # records what was just seen of those whose predecessors have failed
-
-
-def _end_cluster(context: HomeContext, cluster: Record) -> None:
-    text = f"The cluster {cluster.name} was deleted"
-    context.runner.stop([run for _, run, _ in context.open_runs(cluster.guid)], text)
-    context.runner.apply(cluster_of(cluster), None)
 
 
 def _wait_for_end(context: HomeContext, jobs: Sequence[Record]) -> None:

@@ -66,7 +66,15 @@ def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[Clus
         partition=record.more.get("partition", ""),
         errors=(
             *(ErrorDetail(code=warning.code, message=warning.message) for warning in warnings),
-            *(_node_error(node) for node in nodes if node.reason),
+            *(
+                ErrorDetail(
+                    code=node.code,
+                    message=node.reason,
+                    details=(NameValue(name="NodeId", value=node.name),),
+                )
+                for node in nodes
+                if node.reason
+            ),
         ),
     )
 
@@ -94,8 +102,3 @@ def cluster_spec(text: str) -> ClusterSpec:
 def _provisioning(record: Record) -> Provisioning:
     created = moment(record.created)
     return Provisioning(created, created)
-
-
-def _node_error(node: NodeStatus) -> ErrorDetail:
-    details = (NameValue(name="NodeId", value=node.name),)
-    return ErrorDetail(code=node.code, message=node.reason, details=details)

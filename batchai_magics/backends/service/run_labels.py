@@ -49,13 +49,14 @@ def read(context: HomeContext, jobs: Collection[ResourceId]) -> dict[str, Labels
     experiments = context.repository.find_all(list(parents.values()))
     pinned = {guid for each in experiments for _, guid in _pinned(each).values()}
     logged = context.folders.logged_parameters([record.guid for record in records])
-    found = {
-        record.key: _with_baseline(
-            _stored(record).with_parameters(logged.get(record.guid, {})), is_baseline=record.guid in pinned
-        )
-        for record in records
-    }
-    return {key: labels for key, labels in found.items() if any(labels)}
+    found: dict[str, Labels] = {}
+    for record in records:
+        labels = _stored(record).with_parameters(logged.get(record.guid, {}))
+        tags = tuple(tag for tag in labels.tags if tag != BASELINE)
+        labels = labels._replace(tags=(BASELINE, *tags) if record.guid in pinned else tags)
+        if any(labels):
+            found[record.key] = labels
+    return found
 
 
 def change(context: HomeContext, job: ResourceId, wanted: LabelChange) -> Labels:
@@ -68,7 +69,12 @@ def change(context: HomeContext, job: ResourceId, wanted: LabelChange) -> Labels
     if BASELINE in wanted.add:
         _pin(context, job)
     elif BASELINE in wanted.remove:
-        _unpin(context, record)
+
+        def without(experiment: Record) -> Record:
+            others = {owner: each for owner, each in _pinned(experiment).items() if each[1] != record.guid}
+            return experiment.changed({BASELINES: others})
+
+        context.repository.change(record.resource_id.parent, without)
     return read(context, [job]).get(job.key, Labels())
 
 
@@ -114,14 +120,6 @@ def _change_stored(context: HomeContext, job: ResourceId, wanted: LabelChange) -
     return context.repository.change(job, changed)
 
 
-def _unpin(context: HomeContext, job: Record) -> None:
-    def without(experiment: Record) -> Record:
-        others = {owner: each for owner, each in _pinned(experiment).items() if each[1] != job.guid}
-        return experiment.changed({BASELINES: others})
-
-    context.repository.change(job.resource_id.parent, without)
-
-
 def _pinned(experiment: Record) -> Mapping[str, tuple[str, str]]:
     """The name and guid of each owner's baseline."""
     pinned: Mapping[str, tuple[str, str]] = experiment.more.get(BASELINES) or {}
@@ -138,8 +136,3 @@ def _checked(wanted: LabelChange, labels: Labels) -> Labels:
 
 def _stored(record: Record) -> Labels:
     return Labels.from_json(record.more.get(_LABELS))
-
-
-def _with_baseline(labels: Labels, *, is_baseline: bool) -> Labels:
-    others = tuple(tag for tag in labels.tags if tag != BASELINE)
-    return labels._replace(tags=(BASELINE, *others) if is_baseline else others)

@@ -59,41 +59,32 @@ class Service(ServiceFacets):
 
     def check_needs(self, needs: JobNeeds) -> None:
         """Checks a job on its cluster; a run that exists is shown even where it could not run any more."""
-        from batchai_magics.backends.service import resource_changes  # loads the models
+        from batchai_magics.backends.base.job_defaults import runs  # loads the models
+        from batchai_magics.backends.service import resource_changes
 
         if needs.spec:
             try:
                 resource_changes.check_needs(self.context, needs, needs.spec)
             except BatchAIError:
-                if not self._has_run(needs.job, needs.spec):
-                    raise
-
-    def _has_run(self, job: ResourceId, spec: JobSpec) -> bool:
-        from batchai_magics.backends.base.job_defaults import runs  # loads the models
-
-        with contextlib.suppress(NotFoundError):
-            return any(run.spec.to_wire() == spec.to_wire() for run in runs(self, job))
-        return False
+                with contextlib.suppress(NotFoundError):
+                    if any(run.spec.to_wire() == needs.spec.to_wire() for run in runs(self, needs.job)):
+                        return
+                raise
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a resource, or returns it if the same one exists."""
         from batchai_magics.backends.service import resource_changes  # readers never need it
+        from batchai_magics.models.cluster_spec import ClusterSpec
         from batchai_magics.models.resources import Cluster
 
-        notes = self._notes(id, spec)
+        notes: tuple[str, ...] = ()
+        if isinstance(spec, ClusterSpec) and not self.context.repository.find(id):
+            notes = self.context.facts.notes_of_cluster(spec)
         with self.context.folders.refusing_full_disk():
             record = resource_changes.create(self.context, id, spec, owner, records)
         made = self._views([record])[0]
         self.reconcile()
         return replace(made, notes=notes) if notes and isinstance(made, Cluster) else made
-
-    def _notes(self, id: ResourceId, spec: Spec) -> tuple[str, ...]:
-        """What to tell of the nodes of a new cluster."""
-        from batchai_magics.models.cluster_spec import ClusterSpec
-
-        if not isinstance(spec, ClusterSpec) or self.context.repository.find(id):
-            return ()
-        return self.context.facts.notes_of_cluster(spec)
 
     def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, together where the engine can."""

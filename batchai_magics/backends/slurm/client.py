@@ -92,7 +92,12 @@ class SlurmClient:
         may_fail: bool = False,
     ) -> str:
         if not self._is_version_checked:
-            self._check_conf()
+            conf = self.conf or self._environ.get("SLURM_CONF", "")
+            if conf and not self.machine.resolve(PurePosixPath(conf)).exists():
+                name = "setting slurm.conf" if self.conf else "SLURM_CONF"
+                hint = "Name Slurm's configuration file, or leave it out where that is the usual one."
+                text = f"{name}: {conf} does not exist on {self.machine.name}"
+                raise CapabilityError(text, code="NoSlurm", hint=hint)
             self._is_version_checked = True
             parse.check_version(self._run(cli_args.version_args()))
         own = {"SLURM_CONF": self.conf} if self.conf else {}
@@ -111,15 +116,6 @@ class SlurmClient:
         if done.code and not may_fail:
             raise parse.service_error(args[0], done.stderr.decode(errors="replace"))
         return done.stdout.decode(errors="replace")
-
-    def _check_conf(self) -> None:
-        """Raises a CapabilityError if the configuration file is missing; Slurm's commands would wait."""
-        conf = self.conf or self._environ.get("SLURM_CONF", "")
-        if conf and not self.machine.resolve(PurePosixPath(conf)).exists():
-            name = "setting slurm.conf" if self.conf else "SLURM_CONF"
-            hint = "Name Slurm's configuration file, or leave it out where that is the usual one."
-            text = f"{name}: {conf} does not exist on {self.machine.name}"
-            raise CapabilityError(text, code="NoSlurm", hint=hint)
 
 
 def command_environment(

@@ -12,7 +12,7 @@ from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import cli_args, client, partitions
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.parse import NodeLine, node_state
+from batchai_magics.backends.slurm.parse import node_state
 from batchai_magics.backends.slurm.settings import SlurmSettings, slurm_values
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.launch.outcome import Outcome
@@ -65,11 +65,6 @@ def _test_command(node: str, partition: str, file: Path) -> str:
     return f"`{shlex.join(['srun', *place, 'ls', '-d', str(file)])}`"
 
 
-def _is_free(line: NodeLine) -> bool:
-    """Whether a node can run the check now; none is powered up for it, since that may cost money."""
-    return node_state(line.state) is NodeState.IDLE and not partitions.is_asleep(line)
-
-
 @dataclass(frozen=True)
 class _Finding:
     """The node that ran the check (empty if none did), and why it does not see the file, if so."""
@@ -84,12 +79,13 @@ def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str
         lines = partitions.lines_of(settings.partition, SlurmClient(machine, settings.conf).nodes())
     except BatchAIError as error:
         return _Finding(problem=error.message)
-    free = next((line.name for line in lines if _is_free(line)), "")
+    awake = (line for line in lines if not partitions.is_asleep(line))
+    free = next((line.name for line in awake if node_state(line.state) is NodeState.IDLE), "")
     if not free:
         return _Finding(problem="no node is free now")
-    words = cli_args.home_check_args(
-        file, node=free, partition=settings.partition, more=_kept_options(settings.options)
-    )
+    values = slurm_values(shlex.split(settings.options))
+    kept = [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
+    words = cli_args.home_check_args(file, node=free, partition=settings.partition, more=kept)
     env = client.command_environment(machine, settings.python or machine.python, settings.conf)
     try:
         done = machine.run(CommandLine(words, env), timeout_s=TIMEOUT_S)
@@ -98,12 +94,6 @@ def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str
     except TimeoutError:
         return _Finding(problem=f"{words[0]} did not answer within {TIMEOUT_S:g} s")
     return _parse_check(done, file, token)
-
-
-def _kept_options(options: str) -> list[str]:
-    """The options of a job that decide where a check may run, too."""
-    values = slurm_values(shlex.split(options))
-    return [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
 
 
 def _parse_check(done: CompletedCommand, file: Path, token: str) -> _Finding:

@@ -20,7 +20,10 @@ def lines_of(partition: str, lines: Sequence[NodeLine]) -> list[NodeLine]:
     """The nodes of a partition, or of Slurm's default one; SpecError if it does not exist."""
     problems = [line for line in lines if line.partition == partition or (not partition and line.is_default)]
     if not problems:
-        raise _no_partition(partition, sorted({line.partition for line in lines}))
+        known = sorted({line.partition for line in lines})
+        text = f"Slurm has no partition {partition!r}" if partition else "Slurm has no default partition"
+        fix = did_you_mean(partition, known) or f"slurm.partition may be one of {', '.join(known) or 'none'}"
+        raise SpecError([Problem("properties.vmSize", text, fix)], what=ClusterSpec.what)
     return problems
 
 
@@ -32,7 +35,8 @@ def choose_nodes(
     Raises ConflictError if the partition is too small.
     """
     if count > len(lines):
-        raise _too_large(lines, count)
+        text = f"The partition {lines[0].partition} has {len(lines)} nodes, but {count} were requested"
+        raise ConflictError(text, code="OperationNotAllowed", hint="Ask for fewer, or set slurm.partition.")
     ranking = {
         line.name: (not line.is_usable, taken.count(line.name), place) for place, line in enumerate(lines)
     }
@@ -55,17 +59,6 @@ def visible_nodes(lines: Mapping[str, NodeLine], busy: Collection[str], target: 
     idle = [name for name, state in states.items() if state in _SHOWN_IDLE]
     unusable = [name for name, state in states.items() if state is NodeState.UNUSABLE]
     return [*[*busy, *idle][: max(target, len(busy))], *(unusable if target else [])]
-
-
-def _no_partition(partition: str, known: Sequence[str]) -> SpecError:
-    text = f"Slurm has no partition {partition!r}" if partition else "Slurm has no default partition"
-    fix = did_you_mean(partition, known) or f"slurm.partition may be one of {', '.join(known) or 'none'}"
-    return SpecError([Problem("properties.vmSize", text, fix)], what=ClusterSpec.what)
-
-
-def _too_large(lines: Sequence[NodeLine], count: int) -> ConflictError:
-    text = f"The partition {lines[0].partition} has {len(lines)} nodes, but {count} were requested"
-    return ConflictError(text, code="OperationNotAllowed", hint="Ask for fewer, or set slurm.partition.")
 
 
 _UNITS = {unit: 1024**power for power, unit in enumerate("KMGTP", start=1)}

@@ -145,7 +145,8 @@ class QueryCache:
                 if cached.asked < since
                 else min(limit_s, max(max_age_s, self.new_job_interval_s))
             )
-        return self._age_s(cached) < limit_s
+        age_s = self.clock.age_s(cached.tried)
+        return (age_s if age_s > -MTIME_ROUNDING_S else math.inf) < limit_s
 
     def _refresh(self, file: Path, query: Query, before: CachedReply | None) -> CachedReply:
         """A new reply; while another process queries, the cached one or what that process gets.
@@ -153,11 +154,16 @@ class QueryCache:
         The other process may wait for a controller that never responds, so it is not waited for long.
         """
         lock = file.with_suffix(".lock")
-        if not _try_lock(lock):
+        is_ours = True
+        with left_for_later_if_full():
+            is_ours = try_lock(lock)
+        if not is_ours:
             known = before or _wait_for_first(file)
             return known or self._store(file, _query(query, None, self.clock.now()))
         try:
-            newer = _newer(file, before)  # another process queried just before
+            cached = _read(file)
+            is_newer = cached and (before is None or cached.tried > before.tried)
+            newer = cached if is_newer else None  # another process queried just before
             reply = newer or _query(query, before, self.clock.now())
         except BaseException:
             lock.unlink(missing_ok=True)
@@ -181,19 +187,6 @@ class QueryCache:
             lock.unlink(missing_ok=True)
         return reply
 
-    def _age_s(self, reply: CachedReply) -> float:
-        """Seconds since the last query; infinite if it is in the future because the clock was set back."""
-        age_s = self.clock.age_s(reply.tried)
-        return age_s if age_s > -MTIME_ROUNDING_S else math.inf
-
-
-def _try_lock(lock: Path) -> bool:
-    """Tries to take a lock. Without room for lock files, every process queries for itself."""
-    is_ours = True
-    with left_for_later_if_full():
-        is_ours = try_lock(lock)
-    return is_ours
-
 
 def _wait_for_first(file: Path) -> CachedReply | None:
     """The result of another process's first query; None if that takes long."""
@@ -201,11 +194,6 @@ def _wait_for_first(file: Path) -> CachedReply | None:
     while (reply := _read(file)) is None and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return reply
-
-
-def _newer(file: Path, before: CachedReply | None) -> CachedReply | None:
-    reply = _read(file)
-    return reply if reply and (before is None or reply.tried > before.tried) else None
 
 
 def _query(query: Query, before: CachedReply | None, now: float) -> CachedReply:

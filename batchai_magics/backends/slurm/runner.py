@@ -151,13 +151,6 @@ _OF_ARRAY = (
 MAX_SIGNAL_S = 65_535  # the longest time that `sbatch --signal` takes
 
 
-def _check_no_dependency(run: Run) -> None:
-    """Raises SpecError if a run that starts after others has a dependency of its own in Slurm."""
-    if "dependency" in slurm_values(shlex.split(run.state["options"])):
-        problem = Problem("properties.batchaiSlurm", "--dependency does not go with --after and --after-any")
-        raise SpecError([problem], what="the job description")
-
-
 class SlurmRunner(Runner):
     """Runs jobs on Slurm; see `backends.service.runner.Runner`."""
 
@@ -183,29 +176,25 @@ class SlurmRunner(Runner):
         """What the submission of a run needs; the partition of a cluster and its nodes if they are fixed."""
         if isinstance(request, RunRequest):
             assert cluster, "every run has one"
-            return self._check_run(request, cluster)
+            text, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
+            if request.gpu_count:  # Slurm keeps the GPUs of jobs apart that share a node
+                general = " ".join(word for word in general.split() if word != "--exclusive")
+                text = f"--gpus-per-node={request.gpu_count} {text}".rstrip()
+                request = replace(request, backend_options={**request.backend_options, SBATCH.name: text})
+            self._clusters.check(cluster, request)
+            more = cluster.state
+            return {
+                "partition": more["partition"],
+                "options": " ".join((general, more["options"], text)),
+                "minutes": bundle_writer.minutes(request.wall_s, more["limit"], grace_s=request.grace_s),
+                "niceness": bundle_writer.NICENESS[request.priority],
+                "is_restarted": bool(request.max_restarts),
+                "grace_s": request.grace_s,
+                "notice_s": min(MAX_SIGNAL_S, math.ceil(request.notice_s)),
+                "node_count": request.node_count,
+                "python": self.facts.python,
+            }
         return self._clusters.state_of(request, cluster)
-
-    def _check_run(self, request: RunRequest, cluster: ClusterRef) -> EngineState:
-        """Checks a run's options against the partition; returns what its submission needs."""
-        text, general = request.backend_options.get(SBATCH.name, ""), self._settings.options
-        if request.gpu_count:  # Slurm keeps the GPUs of jobs apart that share a node
-            general = " ".join(word for word in general.split() if word != "--exclusive")
-            text = f"--gpus-per-node={request.gpu_count} {text}".rstrip()
-            request = replace(request, backend_options={**request.backend_options, SBATCH.name: text})
-        self._clusters.check(cluster, request)
-        more = cluster.state
-        return {
-            "partition": more["partition"],
-            "options": " ".join((general, more["options"], text)),
-            "minutes": bundle_writer.minutes(request.wall_s, more["limit"], grace_s=request.grace_s),
-            "niceness": bundle_writer.NICENESS[request.priority],
-            "is_restarted": bool(request.max_restarts),
-            "grace_s": request.grace_s,
-            "notice_s": min(MAX_SIGNAL_S, math.ceil(request.notice_s)),
-            "node_count": request.node_count,
-            "python": self.facts.python,
-        }
 
     # -- clusters
 
@@ -244,8 +233,9 @@ class SlurmRunner(Runner):
         by_cluster: dict[str, list[PlannedRun]] = {}
         for each in runs:
             bundle_writer.check_rank_containers(each.plan)
-            if each.after:
-                _check_no_dependency(each.run)
+            if each.after and "dependency" in slurm_values(shlex.split(each.run.state["options"])):
+                text = "--dependency does not go with --after and --after-any"
+                raise SpecError([Problem("properties.batchaiSlurm", text)], what="the job description")
             by_cluster.setdefault(each.cluster.guid, []).append(each)
         with private_files.pipelined(self._layout.home):
             for each in runs:

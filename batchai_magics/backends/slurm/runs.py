@@ -383,12 +383,6 @@ class Runs:
         if files.stop(attempt + 1) or files.end:  # it was stopped meanwhile
             self._cancel_attempt(files, attempt + 1)
 
-    def _submit_again(self, run: Run, number: str) -> None:
-        """Submits an attempt in place of a Slurm job that has not started, for the same nodes."""
-        excluded, is_held = self._slurm.placement(number)
-        placement = Placement(excluded, 0 if is_held else run.state["node_count"])
-        self.submit(run, placement, attempt=self.files(run.guid).attempt + 1)
-
     def _cancel_attempt(self, files: RunFiles, attempt: int) -> None:
         """Cancels an attempt that may have been submitted and has not started."""
         submission = files.submission(attempt)
@@ -431,7 +425,9 @@ class Runs:
                     files.note_end(due.end)
             if due.again:
                 with contextlib.suppress(ServiceError):  # it is tried again when somebody looks again
-                    self._submit_again(run, due.again)
+                    excluded, is_held = self._slurm.placement(due.again)
+                    placement = Placement(excluded, 0 if is_held else run.state["node_count"])
+                    self.submit(run, placement, attempt=self.files(run.guid).attempt + 1)
             before = due
             state, due = self._observed(run)
             if due is None or not (before.report and due.end):

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchai_magics.backends.folders.run_measures import RunMeasures, unreadable_files
 from batchai_magics.launch.plan import Plan
-from batchai_magics.metrics.measurement import Measurement, Record
+from batchai_magics.metrics.measurement import Measurement
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.runs.stop_evaluation import MAX_NAMES, StopEvaluation
 from batchai_magics.models.prices import NodeTime, Price
@@ -33,7 +33,10 @@ class ConditionWatch:
         self._rank = rank if len(plan.processes) > 1 else None
         self._evaluation = StopEvaluation(own, measured, time.monotonic())
         times, telemetry = [NodeTime(len(plan.nodes), time.time())], Path(plan.telemetry)
-        self._measures = RunMeasures(self._evaluation, telemetry, _price(bundle["records"]), times)
+        records = bundle["records"]
+        request = WatchRequest.from_json(records[WATCH]) if WATCH in records else None
+        price = Price(request.node_price) if request and request.node_price else None
+        self._measures = RunMeasures(self._evaluation, telemetry, price, times)
         self._file_size_bytes, self._unreadable = 0, list[str]()
 
     def feed(self, data: bytes) -> None:
@@ -52,15 +55,12 @@ class ConditionWatch:
             data = stream.read()
         self._file_size_bytes += len(data)
         self._unreadable += unreadable_files(data)
-        records = [self._named(record) for record in self._file_parser.feed(data, self._rank)]
+        records = [
+            record._replace(rank=None) if self._rank is None and isinstance(record, Measurement) else record
+            for record in self._file_parser.feed(data, self._rank)
+        ]
         self._evaluation.add(records, time.monotonic())
         self._measures.take(records, data, str(path))
-
-    def _named(self, record: Record) -> Record:
-        """The record of a lone process as one that it prints, without a rank."""
-        return (
-            record._replace(rank=None) if self._rank is None and isinstance(record, Measurement) else record
-        )
 
     @property
     def reason(self) -> str:
@@ -73,9 +73,3 @@ class ConditionWatch:
     def unchecked(self) -> dict[str, Any]:
         """What `unchecked_conditions` of `run_records` needs, as JSON."""
         return {"seen": self._evaluation.seen, "unreadable": self._unreadable[:MAX_NAMES]}
-
-
-def _price(records: Mapping[str, str]) -> Price | None:
-    """The price of a node, if its submitter knew it."""
-    request = WatchRequest.from_json(records[WATCH]) if WATCH in records else None
-    return Price(request.node_price) if request and request.node_price else None

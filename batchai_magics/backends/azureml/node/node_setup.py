@@ -63,7 +63,14 @@ class SetupBarrier(NamedTuple):
         _link(self.folder / "outputs/batchai/records", self.folder / "logs/batchai/records")
         for name, source in JOB_MODULES.items():
             shutil.copyfile(source, self.folder / "batchai/modules" / name)
-        self._make_mounts()
+        share = self.folder / _MOUNTS / self.share
+        share.mkdir(parents=True, exist_ok=True)
+        for mount, name in self.mounts.items():
+            _link(self.folder / _MOUNTS / mount, Path(self.paths[f"out:{name}"]))
+        files = self.folder / _FILES
+        if files.is_dir() and share.is_dir() and not share.is_symlink():
+            for entry in files.iterdir():
+                _link(share / entry.name, entry)
         # Output directories below the default share lie in the output that stands for it.
         node = plan.nodes[0]
         share, outputs = self.folder / _MOUNTS / self.share, self.paths.get(f"out:{SHARE_OUTPUT}")
@@ -74,16 +81,6 @@ class SetupBarrier(NamedTuple):
                 target = Path(str(outputs), rest)
                 target.mkdir(parents=True, exist_ok=True)
                 _link(share / rest / plan.guid, target)
-
-    def _make_mounts(self) -> None:
-        share = self.folder / _MOUNTS / self.share
-        share.mkdir(parents=True, exist_ok=True)
-        for path, name in self.mounts.items():
-            _link(self.folder / _MOUNTS / path, Path(self.paths[f"out:{name}"]))
-        files = self.folder / _FILES
-        if files.is_dir() and share.is_dir() and not share.is_symlink():
-            for entry in files.iterdir():
-                _link(share / entry.name, entry)
 
     def directories(self, plan: Plan) -> Outcome | None:
         """Creates the job's directories, or says which is missing; the service has mounted its own inputs."""

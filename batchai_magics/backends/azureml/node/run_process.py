@@ -74,7 +74,9 @@ def run(folder: str, arguments: Sequence[str]) -> int:
             return _fail(Path(folder), failure)
         watch = _watch(bundle, identity.rank, plan)
         launcher, report = ServiceLauncher(identity, ours(), Path(folder), watch), ServiceReport(plan, watch)
-        outcome = AttemptRunner(_of_one_attempt(plan), launcher, report).run()
+        limits = plan.limits._replace(max_restarts=None, warn_s=0.0)
+        attempt = plan._replace(limits=limits, mounts=(), execution_logs=(), preparation=None)
+        outcome = AttemptRunner(attempt, launcher, report).run()
         if outcome.errors and not report.is_told:
             _fail(Path(folder), outcome)
             return STOPPED_CODE
@@ -109,12 +111,6 @@ def _prepare(
     if failure or plan.preparation is None:
         return failure
     return setup.prepare(plan.preparation, identity.node, env)
-
-
-def _of_one_attempt(plan: Plan) -> Plan:
-    """The plan without what the service does itself, and without the preparation, which is over."""
-    limits = plan.limits._replace(max_restarts=None, warn_s=0.0)
-    return plan._replace(limits=limits, mounts=(), execution_logs=(), preparation=None)
 
 
 def _watch(bundle: Mapping[str, Any], rank: int, plan: Plan) -> ConditionWatch | None:
@@ -200,7 +196,9 @@ class ServiceProcess:
     ) -> None:
         self._plan, self._identity, self._env, self._folder = plan, identity, env, folder
         self._signal_pipe, self._watch = signal_pipe, watch
-        self._numbers = trainer_file_log(_of_first_node(plan)) if identity.rank == 0 else None
+        on_first = tuple(process for process in plan.processes if not process.node)
+        first_node = plan._replace(nodes=plan.nodes[:1], processes=on_first)
+        self._numbers = trainer_file_log(first_node) if identity.rank == 0 else None
         self._sampling = sampler(plan, first_rank=identity.rank)
         self._selector = selectors.DefaultSelector()
         self._selector.register(signal_pipe, selectors.EVENT_READ)
@@ -239,7 +237,9 @@ class ServiceProcess:
         ready = [key.fileobj for key, _ in self._selector.select(timeout_s)]
         if output and output in ready and not self._forward():
             self._selector.unregister(output)
-        self._read_numbers()
+        if self._numbers:
+            self._numbers.update_if_due()
+            self._check_numbers()
         if self._sampling:
             self._sampling.sample_if_due({self._identity.rank: self._child.pid})
         self._end = self._end or self._poll_exit()
@@ -278,12 +278,6 @@ class ServiceProcess:
             text = json.dumps({**self._end._asdict(), **unchecked})
             write_log_file(self._folder, f"exits/{self._identity.rank}.json", text)
 
-    def _read_numbers(self) -> None:
-        """Has numbers that trainers write into files join those that are printed."""
-        if self._numbers:
-            self._numbers.update_if_due()
-            self._check_numbers()
-
     def _check_numbers(self) -> None:
         if self._watch and self._numbers:
             self._watch.read_file(Path(self._plan.output.stdout.path).with_name(TRAINER_LOG))
@@ -314,11 +308,6 @@ class ServiceProcess:
             os.killpg(self._child.pid, number)
         except (ProcessLookupError, PermissionError):  # the whole group has ended
             return
-
-
-def _of_first_node(plan: Plan) -> Plan:
-    """The part of the plan on the first node: others' files would have the same names."""
-    return plan._replace(nodes=plan.nodes[:1], processes=tuple(p for p in plan.processes if not p.node))
 
 
 def _become_own_group() -> None:
@@ -352,7 +341,8 @@ class ProcessIdentity(NamedTuple):
 def identity_of(env: Mapping[str, str], plan: Plan, host: str) -> ProcessIdentity:
     """The identity of the process with these variables; `host` is the name of its machine."""
     config = _tf_config(env)
-    rank = _rank_in(config, plan) if config else _rank(env)
+    known = (int(env[name]) for name in _RANKS if env.get(name, "").isdecimal())
+    rank = _rank_in(config, plan) if config else next(known, 0)
     rank = min(rank, len(plan.processes) - 1)
     node = plan.processes[rank].node
     name = env.get("AZ_BATCH_NODE_ID") or env.get("HOSTNAME") or host
@@ -365,10 +355,6 @@ def hosts_of_tasks(env: Mapping[str, str]) -> dict[str, str]:
     workers = [host for role in (*_MASTER_ROLES, "worker") for host in cluster.get(role, ())]
     hosts = {"AZ_BATCHAI_WORKER_HOSTS": workers, "AZ_BATCHAI_PS_HOSTS": cluster.get("ps", ())}
     return {name: ",".join(listed) for name, listed in hosts.items()} if cluster else {}
-
-
-def _rank(env: Mapping[str, str]) -> int:
-    return next((int(env[name]) for name in _RANKS if env.get(name, "").isdecimal()), 0)
 
 
 def _tf_config(env: Mapping[str, str]) -> Mapping[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -122,7 +122,9 @@ def not_found(db: sqlite3.Connection, id: ResourceId) -> NotFoundError:
     """The service's error for a missing resource or parent, with existing names."""
     if id.kind is not Kind.WORKSPACE and find(db, id.parent) is None:
         return not_found(db, id.parent)
-    return api_errors.not_found(id, _newest_names(db, parent_key(id), id.kind))
+    query = "SELECT id FROM resource WHERE parent = ? AND kind = ? ORDER BY seq DESC LIMIT 8"
+    newest = db.execute(query, (parent_key(id), id.kind.value))
+    return api_errors.not_found(id, [ResourceId.parse(text).name for (text,) in newest])
 
 
 def listed_under(parent: ResourceId, kind: Kind) -> str:
@@ -133,11 +135,6 @@ def listed_under(parent: ResourceId, kind: Kind) -> str:
 def parent_key(id: ResourceId) -> str:
     """The key a resource is listed under: its parent, or a workspace's resource group."""
     return id.key.rpartition("/workspaces/")[0] if id.kind is Kind.WORKSPACE else id.parent.key
-
-
-def _newest_names(db: sqlite3.Connection, parent: str, kind: Kind) -> Sequence[str]:
-    query = "SELECT id FROM resource WHERE parent = ? AND kind = ? ORDER BY seq DESC LIMIT 8"
-    return [ResourceId.parse(id).name for (id,) in db.execute(query, (parent, kind.value))]
 
 
 def _owner_and_more(record: Record) -> tuple[str, str]:

@@ -35,7 +35,11 @@ def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus
     rows = {
         row["guid"]: row for row in query_in_batches(db, f"SELECT {_COLUMNS} FROM job WHERE guid IN", guids)
     }
-    held = _nodes(db) if any(row["is_assigned"] for row in rows.values()) else {}
+    held: dict[str, tuple[str, ...]] = {}  # the nodes of each run that has some
+    if any(row["is_assigned"] for row in rows.values()):
+        query = "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node"
+        for run, node in db.execute(f"{query} ORDER BY ordinal"):
+            held[run] = (*held.get(run, ()), node)
     waiting = _waiting(db, list(rows.values()))
     return [
         _status(rows[guid], held.get(guid, ()), waiting.get(guid, "")) if guid in rows else _DELETED
@@ -72,7 +76,10 @@ def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus
         started=row["started"],
         nodes=nodes,
         waiting=waiting,
-        attempts=tuple(map(_attempt, attempts)) if has_history(attempts) else (),
+        attempts=tuple(
+            RunAttempt(tuple(each["nodes"]), each["started"], each.get("ended"), each.get("reason", ""))
+            for each in (attempts if has_history(attempts) else ())
+        ),
         result=result,
         warnings=() if result else errors,
     )
@@ -80,20 +87,6 @@ def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus
 
 def _parsed(text: str) -> tuple[Any, ...]:
     return () if text == "[]" else tuple(json.loads(text))
-
-
-def _attempt(stored: Mapping[str, Any]) -> RunAttempt:
-    nodes, reason = tuple(stored["nodes"]), stored.get("reason", "")
-    return RunAttempt(nodes, stored["started"], stored.get("ended"), reason)
-
-
-def _nodes(db: sqlite3.Connection) -> Mapping[str, tuple[str, ...]]:
-    """The nodes of each run that has some."""
-    held: dict[str, tuple[str, ...]] = {}
-    query = "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node ORDER BY ordinal"
-    for run, node in db.execute(query):
-        held[run] = (*held.get(run, ()), node)
-    return held
 
 
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:

@@ -137,25 +137,22 @@ class Store:
                 yield connection
                 return
             self.leave_snapshot()
-            yield from self._transaction()
-
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        file = self._open()
-        if file.is_copy:
-            raise database_errors.read_only(self._path.parent)
-        connection = file.connection
-        try:
-            self._begin(connection)  # a pending KeyboardInterrupt is raised here
-            self._is_writing, self._owner = True, threading.get_ident()
-            file.preallocate_wal()
-            yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        finally:
-            self._is_writing, self._owner = False, None
+            file = self._open()
+            if file.is_copy:
+                raise database_errors.read_only(self._path.parent)
+            connection = file.connection
+            try:
+                self._begin(connection)  # a pending KeyboardInterrupt is raised here
+                self._is_writing, self._owner = True, threading.get_ident()
+                file.preallocate_wal()
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._is_writing, self._owner = False, None
 
     def insist(self, change: Callable[[Database], T]) -> T:
         """Runs a transaction that ends or frees something; on a full disk it may use the reserve."""
@@ -214,7 +211,9 @@ class Store:
         """Begins a transaction; calls `unlock` while another process holds the lock for long."""
         self._roll_back_interrupted()
         wait = database_errors.LockWait(self._path, self._busy_s, writer_of)
-        with self._busy_timeout(connection, min(self._stuck_s, self._busy_s)):
+        busy_timeout = "PRAGMA busy_timeout = {:.0f}"  # in milliseconds
+        connection.execute(busy_timeout.format(1000 * min(self._stuck_s, self._busy_s)))
+        try:
             while True:
                 try:
                     connection.execute("BEGIN IMMEDIATE")
@@ -224,15 +223,8 @@ class Store:
                         raise
                 self.unlock(connection)
                 wait.warn_if_stopped()
-
-    @contextlib.contextmanager
-    def _busy_timeout(self, connection: sqlite3.Connection, seconds: float) -> Iterator[None]:
-        """Sets how long SQLite waits for a lock within the block."""
-        connection.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
-        try:
-            yield
         finally:
-            connection.execute(f"PRAGMA busy_timeout = {round(self._busy_s * 1000)}")
+            connection.execute(busy_timeout.format(1000 * self._busy_s))
 
     def unlock(self, db: Database) -> None:
         """Hook: helps another process to finish its transaction."""
@@ -244,16 +236,19 @@ class Store:
                 return file
             self.close()
             if not file.is_copy:
-                raise self._lost_error()
+                self._is_lost = not self._path.exists()
+                error = database_errors.missing if self._is_lost else database_errors.replaced
+                raise error(self._path)
         if self._is_lost and not self._path.exists():
             raise database_errors.missing(self._path)
         self._is_lost = False
-        self._file = self._with_reserve(self._opened)
-        return self._file
 
-    def _opened(self) -> DatabaseFile:
-        with translate_errors(self._path):
-            return DatabaseFile(self._path, may_make=self._may_make, busy_s=self._busy_s)
+        def opened() -> DatabaseFile:
+            with translate_errors(self._path):
+                return DatabaseFile(self._path, may_make=self._may_make, busy_s=self._busy_s)
+
+        self._file = self._with_reserve(opened)
+        return self._file
 
     def _with_reserve(self, do: Callable[[], T]) -> T:
         """Calls `do`, again after each released slice of the reserve while the disk is full."""
@@ -269,7 +264,3 @@ class Store:
         if has_given:
             self.reserve.refill()
         return done
-
-    def _lost_error(self) -> StorageError:
-        self._is_lost = not self._path.exists()
-        return database_errors.missing(self._path) if self._is_lost else database_errors.replaced(self._path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
@@ -71,7 +71,8 @@ def write_backup(db: sqlite3.Connection, id: ResourceId, cluster: ResourceId, fo
 
 def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
     """Fills a new database from job folders, in an open transaction; returns the number of jobs."""
-    found = sorted(filter(None, map(_read_backup, _folders(layout))), key=lambda kept: kept.created)
+    folders = [layout.job(path.parent.name) for path in layout.jobs.glob("*/job.json")]
+    found = sorted(filter(None, map(_read_backup, folders)), key=lambda kept: kept.created)
     for kept in reversed(found):  # the newest backup has the latest state of its cluster
         _insert(db, "cluster", kept.rows["cluster"])
     for kept in found:
@@ -111,10 +112,6 @@ def _labelled(kept: JobBackup) -> float:
         return (kept.folder.records / LABELS).stat().st_mtime
     except OSError:
         return 0.0
-
-
-def _folders(layout: Layout) -> Iterable[JobLayout]:
-    return [layout.job(path.parent.name) for path in layout.jobs.glob("*/job.json")]
 
 
 def _read_backup(folder: JobLayout) -> JobBackup | None:

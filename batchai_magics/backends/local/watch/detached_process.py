@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.store import Database, Store
@@ -22,15 +22,11 @@ from batchai_magics.backends.node.job_environment import inherited
 from batchai_magics.backends.service import private_files
 
 
-class SecretsMessage(TypedDict):
-    """The JSON that a supervisor reads from its standard input."""
-
-    variables: Mapping[str, str]
-    registry_password: str
-
-
 class JobSecrets(NamedTuple):
-    """The values of a job's secret variables, and the password of the registry that holds its image."""
+    """The values of a job's secret variables, and the password of the registry that holds its image.
+
+    A supervisor reads them as JSON from its standard input.
+    """
 
     variables: Mapping[str, str] = MappingProxyType({})
     registry_password: str = ""
@@ -40,15 +36,6 @@ class JobSecrets(NamedTuple):
 
     def __bool__(self) -> bool:
         return bool(self.variables or self.registry_password)
-
-    def to_message(self) -> SecretsMessage:
-        """What is written to the supervisor's standard input."""
-        return {"variables": dict(self.variables), "registry_password": self.registry_password}
-
-    @classmethod
-    def from_message(cls, message: SecretsMessage) -> JobSecrets:
-        """The secrets read from standard input."""
-        return cls(message["variables"], message["registry_password"])
 
 
 class Secrets(NamedTuple):
@@ -108,7 +95,7 @@ def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[b
 
     One that exits before it reads them has done nothing and is started once more.
     """
-    message = json.dumps(dict(secrets)).encode() + b"\n"
+    message = json.dumps(secrets, default=dict).encode() + b"\n"
     loading = _loading.pop(program, None)
     if loading and _is_delivered(loading, message):
         return loading

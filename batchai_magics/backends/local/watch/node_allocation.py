@@ -95,14 +95,11 @@ def adjust(store: Store) -> None:
 
 
 def _wanted(db: Database, cluster: node_table.ClusterRow) -> int:
-    busy, fresh, stale = _count(node_table.not_leaving(db, cluster.key), time.time() - cluster.idle_s)
+    present = node_table.not_leaving(db, cluster.key)
+    idle_before = time.time() - cluster.idle_s
+    busy = sum(node.state is NodeState.RUNNING for node in present)
+    stale = sum(node.state is NodeState.IDLE and node.since < idle_before for node in present)
+    fresh = len(present) - busy - stale  # idle since a short time, or not ready
     queued = job_table.nodes_waited_for(db, cluster.key)
     wanted = busy + max(queued, fresh + (stale if queued else 0))
     return max(cluster.minimum or 0, wanted if cluster.maximum is None else min(cluster.maximum, wanted))
-
-
-def _count(present: list[node_table.NodeRow], idle_before: float) -> tuple[int, int, int]:
-    """The numbers of busy, recently idle (or not ready), and long idle nodes."""
-    busy = sum(node.state is NodeState.RUNNING for node in present)
-    stale = sum(node.state is NodeState.IDLE and node.since < idle_before for node in present)
-    return busy, len(present) - busy - stale, stale

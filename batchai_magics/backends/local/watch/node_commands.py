@@ -36,7 +36,11 @@ def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0
             is_over = True
         finally:
             if not is_over:
-                _end(mark)
+                try:
+                    termination.end_all(lambda: process.marked(mark))
+                except KeyboardInterrupt:  # a second Ctrl-C: no grace period
+                    termination.kill(lambda: process.marked(mark))
+                    raise
     yield CommandEnd(code if code >= 0 else 128 - code)
 
 
@@ -62,11 +66,3 @@ def _started(
         )
     except FileNotFoundError:
         raise api_errors.node_not_found(node) from None
-
-
-def _end(mark: str) -> None:
-    try:
-        termination.end_all(lambda: process.marked(mark))
-    except KeyboardInterrupt:  # a second Ctrl-C: no grace period
-        termination.kill(lambda: process.marked(mark))
-        raise

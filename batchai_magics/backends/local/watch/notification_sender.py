@@ -19,7 +19,6 @@ from pathlib import Path
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.local.watch.detached_process import Program, SharedStore
@@ -40,7 +39,10 @@ def main() -> None:
     with SharedStore(layout.database, may_make=False).read() as db:
         run = job_table.find_by_guid(db, guid)
     if run and run.ended is not None:
-        for notification in end_notifications(layout.job(guid), _end_of(run, run.ended)):
+        errors = () if run.state is ExecutionState.SUCCEEDED else run.errors  # else they are warnings
+        ranks = tuple(ProcessExit(**rank) for rank in run.ranks)
+        end = Outcome(run.exit_code, errors, ranks, ended=run.ended)
+        for notification in end_notifications(layout.job(guid), end):
             box.put(notification)
     is_all_sent = Sender(box, by=socket.gethostname()).send()
     if run and run.is_open:
@@ -49,13 +51,6 @@ def main() -> None:
         box.remove()
     else:
         box.hand_over(process.own_identity(), until=time.time() + RETRY_LATER_S)
-
-
-def _end_of(run: JobRow, ended: float) -> Outcome:
-    """How a run ended, from its row; the errors of a success are warnings."""
-    errors = () if run.state is ExecutionState.SUCCEEDED else run.errors
-    ranks = tuple(ProcessExit(**rank) for rank in run.ranks)
-    return Outcome(run.exit_code, errors, ranks, ended=ended)
 
 
 def start(job: JobLayout, env: Mapping[str, str] = {}) -> list[subprocess.Popen[bytes]]:

@@ -15,7 +15,6 @@ from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.state.job_table import JobRow
-from batchai_magics.backends.local.state.node_table import JobNode
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi_launchers
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
@@ -35,12 +34,17 @@ def bind(store: Store, layout: Layout, run: JobRow) -> None:
     job = layout.job(run.guid)
     plan = Plan.from_json(read_text(job.submitted, MAX_PLAN_BYTES))
     here = machine_devices.machine()
+    # of a node that is shared, the job has the same part of the cores as of the GPUs
+    first = nodes[0]
+    cores, gpus = here.core_share(first.mates), here.gpu_share(first.position, first.mates)
+    if first.gpus and gpus:
+        cores = max(1, cores * len(first.gpus.split(",")) // len(gpus))
     bindings = Bindings(
         nodes=[node.id for node in nodes],
         addresses=[LOOPBACK] * len(nodes),
         ports=free_ports(plan.port_count, LOOPBACK),
         devices=[node.gpus or ",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
-        threads=thread_share(_core_count(here, nodes[0]), plan.processes_per_node),
+        threads=thread_share(cores, plan.processes_per_node),
     )
     if job.preflight.exists():
         body = {"home": str(layout.home), "bindings": bindings._asdict()}
@@ -55,20 +59,10 @@ def bind_smaller(job: JobLayout, plan: Plan, numbers: Sequence[int]) -> None:
 
 
 def _write(plan: Plan, bindings: Bindings, *, home: Path, job: JobLayout) -> None:
-    """Writes the plan of a job with these bindings."""
+    """Writes the plan of a job with these bindings and this machine's programs, and creates its files."""
     folders = (home, Path(RUN_SCRIPT))
-    bound = _on_this_machine(plan.resolved(bindings), job)
-    bound.changed(lambda part: containers.in_containers(part, folders)).write(str(job.plan))
-
-
-def _core_count(here: machine_devices.MachineDevices, node: JobNode) -> int:
-    """The cores of a node; of one that is shared, the same part as of its GPUs."""
-    cores, gpus = here.core_share(node.mates), here.gpu_share(node.position, node.mates)
-    return max(1, cores * len(node.gpus.split(",")) // len(gpus)) if node.gpus and gpus else cores
-
-
-def _on_this_machine(plan: Plan, job: JobLayout) -> Plan:
-    """Adds this machine's programs to the plan, and creates its files."""
+    plan = plan.resolved(bindings)
     make_attempt_files(job, plan)
     chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
-    return mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
+    bound = mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
+    bound.changed(lambda part: containers.in_containers(part, folders)).write(str(job.plan))

@@ -48,7 +48,8 @@ def recover_jobs(store: Store, layout: Layout) -> bool:
     if is_waiting_for_lost:
         store.insist(job_chains.end_dependents_of_lost)
     for job in watched:
-        if _is_overdue(layout, job):
+        since_s = time.time() - job.changed - OVERDUE_S
+        if job.state is ExecutionState.TERMINATING and since_s > 0 and since_s > _grace_s(layout, job):
             process.kill_one(job.supervisor)
     orphans = [job for job in watched if not lost_runs.is_watched(job)]
     for job in orphans:
@@ -56,11 +57,6 @@ def recover_jobs(store: Store, layout: Layout) -> bool:
     if orphans:
         temporary_folder.sweep()
     return bool(orphans) or is_waiting_for_lost
-
-
-def _is_overdue(layout: Layout, job: JobRow) -> bool:
-    since_s = time.time() - job.changed - OVERDUE_S
-    return job.state is ExecutionState.TERMINATING and since_s > 0 and since_s > _grace_s(layout, job)
 
 
 def _grace_s(layout: Layout, job: JobRow) -> float:
@@ -146,20 +142,14 @@ def reconcile_if_due(
     store: Store, layout: Layout, *, is_due: bool = False, secrets: Secrets | None = None
 ) -> list[subprocess.Popen[bytes]]:
     """Recovers orphaned jobs, then reconciles if anything is pending; returns the processes it started."""
-    is_recovered = recover_jobs(store, layout)
-    senders = _start_senders(store, layout)
+    is_recovered, started = recover_jobs(store, layout), list[subprocess.Popen[bytes]]()
+    if layout.outboxes.exists():  # notifications whose sender died or could not deliver them
+        from batchai_magics.backends.local.watch import notification_sender  # few homes need it
+
+        started += notification_sender.start_missing(store, layout)
     if is_recovered or is_due or has_pending_work(store):
-        return [*senders, *reconcile(store, layout, secrets)]
-    return senders
-
-
-def _start_senders(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]:
-    """Has notifications delivered whose sender died or could not."""
-    if not layout.outboxes.exists():
-        return []
-    from batchai_magics.backends.local.watch import notification_sender  # few homes need it
-
-    return notification_sender.start_missing(store, layout)
+        started += reconcile(store, layout, secrets)
+    return started
 
 
 def reconcile(store: Store, layout: Layout, secrets: Secrets | None = None) -> list[subprocess.Popen[bytes]]:

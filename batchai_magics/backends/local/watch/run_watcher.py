@@ -30,14 +30,9 @@ def main() -> None:
         store.insist(lambda db: job_table.ask_run_to_stop(db, guid, reason))
         os.kill(os.getppid(), signal.SIGTERM)  # the supervisor, which then reads the reason
 
-    times = _node_times(store, guid)
-    notes = run_watch.watch(layout.job(guid), over, stop, by=os.uname().nodename, times=times)
-    print(*notes, sep="\n", flush=True)
-
-
-def _node_times(store: SharedStore, guid: str) -> list[NodeTime]:
-    """The node times of all attempts of a run."""
     with store.read() as db:
         run = job_table.find_by_guid(db, guid)
     attempts = run.attempts if run else ()
-    return [NodeTime(len(each["nodes"]), each["started"], each.get("ended")) for each in attempts]
+    times = [NodeTime(len(each["nodes"]), each["started"], each.get("ended")) for each in attempts]
+    notes = run_watch.watch(layout.job(guid), over, stop, by=os.uname().nodename, times=times)
+    print(*notes, sep="\n", flush=True)

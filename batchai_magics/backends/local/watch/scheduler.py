@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import unmanaged_mounts
@@ -41,7 +42,9 @@ def schedule(
     """
     started = []
     with release_on_interrupt(store):
-        for job in _due(store, secrets or {}):
+        with store.read() as db:
+            due = [job for guid in secrets or () if (job := job_table.find_open(db, guid=guid))]
+        for job in chain(due, _assign_all(store)):  # nodes are assigned once those have supervisors
             if is_ready(store, layout, job) and not job.supervisor:  # recovery handles one that died
                 started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
     return started
@@ -84,17 +87,9 @@ def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
         return []
 
 
-def _due(store: Store, secrets: Mapping[str, JobSecrets]) -> Iterator[JobRow]:
-    """New jobs with secrets; then, once those have supervisors, the jobs that get nodes now."""
-    with store.read() as db:
-        new = [job for guid in secrets if (job := job_table.find_open(db, guid=guid))]
-    yield from new
-    yield from _assign_all(store)
-
-
 def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
     """Starts a job's supervisor in its own session, so that it outlives this process."""
-    child = detached_process.start(_supervisor(layout, job), secrets=secrets.to_message())
+    child = detached_process.start(_supervisor(layout, job), secrets=secrets._asdict())
     with store.write() as db:
         job_table.set_supervisor(db, job, process.identity_of_child(child.pid))
     return child
@@ -131,16 +126,15 @@ def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> 
     raise ServiceError(text, code="JobLaunchFailed") from error
 
 
-def _assign_all(store: Store) -> list[JobRow]:
+def _assign_all(store: Store) -> Iterator[JobRow]:
+    """Assigns idle nodes when the first job is asked for; yields the jobs that have got some."""
     with store.read() as db:
         if not job_table.waiting_clusters(db):
-            return []
+            return
     with store.write() as db:
-        return [
-            job
-            for cluster in job_table.waiting_clusters(db)
-            for job in node_allocation.assign_nodes(db, cluster)
-        ]
+        clusters = job_table.waiting_clusters(db)
+        assigned = [job for cluster in clusters for job in node_allocation.assign_nodes(db, cluster)]
+    yield from assigned
 
 
 def supervisor_tail(layout: Layout, guid: str) -> str:

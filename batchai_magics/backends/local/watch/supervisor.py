@@ -56,7 +56,7 @@ def main() -> None:
     message = sys.stdin.readline()
     if not message:  # preloaded for a job that did not start
         return
-    secrets = JobSecrets.from_message(json.loads(message))
+    secrets = JobSecrets(**json.loads(message))
     termination.adopt_orphans()
     supervisor = Supervisor(Path(home))
     next_job = supervisor.watch(key, guid, secrets)

@@ -77,7 +77,8 @@ class Gpus:
         self.note = ""
         self._handles: list[tuple[int, ctypes.c_void_p]] = []  # with GPU number
         if plan:
-            names, order = _visible_gpus(plan), _plan_values(plan, ORDER)
+            visible, order = _plan_values(plan, VISIBLE), _plan_values(plan, ORDER)
+            names = sorted({name for each in visible for name in device_names(each)})
         else:
             names, order = device_names(os.environ.get(VISIBLE, ALL)), {os.environ.get(ORDER, "")} - {""}
         if not names or not os.path.exists(DRIVER):  # noqa: PTH110 pathlib slows each rank
@@ -86,17 +87,14 @@ class Gpus:
             self.note = f"GPUs are not sampled: the driver does not count them by {ORDER}={min(order)}"
             return
         try:
-            self._open(names)
+            self._nvml = ctypes.CDLL(LIBRARY)
+            code = self._nvml.nvmlInit_v2()
+            if code:
+                self.note = f"GPUs are not sampled: {_ERRORS.get(code, f'NVML tells error {code}')}"
+            else:
+                self._handles = list(self._find_handles(names))
         except (OSError, AttributeError) as error:  # no library, or one without a required function
             self.note = f"GPUs are not sampled: {error}"
-
-    def _open(self, names: Iterable[str]) -> None:
-        self._nvml = ctypes.CDLL(LIBRARY)
-        code = self._nvml.nvmlInit_v2()
-        if code:
-            self.note = f"GPUs are not sampled: {_ERRORS.get(code, f'NVML tells error {code}')}"
-        else:
-            self._handles = list(self._find_handles(names))
 
     def sample(self) -> GpuSample:
         """The current values; GPUs that cannot be queried are left out."""
@@ -108,7 +106,12 @@ class Gpus:
             if not failed:
                 _, _, sum_so_far = rows.get(number, (0, 0, 0))
                 rows[number] = [number, None if has_failed else use.gpu, (sum_so_far or 0) + memory.used]
-            for process in self._processes(handle):
+            capacity, code = PROCESSES, _INSUFFICIENT_SIZE
+            while code == _INSUFFICIENT_SIZE and capacity <= MOST_PROCESSES:
+                count, found = ctypes.c_uint(capacity), (_Process * capacity)()
+                code = self._call("nvmlDeviceGetComputeRunningProcesses", handle, ctypes.byref(count), found)
+                capacity = max(2 * capacity, count.value)
+            for process in () if code else found[: count.value]:
                 used = process.used if process.used != _UNAVAILABLE else 0
                 memory_by_pid[process.pid] = memory_by_pid.get(process.pid, 0) + used
         return GpuSample(list(rows.values()), memory_by_pid)
@@ -195,14 +198,6 @@ class Gpus:
             return 0, memory
         return self._call("nvmlDeviceGetMemoryInfo", handle, ctypes.byref(old)), old
 
-    def _processes(self, handle: ctypes.c_void_p) -> list[_Process]:
-        capacity, code = PROCESSES, _INSUFFICIENT_SIZE
-        while code == _INSUFFICIENT_SIZE and capacity <= MOST_PROCESSES:
-            count, found = ctypes.c_uint(capacity), (_Process * capacity)()
-            code = self._call("nvmlDeviceGetComputeRunningProcesses", handle, ctypes.byref(count), found)
-            capacity = max(2 * capacity, count.value)
-        return [] if code else list(found[: count.value])
-
 
 def device_names(visible: str) -> list[str]:
     """The numbers and UUIDs in CUDA_VISIBLE_DEVICES; like CUDA, it stops at the first invalid one."""
@@ -212,11 +207,6 @@ def device_names(visible: str) -> list[str]:
             break
         names[name] = None
     return list(names)
-
-
-def _visible_gpus(plan: Plan) -> list[str]:
-    """The GPUs visible to the job's processes."""
-    return sorted({name for visible in _plan_values(plan, VISIBLE) for name in device_names(visible)})
 
 
 def _plan_values(plan: Plan, variable: str) -> set[str]:

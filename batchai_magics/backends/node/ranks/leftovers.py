@@ -114,14 +114,10 @@ _IN_USE = re.compile(rf"/dev/shm/({_NAME})(?: |$)", re.MULTILINE)
 
 def sweep_segments() -> None:
     """Deletes this user's segments that no process uses, if that can be determined."""
-    for name in _unused():
+    left = {path.name for path in _own_segments() if not _is_of_a_living_process(path.name)}
+    for name in left - used if left and (used := _used()) is not None else set():
         with contextlib.suppress(OSError):  # another process was faster
             (SHARED_MEMORY / name).unlink()
-
-
-def _unused() -> set[str]:
-    left = {path.name for path in _own_segments() if not _is_of_a_living_process(path.name)}
-    return left - used if left and (used := _used()) is not None else set()
 
 
 def _own_segments() -> Iterator[Path]:
@@ -147,23 +143,18 @@ def _used() -> set[str] | None:
     is_below = _is_below()
     for folder in PROCESSES.glob("[0-9]*"):
         try:
-            names |= _used_by(folder)
+            targets: list[str] = []
+            for descriptor in (folder / "fd").iterdir():
+                with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+                    targets.append(os.fsdecode(descriptor.readlink()))
+            mapped = (folder / "maps").read_bytes().decode(errors="replace")
+            names |= {match[1] for match in _IN_USE.finditer("\n".join([*targets, mapped]))}
         except PermissionError:
             if is_below and _is_own(folder):
                 return None
         except OSError:  # it ended meanwhile
             continue
     return names
-
-
-def _used_by(process: Path) -> set[str]:
-    """Reads descriptors first, since a segment is opened, mapped, then closed, maybe between the reads."""
-    targets: list[str] = []
-    for descriptor in (process / "fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
-            targets.append(os.fsdecode(descriptor.readlink()))
-    mapped = (process / "maps").read_bytes().decode(errors="replace")
-    return {match[1] for match in _IN_USE.finditer("\n".join([*targets, mapped]))}
 
 
 def _is_below() -> bool:

@@ -24,7 +24,15 @@ def main() -> None:
     os.closerange(3, 256)  # inherited: nobody is to wait for this program
     file = Path(sys.argv[1])
     is_image = sys.argv[2:] == ["image"]
-    software = {"problem": "Python and packages are those of the image"} if is_image else _software()
+    software = (
+        {"problem": "Python and packages are those of the image"}
+        if is_image
+        else {
+            "python": platform.python_version(),
+            "executable": sys.executable,
+            "packages": dict(sorted(packages())),
+        }
+    )
     text = json.dumps({"version": VERSION, **_hardware(), **software})
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:
@@ -49,14 +57,6 @@ def _hardware() -> dict[str, object]:
             for gpu in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
             for model in _fields(str(gpu), "Model")
         ],
-    }
-
-
-def _software() -> dict[str, object]:
-    return {
-        "python": platform.python_version(),
-        "executable": sys.executable,
-        "packages": dict(sorted(packages())),
     }
 
 

@@ -151,7 +151,12 @@ class LogWriter:
             self.stuck_since = None
             if file == self._file:
                 self._growing_seal.add(data[:count])
-            self._advance(data[count:])
+            rest = data[count:]
+            self._parts.popleft()
+            if rest:
+                self._parts.appendleft((file, rest))
+            elif not self._parts and self.is_shared:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
     @property
     def seal(self) -> LogSeal:
@@ -170,7 +175,10 @@ class LogWriter:
         """Queues what belongs together: records needed before the data, the data, and its span."""
         start = os.lseek(self._file, 0, os.SEEK_END)
         if self._growing_seal.check_truncated(start):
-            self._truncate_records()
+            self._recorded_s = 0.0
+            for file in (self._spans, self._times, self._hidden):
+                if file >= 0:
+                    os.ftruncate(file, 0)
         marks = [SECRET.pack(start + first, start + end) for first, end in find_spans(data, self.secrets)]
         if marks:
             self._parts.append((self._hidden, memoryview(b"".join(marks))))
@@ -195,20 +203,6 @@ class LogWriter:
                     text = f"another process has {self._name} locked"
                     raise BlockingIOError(error.errno, text) from None
             time.sleep(LOCK_POLL_S)
-
-    def _truncate_records(self) -> None:
-        """Truncates the records of a log that was itself truncated: they describe bytes that are gone."""
-        self._recorded_s = 0.0
-        for file in (self._spans, self._times, self._hidden):
-            if file >= 0:
-                os.ftruncate(file, 0)
-
-    def _advance(self, rest: memoryview) -> None:
-        file, _ = self._parts.popleft()
-        if rest:
-            self._parts.appendleft((file, rest))
-        elif not self._parts and self.is_shared:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
 class ProcessStream:

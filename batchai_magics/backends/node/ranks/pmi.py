@@ -128,7 +128,12 @@ class ProcessManager:
     def _line(self, rank: int, line: bytes) -> list[Reply]:
         text = line.decode("utf-8", "replace").strip()
         if rank in self._blocks:
-            return self._block(rank, text)
+            if text != "endcmd":
+                return []
+            name = self._blocks.pop(rank)
+            if NO_SPAWN not in self.unsupported:
+                self.unsupported.append(NO_SPAWN)
+            return [reply(rank, f"{name}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
         pairs = pairs_of(text)
         if "mcmd" in pairs:
             self._blocks[rank] = pairs["mcmd"]
@@ -141,15 +146,6 @@ class ProcessManager:
                 else []
             )
         return command(self, rank, pairs)
-
-    def _block(self, rank: int, text: str) -> list[Reply]:
-        """A line of a multi-line command: only `spawn` is one, and each of its parts ends with `endcmd`."""
-        if text != "endcmd":
-            return []
-        name = self._blocks.pop(rank)
-        if NO_SPAWN not in self.unsupported:
-            self.unsupported.append(NO_SPAWN)
-        return [reply(rank, f"{name}_result", rc="-1", msg=NO_SPAWN, errcodes="1")]
 
     def _space_problem(self, pairs: Mapping[str, str]) -> str:
         return "" if pairs.get("kvsname", self.name) == self.name else "kvsname_unknown"
@@ -298,7 +294,8 @@ class Connections:
             "MPI_LOCALNRANKS": str(self._nodes.count(node)),
         }
         if self._listener:
-            port, secret = self._listener.getsockname()[1], _secret()
+            port = self._listener.getsockname()[1]
+            secret = str(1 + int.from_bytes(os.urandom(4), "little") % (2**31 - 2))
             self._ids[secret] = rank
             yield PmiEnvironment({**env, "PMI_PORT": f"{LOOPBACK}:{port}", "PMI_ID": secret})
             return
@@ -396,10 +393,6 @@ class Connections:
         if rank is None or rank in self._by_rank:
             connection.close()
             return
-        self._admit(rank, connection, rest)
-
-    def _admit(self, rank: int, connection: socket.socket, rest: bytes) -> None:
-        """Tells a rank who it is, and processes what it sent after its greeting."""
         self._register(rank, connection)
         self._send(Reply(rank, greeting(rank, len(self._nodes))))
         for reply in self.manager.receive(rank, rest) if rest else ():
@@ -421,8 +414,3 @@ def _listener() -> socket.socket:
     listener = socket.create_server((LOOPBACK, 0))
     listener.setblocking(False)
     return listener
-
-
-def _secret() -> str:
-    """An unguessable number; PMI clients parse it as an int."""
-    return str(1 + int.from_bytes(os.urandom(4), "little") % (2**31 - 2))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import selectors
 import time
 from collections.abc import Mapping, Set
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -145,18 +145,14 @@ class Ranks:
                 {rank.number: rank.group for rank in self._running.values() if not rank.end}
             )
         self._write()
-        self._read_trainer_files()
-        signals, self._signals = self._signals, set()
-        return signals
-
-    def _read_trainer_files(self) -> None:
-        """Reads what trainers log to files, if that is due; all of it once the run is over."""
         is_over = any(end.exit_code for end in self.ends.values()) or self.plan.are_workers_done(self.ends)
         if self._trainer_files and (is_over or not self._running):
             self._trainer_files.close()
             self._trainer_files = None
         elif self._trainer_files:
             self._trainer_files.update_if_due()
+        signals, self._signals = self._signals, set()
+        return signals
 
     def kill(self) -> None:
         """Kills all running processes and their groups."""
@@ -205,7 +201,9 @@ class Ranks:
         ]
         self._stdout[process.rank] = streams[0]
         tmpdir = self._temporary.of_node(self.plan, self.plan.node_of(process))
-        with self._pmi_environment(process.rank) as pmi:
+        connections = self._connections
+        environment = connections.environment(process.rank) if connections else nullcontext(self._external)
+        with environment as pmi:
             child = processes.start(self.plan, process, self._env, pmi=pmi, tmpdir=tmpdir)
         rank = Rank(process.rank, self.plan.node_of(process).id, child, streams)
         self._running[process.rank] = rank
@@ -213,9 +211,6 @@ class Ranks:
         self._guard.add(rank.group)
         for pipe in rank.pipes:
             self._watch(pipe)
-
-    def _pmi_environment(self, rank: int) -> AbstractContextManager[PmiEnvironment]:
-        return self._connections.environment(rank) if self._connections else nullcontext(self._external)
 
     def _writer(self, log: LogFile) -> LogWriter:
         if log not in self._writers:
@@ -272,16 +267,14 @@ class Ranks:
                 continue
             writer.flush()
             if writer.stuck_since is None:
-                self._resume_reading()
+                for pipe in (pipe for rank in self._running.values() for pipe in rank.pipes):
+                    is_paused = not (pipe.file.closed or pipe.stream.is_stuck)
+                    if is_paused and pipe.file not in self._selector.get_map():
+                        self._watch(pipe)
             elif time.monotonic() - writer.stuck_since > self.plan.limits.disk_grace_s:
                 self.unwritable = writer.problem
                 self.abandon()
                 return
-
-    def _resume_reading(self) -> None:
-        for pipe in (pipe for rank in self._running.values() for pipe in rank.pipes):
-            if not (pipe.file.closed or pipe.stream.is_stuck or pipe.file in self._selector.get_map()):
-                self._watch(pipe)
 
     def _select_timeout(self, timeout_s: float | None) -> float | None:
         """How long to wait for events: until the next scheduled action."""

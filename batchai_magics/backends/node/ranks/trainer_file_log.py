@@ -114,7 +114,14 @@ class TrainerFileLog:
 
         self._lines = self._lines or NumberLines()
         if file.path not in self._files:
-            self._files[file.path] = _FollowedFile(_reader(file, self._old.get(file.path)))
+            old = self._old.get(file.path)
+            from pathlib import Path  # slows each rank
+
+            from batchai_magics.metrics.reading.trainer_files import TrainerFile
+
+            is_continued = old is not None and old.inode == file.inode and old.size_bytes <= file.size_bytes
+            offset = old.size_bytes if old and is_continued else 0
+            self._files[file.path] = _FollowedFile(TrainerFile(Path(file.path), offset=offset))
         followed, batch = self._files[file.path], b""
         base = {"time": round(time.time(), 3), "rank": file.rank}
         for values in followed.values(is_last=is_last):
@@ -157,16 +164,6 @@ def _folders(plan: Plan) -> Iterator[tuple[str, int]]:
         yield node.folder, first.get(index, 0)
     if artifacts := plan.nodes[0].env.get("BATCHAI_ARTIFACT_DIR", ""):
         yield artifacts, 0
-
-
-def _reader(file: _FoundFile, old: _FoundFile | None) -> TrainerFile:
-    """The reader of a file; what an earlier attempt wrote is left out, unless the file was replaced."""
-    from pathlib import Path  # slows each rank
-
-    from batchai_magics.metrics.reading.trainer_files import TrainerFile
-
-    is_continued = old is not None and old.inode == file.inode and old.size_bytes <= file.size_bytes
-    return TrainerFile(Path(file.path), offset=old.size_bytes if old and is_continued else 0)
 
 
 def _search(folder: str, rank: int) -> Iterator[_FoundFile]:

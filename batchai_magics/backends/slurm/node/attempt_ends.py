@@ -239,7 +239,14 @@ def with_kill_reason(
     out_of_memory_ranks = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
     if out_of_memory_ranks:
         return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[out_of_memory_ranks[0]]).id))
-    message = _reason(log)
+
+    def is_informative(line: str) -> bool:
+        return not _UNINFORMATIVE.search(line)
+
+    def is_cause(line: str) -> bool:
+        return is_informative(line) and not _STEP_ENDED.search(line)
+
+    message = _first_line(log, is_cause) or _first_line(log, is_informative)
     if failure := _launch_failure(outcome, plan, message):
         return failure
     first = _killed_first(log, outcome)
@@ -326,18 +333,6 @@ def _killed_first(log: Path, outcome: Outcome) -> list[int]:
     bounds = (part.partition("-") for part in found["tasks"].split(","))
     tasks = {task for low, _, high in bounds for task in range(int(low), int(high or low) + 1)}
     return [rank.rank for rank in outcome.ranks if rank.exit_code is None and rank.rank in tasks]
-
-
-def _reason(log: Path) -> str:
-    """The first line of a log with a cause, or else with the end of the step; empty without one."""
-
-    def is_informative(line: str) -> bool:
-        return not _UNINFORMATIVE.search(line)
-
-    def is_cause(line: str) -> bool:
-        return is_informative(line) and not _STEP_ENDED.search(line)
-
-    return _first_line(log, is_cause) or _first_line(log, is_informative)
 
 
 def _sentence(text: str, message: str) -> str:

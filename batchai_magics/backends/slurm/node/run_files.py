@@ -338,7 +338,19 @@ class RunFiles:
         """
         part = self.layout.end.with_name(f"end-{uuid.uuid4().hex}.json")
         try:
-            self._write_end(outcome, part)
+            try:
+                with private_files.pipelined(self.root):
+                    self.secrets.unlink(missing_ok=True)
+                    write_end(part, outcome)
+            except OSError as error:
+                part.with_suffix(".part").unlink(missing_ok=True)
+                if not is_disk_full(error):
+                    raise
+                try:
+                    self.room.rename(part)  # the file now belongs to this process alone
+                except FileNotFoundError:
+                    raise error from None
+                overwrite(part, outcome.to_json().encode())
             is_first = link_once(part, self.layout.end)
         finally:
             part.unlink(missing_ok=True)
@@ -348,21 +360,6 @@ class RunFiles:
     def reserve_room(self, process_count: int) -> None:
         """Reserves disk space, so that the end can be recorded even when the disk is full."""
         private_files.write(self.room, " " * (ROOM + ROOM_OF_RANK * process_count))
-
-    def _write_end(self, outcome: Outcome, part: Path) -> None:
-        try:
-            with private_files.pipelined(self.root):
-                self.secrets.unlink(missing_ok=True)
-                write_end(part, outcome)
-        except OSError as error:
-            part.with_suffix(".part").unlink(missing_ok=True)
-            if not is_disk_full(error):
-                raise
-            try:
-                self.room.rename(part)  # the file now belongs to this process alone
-            except FileNotFoundError:
-                raise error from None
-            overwrite(part, outcome.to_json().encode())
 
     def _file(self, name: Note, attempt: int, restarts: int | None = None) -> Path:
         number = attempt if restarts is None else f"{attempt}.{restarts}"

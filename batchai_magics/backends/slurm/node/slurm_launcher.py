@@ -86,24 +86,17 @@ class SlurmLauncher(Launcher):
         self.env: Mapping[str, str] = {**os.environ, **read_secrets(files.secrets)}
         setup = Plan.from_json(self._bundle.setup) if self._bundle.setup else None
         setup = setup and self._bundle.resolved(setup, files.root.name, self.nodes, addresses)
-        self.setup = self._setup(setup) if setup else None
-        self.report = SlurmReport(files, running, self.nodes, self.plan)
-        self._make_folders(setup)
-
-    def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
-        """The plan of the job on these nodes, with what is this attempt's own."""
-        resolved = self._bundle.resolved(plan, self._files.root.name, nodes, addresses)
-        return self._running.with_own_exits(resolved)
-
-    def _setup(self, plan: Plan) -> NodeSetups:
-        return NodeSetups(
-            Path(self._bundle.setups),
-            plan,
-            env={**os.environ, **read_secrets(Path(self._bundle.setup_secrets))},
-            boots=allocation.boot_times(self.nodes),
+        self.setup = (
+            NodeSetups(
+                Path(self._bundle.setups),
+                setup,
+                env={**os.environ, **read_secrets(Path(self._bundle.setup_secrets))},
+                boots=allocation.boot_times(self.nodes),
+            )
+            if setup
+            else None
         )
-
-    def _make_folders(self, setup: Plan | None) -> None:
+        self.report = SlurmReport(files, running, self.nodes, self.plan)
         job = self._files.layout
         own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder, orphan_folder)
         folders = (Path(self.plan.exits), *(folder(self.plan) for folder in own))
@@ -119,6 +112,11 @@ class SlurmLauncher(Launcher):
             limit_bytes = self._bundle.scratch_limit_bytes
             ScratchCollection.request(self._files, limit_bytes=limit_bytes, number=self._running.number)
         self._write_plan()
+
+    def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
+        """The plan of the job on these nodes, with what is this attempt's own."""
+        resolved = self._bundle.resolved(plan, self._files.root.name, nodes, addresses)
+        return self._running.with_own_exits(resolved)
 
     def _write_plan(self) -> None:
         """Writes the plan and its host file, and creates its logs."""
@@ -320,25 +318,31 @@ class SrunProcesses:
         cut_off = {int(file.name) for file in cut_off_folder(self._plan).iterdir()}
         ended_on_their_own = {end.rank for end in self.ends} - cut_off
         fault = self.fault
-        outcome = of_ranks(_in_order(self.ends, ended_on_their_own), self._plan, ended_on_their_own, fault)
+        failures = [end.ended or 0.0 for end in self.ends if end.exit_code and end.rank in ended_on_their_own]
+        first = min(failures, default=0.0)
+        outcome = of_ranks(
+            [
+                end if end.rank in ended_on_their_own else end._replace(ended=max(first, end.ended or 0.0))
+                for end in self.ends
+            ],
+            self._plan,
+            ended_on_their_own,
+            fault,
+        )
         if fault.unwritable:
             return outcome
         if orphans := self._orphans:
             return orphaned(outcome, self._plan, orphans)
         if self._srun and self._srun.returncode == -signal.SIGKILL and not self._was_ended:
-            return self._without_srun(outcome)
+            where = os.environ.get("SLURMD_NODENAME", self._plan.nodes[0].id)
+            text = f"srun, which ran the job's processes from {where}, was killed: by a user, or as the node"
+            failed = failed_with("JobFailed", f"{text} was short of memory")
+            ranks = tuple(rank._replace(exit_code=rank.exit_code and None) for rank in outcome.ranks)
+            return failed._replace(exit_code=KILLED, ranks=ranks)
         log = self._files.batch_log
         outcome = with_kill_reason(outcome, self._plan, log, ended_on_their_own=ended_on_their_own)
         is_mpi = self._plan.launcher is LaunchMode.MPI
         return with_mpi_plugins(outcome, self._mpi, allocation.mpi_plugins) if is_mpi else outcome
-
-    def _without_srun(self, outcome: Outcome) -> Outcome:
-        """The outcome of processes that ended because srun was killed; none of them failed."""
-        where = os.environ.get("SLURMD_NODENAME", self._plan.nodes[0].id)
-        text = f"srun, which ran the job's processes from {where}, was killed: by a user, or as the node"
-        failed = failed_with("JobFailed", f"{text} was short of memory")
-        ranks = tuple(rank._replace(exit_code=rank.exit_code and None) for rank in outcome.ranks)
-        return failed._replace(exit_code=KILLED, ranks=ranks)
 
     def close(self) -> None:
         """Ends whatever still runs."""
@@ -349,19 +353,6 @@ def _detach() -> None:
     """Runs in the child before srun: leaves this process group, and dies with this program."""
     os.setpgid(0, 0)
     die_with_parent(signal.SIGTERM)
-
-
-def _in_order(ends: Collection[ProcessExit], ended_on_their_own: Collection[int]) -> Sequence[ProcessExit]:
-    """The exits, with ranks that were ended placed after those that failed on their own.
-
-    The clocks of two nodes always differ.
-    """
-    failures = [end.ended or 0.0 for end in ends if end.exit_code and end.rank in ended_on_their_own]
-    first = min(failures, default=0.0)
-    return [
-        end if end.rank in ended_on_their_own else end._replace(ended=max(first, end.ended or 0.0))
-        for end in ends
-    ]
 
 
 class SlurmReport(Report):

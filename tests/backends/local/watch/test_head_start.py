@@ -86,7 +86,7 @@ def test_one_that_nobody_starts_ends_and_has_said_nothing(
         assert begun[0].poll() is None
     assert begun[0].returncode is not None
     assert (tmp_path / "log").read_text() == ""
-    detached_process.start(supervisor(tmp_path), secrets=JobSecrets().to_message()).wait()
+    detached_process.start(supervisor(tmp_path), secrets=JobSecrets()._asdict()).wait()
     assert len(begun) == 2
 
 
@@ -94,7 +94,7 @@ def test_one_that_has_died_is_begun_again(tmp_path: Path, begun: list[subprocess
     with detached_process.preloaded(supervisor(tmp_path)):
         begun[0].kill()
         begun[0].wait()
-        child = detached_process.start(supervisor(tmp_path), secrets=JobSecrets().to_message())
+        child = detached_process.start(supervisor(tmp_path), secrets=JobSecrets()._asdict())
     assert child is begun[1]
     child.wait()
 

@@ -166,7 +166,7 @@ def test_a_supervisor_is_told_its_job_and_runs_in_the_jobs_interpreter(still: St
     assert (program.module, program.python) == ("supervisor", "/other/python")
     assert program.arguments == (str(still.layout.home), job.key, guid)
     assert program.log == still.layout.job(guid).supervisor_log
-    assert secrets == JobSecrets().to_message()
+    assert secrets == JobSecrets()._asdict()
 
 
 def test_each_new_job_gets_its_own_secrets_and_a_supervisor_that_is_noted(still: Still, starts) -> None:

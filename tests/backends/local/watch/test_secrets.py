@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
@@ -58,4 +60,4 @@ def test_secrets_are_not_shown() -> None:
     held = JobSecrets({"TOKEN": "hush-hush"}, "password")
     assert "hush" not in repr(held)
     assert "password" not in repr(held).replace("registry_password", "")
-    assert JobSecrets.from_message(held.to_message()) == held
+    assert JobSecrets(**json.loads(json.dumps(held._asdict()))) == held
