@@ -5,8 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
-from batchai_magics.backends.arm.arm_messages import provider_path
-from batchai_magics.backends.arm.connection import EndpointConnection
+from batchai_magics.backends.arm.connection import EndpointConnection, provider_path
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.share_clients import (
     ResponseHeaders,

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from batchai_magics.backends.arm.arm_messages import resource_path
-from batchai_magics.backends.arm.connection import EndpointConnection
+from batchai_magics.backends.arm.connection import EndpointConnection, resource_path
 from batchai_magics.backends.arm.endpoint import is_loopback
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.settings import NAME

@@ -6,14 +6,14 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from batchai_magics.backends.arm.arm_messages import (
+from batchai_magics.backends.arm.connection import (
+    EndpointConnection,
     collection_path,
     parse_any_resource,
     provider_path,
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.connection import EndpointConnection
 from batchai_magics.backends.arm.extended_storage import ExtendedStorage
 from batchai_magics.backends.arm.published_api import PublishedApi
 from batchai_magics.backends.arm.settings import NAME

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from batchai_magics.backends.arm.arm_messages import provider_path
-from batchai_magics.backends.arm.connection import EndpointConnection
+from batchai_magics.backends.arm.connection import EndpointConnection, provider_path
 from batchai_magics.backends.azure.arm_client import list_items
 from batchai_magics.backends.azure.arm_protocol import STORAGE_VERSION, ArmRequest
 from batchai_magics.backends.service import api_errors

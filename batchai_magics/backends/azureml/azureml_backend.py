@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.azure.arm_protocol import check_inside
 from batchai_magics.backends.azureml.clusters import Clusters
 from batchai_magics.backends.azureml.connection import Connection, WorkspaceInfo
-from batchai_magics.backends.azureml.datastores import Datastores
 from batchai_magics.backends.azureml.job_creation import JobCreation
 from batchai_magics.backends.azureml.job_logs import JobLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.jobs import Jobs
-from batchai_magics.backends.azureml.output_files import OutputFiles, list_log_files
+from batchai_magics.backends.azureml.output_files import Datastores, OutputFiles, list_log_files
 from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.backends.azureml.run_records import JobRecords, RunRecords, RunTelemetry
 from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings

@@ -20,10 +20,9 @@ from batchai_magics.backends.azureml.clusters import is_serverless
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import SEGMENTS
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
-from batchai_magics.backends.azureml.job_requests import DIGEST, JobAssets, is_address
+from batchai_magics.backends.azureml.job_requests import DIGEST, JobAssets, is_address, run_plan
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.quota import Quota, is_low_priority
-from batchai_magics.backends.azureml.run_plan import run_plan
 from batchai_magics.backends.azureml.settings import SIZE, SPOT, AzureMLSettings
 from batchai_magics.backends.node.program_files import PACKAGE, program_files
 from batchai_magics.config import Settings

@@ -14,8 +14,7 @@ from batchai_magics.backends.folders.file_repository import locked
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.service import api_errors, private_files, resource_views, stored_descriptions
-from batchai_magics.backends.service.context import HomeContext, HomeStorage
-from batchai_magics.backends.service.home_folders import CLUSTER_SPEC
+from batchai_magics.backends.service.context import CLUSTER_SPEC, HomeContext, HomeStorage
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount

@@ -27,7 +27,7 @@ from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.ranks.signed_records import seals_in
 from batchai_magics.backends.service import private_files, stored_descriptions
-from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
+from batchai_magics.backends.service.context import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.backends.service.stored_descriptions import output_segment
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.file_names import name_of, text_of
@@ -51,7 +51,7 @@ _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 
 
 class HomeDirectory:
-    """The folders of a home; see `backends.service.home_folders.HomeFolders`."""
+    """The folders of a home; see `backends.service.context.HomeFolders`."""
 
     def __init__(self, layout: Layout, machine: Snapshots, *, setting: str) -> None:
         """`setting` is the setting that selects the home, for error messages."""

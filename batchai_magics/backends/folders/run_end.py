@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.remote_path import is_remote
+from batchai_magics.backends.service.private_files import is_remote
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import read_file, read_json

@@ -14,8 +14,7 @@ from batchai_magics.backends.node.job_environment import JOB_MODULES, with_modul
 from batchai_magics.backends.node.preflight import PreflightRequest, max_excluded
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files, resource_views, stored_descriptions
-from batchai_magics.backends.service.context import cluster_of, run_of
-from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
+from batchai_magics.backends.service.context import OUTPUT_ROOT, cluster_of, run_of
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup, Site
 from batchai_magics.launch import planning

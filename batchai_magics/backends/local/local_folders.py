@@ -18,8 +18,7 @@ from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.backends.service import private_files, resource_changes, run_labels, stored_descriptions
-from batchai_magics.backends.service.context import HomeContext, run_of
-from batchai_magics.backends.service.home_folders import OUTPUT_ROOT
+from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, run_of
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, StorageError
 from batchai_magics.models.resource_ids import Kind

@@ -16,18 +16,12 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import (
-    database_errors,
-    job_chains,
-    job_table,
-    node_table,
-    resource_table,
-)
+from batchai_magics.backends.local.state import database_errors, job_table, node_table, resource_table
 from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.state.table_rows import query_in_batches
-from batchai_magics.backends.local.watch import lost_runs, process
+from batchai_magics.backends.local.watch import process, reconciler
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets, clean_environment
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.reconciler import Reconciler
@@ -248,7 +242,7 @@ class LocalRunner(Runner):
                 ),
             )
             for each in awaited:
-                if not job_chains.release_from(db, each):
+                if not job_table.release_from(db, each):
                     text = f"no job can start after {each.name}: it was deleted"
                     raise NotFoundError(text, code="JobNotFound")
             try:
@@ -296,7 +290,7 @@ class LocalRunner(Runner):
         guids = [run.guid for run in runs]
         with self._store.read() as db:
             recorded = run_statuses(db, guids)
-            statuses = lost_runs.with_lost(db, self._layout, guids, recorded)
+            statuses = reconciler.with_lost(db, self._layout, guids, recorded)
         self._is_due |= statuses != recorded
         return statuses
 

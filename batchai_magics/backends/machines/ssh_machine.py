@@ -21,7 +21,7 @@ from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.machines.ssh_connection import Response
 from batchai_magics.backends.machines.stat_cache import StatCache
 from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.remote_path import DirectoryEntry, FileStatus, RemotePath
+from batchai_magics.backends.service.private_files import DirectoryEntry, FileStatus, RemotePath
 from batchai_magics.untrusted_files import NotRegularError
 
 RESPONSE_SLACK_S = 15.0  # added to the timeout of a command while waiting for its result

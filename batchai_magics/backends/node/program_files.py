@@ -8,7 +8,6 @@ PACKAGE = Path(__file__).parents[2]
 _FILES = (
     "launch/outcome.py",
     "launch/plan.py",
-    "backends/service/remote_path.py",
     "launch/references.py",
     "backends/service/private_files.py",
     "backends/folders/layout.py",

@@ -18,8 +18,15 @@ from batchai_magics.backends.service import (
     run_labels,
     stored_descriptions,
 )
-from batchai_magics.backends.service.context import BusyNodes, HomeContext, cluster_of, run_of, scale_of
-from batchai_magics.backends.service.home_folders import CLUSTER_SPEC, OUTPUT_ROOT
+from batchai_magics.backends.service.context import (
+    CLUSTER_SPEC,
+    OUTPUT_ROOT,
+    BusyNodes,
+    HomeContext,
+    cluster_of,
+    run_of,
+    scale_of,
+)
 from batchai_magics.backends.service.host_runs import host_note, without_preparation
 from batchai_magics.backends.service.repository import AFTER, CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED

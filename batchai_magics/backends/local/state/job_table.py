@@ -1,6 +1,7 @@
 """The `job` table: one row per run, the queues of clusters, and every statement that reads or changes them.
 
-All functions take an open connection or transaction; decisions are the caller's.
+All functions take an open connection or transaction; decisions are the caller's. Runs that start after
+others are in the queue when those have ended, or end with them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
+from batchai_magics.backends.node.outcome import dependency_failed
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import ExecutionState, NodeState
 
@@ -429,3 +431,38 @@ def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
     values = (assigned.changed, spawner, job.key)
     db.execute("UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE key = ?", values)
     return assigned
+
+
+def release_dependents(db: sqlite3.Connection, guid: str, *, is_success: bool) -> None:
+    """After the end of a run: queues those that waited for nothing else, or ends them, and so on."""
+    ended = [(guid, is_success)]
+    while ended:
+        guid, is_success = ended.pop()
+        for run in waiting_for(db, guid):
+            predecessor = next(each for each in run.after if each.guid == guid)
+            if predecessor.must_succeed and not is_success:
+                end(db, run.key, run.guid, dependency_failed(predecessor.name))
+                ended.append((run.guid, False))
+            else:
+                set_after(db, run.guid, [each for each in run.after if each != predecessor])
+
+
+def end_dependents_of_lost(db: sqlite3.Connection) -> None:
+    """Does the same for runs that do not exist any more, as if they had failed."""
+    for guid in lost_predecessors(db):
+        release_dependents(db, guid, is_success=False)
+
+
+def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
+    """Does the same for a run that may have ended; False if it does not exist."""
+    run = find_by_guid(db, predecessor.guid)
+    if run and not run.is_open:
+        release_dependents(db, run.guid, is_success=run.state is ExecutionState.SUCCEEDED)
+    return run is not None
+
+
+def release_all(db: sqlite3.Connection) -> None:
+    """Does so for all runs that others wait for; those that wait for one that does not exist end."""
+    for predecessor in {each for run in all_waiting(db) for each in run.after}:
+        release_from(db, predecessor)
+    end_dependents_of_lost(db)

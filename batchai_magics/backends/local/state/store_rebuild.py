@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import JobLayout, Layout
 from batchai_magics.backends.folders.run_end import read_end
-from batchai_magics.backends.local.state import job_chains, job_table, node_table
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
@@ -79,7 +79,7 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
         for table in ("resource_group", "resource", "job"):
             _insert(db, table, kept.rows[table])
         _restore_state(db, kept)
-    job_chains.release_all(db)
+    job_table.release_all(db)
     for kept in found:
         with contextlib.suppress(OSError, ValueError):
             labels = read_json(kept.folder.records / LABELS)

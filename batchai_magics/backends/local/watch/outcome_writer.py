@@ -7,7 +7,7 @@ import time
 
 from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import write_end
-from batchai_magics.backends.local.state import job_chains, job_table, node_table
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import Attempts
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import node_allocation, process
@@ -166,5 +166,5 @@ def write_outcome(db: Database, key: str, guid: str, outcome: Outcome) -> None:
         job_table.requeue(db, key, guid, outcome.reason)
     else:
         job_table.end(db, key, guid, outcome)
-        job_chains.release_dependents(db, guid, is_success=outcome.is_success)
+        job_table.release_dependents(db, guid, is_success=outcome.is_success)
     node_table.release(db, guid)

@@ -13,7 +13,7 @@ from itertools import chain
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import unmanaged_mounts
-from batchai_magics.backends.local.state import job_chains, job_table, resource_table
+from batchai_magics.backends.local.state import job_table, resource_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, node_allocation, process
@@ -120,7 +120,7 @@ def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> 
             return
         job_table.delete(db, job.key)
         resource_table.delete(db, job.key)
-        job_chains.release_dependents(db, job.guid, is_success=False)
+        job_table.release_dependents(db, job.guid, is_success=False)
     unmanaged_mounts.remove(layout.job(job.guid).root)
     text = f"The job's supervisor could not be started: {error}"
     raise ServiceError(text, code="JobLaunchFailed") from error

@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.local.state.run_status import run_statuses
-from batchai_magics.backends.local.watch import lost_runs, process, reconciler
+from batchai_magics.backends.local.watch import process, reconciler
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.service.runner import RunStatus
@@ -61,7 +61,7 @@ def status(still: Still, job: ResourceId) -> RunStatus:
     """The status of the job's run, as any client reads it."""
     guids = [still.state(job)["guid"]]
     with still.store.read() as db:
-        return lost_runs.with_lost(db, still.layout, guids, run_statuses(db, guids))[0]
+        return reconciler.with_lost(db, still.layout, guids, run_statuses(db, guids))[0]
 
 
 @pytest.mark.parametrize("end", [Outcome(0), failed_with("JobFailed", "exit code 1")])

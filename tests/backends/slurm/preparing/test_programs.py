@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.slurm import programs
+from batchai_magics.backends.slurm import bundle_writer
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from tests.contract.place import Place
 
@@ -20,9 +20,9 @@ MODULES = (
 
 
 def test_the_programs_are_copied_once(tmp_path: Path) -> None:
-    folder = programs.installed(tmp_path)
+    folder = bundle_writer.installed_programs(tmp_path)
     (folder / "mark").touch()
-    assert programs.installed(tmp_path) == folder
+    assert bundle_writer.installed_programs(tmp_path) == folder
     assert (folder / "mark").exists()
     assert [path.name for path in (tmp_path / "programs").iterdir()] == [folder.name]
 
@@ -30,7 +30,7 @@ def test_the_programs_are_copied_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_a_program_imports_nothing_that_was_not_copied(tmp_path: Path, module: str) -> None:
-    folder = programs.installed(tmp_path)
+    folder = bundle_writer.installed_programs(tmp_path)
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r});"
         f"import batchai_magics.backends.{module};"
@@ -40,12 +40,12 @@ def test_a_program_imports_nothing_that_was_not_copied(tmp_path: Path, module: s
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert str(Path(programs.__file__).parents[3]) not in done.stdout
+    assert str(Path(bundle_writer.__file__).parents[3]) not in done.stdout
 
 
 @pytest.mark.slow
 def test_what_is_copied_comes_before_what_is_installed(tmp_path: Path) -> None:
-    folder = programs.installed(tmp_path)
+    folder = bundle_writer.installed_programs(tmp_path)
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r});"
         "import batchai_magics.errors as errors; print(errors.__file__)"
