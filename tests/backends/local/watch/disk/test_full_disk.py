@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import Follower, LogFault
@@ -30,10 +31,10 @@ time.sleep(1000)
 ENDED = [["a", "JobTerminated"], ["c", "JobTerminated"]]
 
 
-def small_disk(home: Path) -> World:
+def small_disk(home: Path, *, disk_grace_s: float = 60.0) -> World:
     """A world on a file system of 12 MB."""
     mount_small(home)
-    return World(home / "state")
+    return World(home / "state", limits=LocalSettings(disk_grace_s=disk_grace_s))
 
 
 def four_jobs(world: World) -> None:
@@ -94,7 +95,7 @@ def used_by_a_supervisor_that_is_gone(home: Path) -> None:
 
 def a_job_that_printed_what_no_disk_took(home: Path) -> None:
     """It is cancelled while the disk is full; then there is room again, and its log is read in all ways."""
-    world = small_disk(home)
+    world = small_disk(home, disk_grace_s=2.0)
     go, said = home / "../go", home / "../said"
     job = world.submit("a", TALKS.format(go=go, said=said))
     until(lambda: job.log() == "up\n")

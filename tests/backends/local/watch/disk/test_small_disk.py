@@ -18,7 +18,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.namespace import fill, mount_small, scene, tell
 from tests.patience import PATIENCE_S
-from tests.world import World, processes_of, until
+from tests.world import FOLLOWED, World, processes_of, until
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +28,7 @@ SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 def on_a_full_disk(home: Path) -> None:
     """A job fills a file system of 12 MB, and another one is submitted where not a byte is free."""
     mount_small(home)
-    os.environ["BATCHAI_DISK_GRACE_S"] = "1"
-    world = World(home / "state")
+    world = World(home / "state", limits=LocalSettings(disk_grace_s=0.5))
     job = world.run("fill", "import sys\nfor _ in range(40): sys.stdout.write('z' * (1 << 20))")
     (error,) = job.show().execution.errors
     seal = world.backend.read(FileRef(job.id, "stdout.txt")).seal
@@ -79,6 +78,7 @@ def listing_a_read_only_home(home: Path) -> None:
     world = World(home / "state")
     ran, lost = world.run("ran", "print('hello')"), world.submit("lost", SLEEP)
     until(lambda: lost.log() == "up\n")
+    FOLLOWED.discard(world.backend)  # it would record the end of the job while the disk takes it
     world.supervisor(lost).kill()
     until(lambda: not processes_of(world.home))
     world.backend.close()
