@@ -116,13 +116,6 @@ def test_two_pages_show_one_job_and_the_other_goes_on_when_one_is_closed(lab, ch
     page.close()
 
 
-def test_notebook_7_shows_a_job_live_and_whole(notebook_7, eight_ranks):
-    show(notebook_7, "seven-job")
-    has_every_line(notebook_7.page, eight_ranks)
-    notebook_7.page.get_by_role("img", name="images/sec at step").wait_for()
-    assert notebook_7.errors == []
-
-
 def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_world, tmp_path):
     job = NotebookJob(real_world, "busy", "--nodes 1 --processes 1")
     first, last = pipes = tmp_path / "first", tmp_path / "last"

@@ -1,7 +1,5 @@
 """How the views look and can be used: narrow and wide, light and dark, by keyboard alone."""
 
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import expect
 
@@ -10,7 +8,6 @@ from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-PICTURES = Path(__file__).parents[3] / "out" / "browser"
 SETUP = """
 import math, random
 from batchai_magics import widgets
@@ -102,7 +99,6 @@ def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp
             if width == "narrow":
                 narrow(page)
             page.wait_for_function(NOTHING_MOVES)
-            pictures(views, f"{theme}-{width}")
             until(lambda: page.evaluate(OVERFLOWING) == [])
             assert violations(page, ".ba-view") == []
         page.set_viewport_size(wide)
@@ -125,13 +121,6 @@ def use(job, cluster):
     cluster.locator(".ba-question", has_text="to 2 nodes").wait_for(state="attached")
     job.get_by_role("tab", name="Files").click()
     job.get_by_role("treeitem", name="stdout.txt").wait_for()
-
-
-def pictures(views, kind):
-    """Leaves a picture of each view."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    for name, view in views.items():
-        view.screenshot(path=PICTURES / f"{name}-{kind}.png")
 
 
 def test_a_keyboard_reaches_everything_and_shows_where_it_is(lab, tmp_path):

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-from pathlib import Path
 
 import pytest
 
@@ -15,7 +14,6 @@ from tests.world import processes_of, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-PICTURES = Path(__file__).parents[3] / "out" / "lost_server"
 USE = """%env BATCHAI_TOKEN={token}
 %env BATCHAI_UI=widget
 %load_ext batchai_magics
@@ -35,15 +33,6 @@ def log_of(home):
     return next(home.rglob("stdouterr/stdout.txt"))
 
 
-def pictures(lab, name):
-    """Leaves pictures of the view in both themes."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    for theme in ("Dark", "Light"):
-        lab.theme(f"JupyterLab {theme}")
-        lab.page.wait_for_timeout(400)
-        lab.page.locator(".ba-view").first.screenshot(path=PICTURES / f"{name}-{theme.lower()}.png")
-
-
 def test_a_view_says_that_its_server_is_gone_goes_on_when_it_is_back_and_shows_every_byte(lab, tmp_path):
     home, go, page, port = tmp_path / "home", tmp_path / "go", lab.page, free_port()
     with started(home, port=port) as server:
@@ -55,12 +44,10 @@ def test_a_view_says_that_its_server_is_gone_goes_on_when_it_is_back_and_shows_e
         server.process.wait(PATIENCE_S)
         gone = page.get_by_text("cannot be reached").first
         gone.wait_for()
-        pictures(lab, "gone")
         written = log_of(home).stat().st_size
         until(lambda: log_of(home).stat().st_size > written + 1000)  # the job knows nothing of it
         with started(home, port=port):
             gone.wait_for(state="detached")
-            pictures(lab, "back")
             go.touch()
             page.get_by_text("succeeded").first.wait_for()
             assert missing(page, log_of(home)) == {}

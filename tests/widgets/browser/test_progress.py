@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -12,7 +11,6 @@ from batchai_magics.jobs.job_handle import Job
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-PICTURES = Path(__file__).parents[3] / "out" / "progress"
 START = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
 BAR = """%%batchai_job bar
 import time
@@ -53,12 +51,6 @@ raise SystemExit(3)
 NAMES = ("short", "bar", "both", "epochs")
 
 
-def picture(view, name):
-    """Leaves a picture of a view."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    view.screenshot(path=PICTURES / f"{name}.png")
-
-
 def run(lab, *cells):
     lab.open("progress", START, *cells)
     for index in range(len(cells) + 1):
@@ -86,7 +78,6 @@ def test_a_running_bar_on_stderr_is_seen_and_counted_also_in_a_list_from_before(
     expect(bar).not_to_have_attribute("aria-valuetext", first)
     listed = page.locator(".ba-dashboard tr", has_text="bar")
     listed.locator(".ba-progress-left", has_text=re.compile("^0 % · .* left")).wait_for()
-    picture(view, "bar")
 
 
 def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
@@ -96,7 +87,6 @@ def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
     pairs = [text for i in range(8) for text in (f"line {i}", f"warning {i}")]
     expect(page.locator(".ba-row")).to_have_text([*pairs, "bar: 50%"])
     expect(page.locator(".ba-row.ba-of-stderr")).to_have_text([*pairs[1::2], "bar: 50%"])
-    picture(page.locator(".ba-view"), "both")
     page.get_by_label("Search the log").fill("warning 5")
     page.locator(".ba-row.ba-current", has_text="warning 5").wait_for()
     page.get_by_role("tab", name="stdout").click()
@@ -113,7 +103,6 @@ def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
     expect(own.locator(".ba-progress-words")).to_have_text("epoch 3/4 · 24/48")
     listed = page.locator(".ba-dashboard tr", has_text="epochs")
     listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
-    picture(page.locator(".ba-dashboard"), "list")
 
 
 def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_list(lab):
@@ -126,6 +115,4 @@ def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_lis
     page.locator(".jp-OutputArea td", has_text="failed at step 120/500, 24 %").first.wait_for(
         state="attached"
     )
-    picture(page.locator(".ba-view").first, "failed")
-    picture(page.locator(".ba-dashboard"), "failed-list")
     assert lab.errors == []

@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import expect
@@ -13,7 +12,6 @@ from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-PICTURES = Path(__file__).parents[3] / "out" / "use"
 START = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
 UNEVEN = """%%batchai_job uneven --nodes 2 --processes 4
 import os, time
@@ -41,16 +39,7 @@ def end_jobs(real_world):
         Job(real_world.backend, real_world.job_id("uneven")).delete()
 
 
-def pictures(page):
-    """Leaves pictures of the view, wide and narrow."""
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    for width in (1400, 500):
-        page.set_viewport_size({"width": width, "height": 1000})
-        page.locator(".ba-view").screenshot(path=PICTURES / f"{width}.png")
-    page.set_viewport_size({"width": 1400, "height": 1000})
-
-
-def test_each_rank_has_its_curves_and_the_whole_its_words(lab):
+def test_each_rank_has_its_curves_the_whole_its_words_and_one_kind_stands_below_itself(lab):
     lab.open("use", START, UNEVEN)
     for index in range(2):
         lab.run(index)
@@ -64,19 +53,8 @@ def test_each_rank_has_its_curves_and_the_whole_its_words(lab):
     use.locator(
         ".ba-use-slow", has_text=re.compile("slower than the others: it (needs|waits)")
     ).first.wait_for()
-    pictures(page)
     words = re.compile(r"^\s*resource use\s+CPU\s+\d+ %\s+memory\s+[\d.]+ [MG]B")
     expect(use.locator("summary")).to_have_text(words, use_inner_text=True)
-
-
-def test_what_is_of_one_kind_stands_below_itself(lab):
-    lab.open("use", START, UNEVEN)
-    for index in range(2):
-        lab.run(index)
-    page = lab.page
-    page.locator(".ba-use summary").click()
-    page.locator(".ba-use-line", has_text="machine").wait_for()
-    page.wait_for_function("document.querySelectorAll('.ba-use-line .ba-spark:not([hidden])').length >= 8")
     for width, columns in ((1400, 4), (500, 2)):
         page.set_viewport_size({"width": width, "height": 1000})
         page.wait_for_function("(width) => innerWidth === width", arg=width)

@@ -130,32 +130,6 @@ def test_a_saved_notebook_holds_pictures_and_no_log_and_its_views_come_back(lab,
     expect(lab.page.locator("[data-batchai-snapshot]").first).to_be_hidden()
 
 
-def test_running_the_cell_again_leaves_one_view(lab, setup_cell):
-    count = "print(sum(not shown.is_removed for shown in widgets._publisher().outputs()), 'shown')"
-    lab.open("twice", setup_cell, CLUSTER, count)
-    lab.run(0)
-    for _ in range(3):
-        lab.run(1)
-        lab.page.locator(".ba-tile").nth(3).wait_for()
-    lab.run(2)
-    lab.page.get_by_text("1 shown").wait_for()
-
-
-def test_busy_kernel_is_reported_until_it_answers(lab, setup_cell):
-    lab.open("busy", setup_cell, CLUSTER, "time.sleep(4)")
-    lab.run(0)
-    lab.run(1)
-    page = lab.page
-    page.get_by_label("Number of nodes").fill("3")
-    page.get_by_text("leaving nodes").wait_for()
-    lab.run(2, wait=False)
-    confirm(page, "Resize", "Yes, resize")
-    busy = page.locator(".ba-note", has_text="busy")
-    answered = page.locator(".ba-note", has_text="the nodes will follow")
-    busy.or_(answered).wait_for()
-    answered.wait_for()
-
-
 def test_notebook_7_shows_both(notebook_7, setup_cell):
     notebook_7.open("seven", setup_cell, CLUSTER, JOBS)
     for index in range(3):

@@ -50,16 +50,6 @@ def test_the_first_failing_rank_is_named_with_its_own_last_lines_and_the_line_of
     assert f"in fail  ← line {line} of the cell" in to_text(job_overview(job))
 
 
-def test_a_failed_preparation_shows_its_last_lines(world):
-    job = world.run("prep --nodes 1 --prep 'echo no disk >&2; exit 3'")
-    found = failure(world, job)
-    assert (found["file"], found["lines"]) == ("stderr-job_prep.txt", ["no disk"])
-
-
-def test_nothing_failed_where_a_job_succeeded(world):
-    assert failure(world, world.run("fine")) == {}
-
-
 def test_a_job_that_was_ended_from_outside_has_no_first_failure(world):
     script = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
     job = world.submit("long --nodes 1 --processes 2", script)

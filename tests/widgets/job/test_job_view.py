@@ -27,22 +27,11 @@ for step in range(1, 31):
     numbers = f"loss = {1 / step:.3f}, accuracy = {step / 40:.2f}, lr = 1e-3, grad_norm = 2.5"
     backend.write(f"step {step}: {numbers}, f1 = {step / 100:.3f}\\n")
 """
-UNREAD = """
-for i in range(1, 6):
-    backend.write(f"after {i} rounds psnr is {20 + i / 4:.2f} dB\\n")
-"""
 HELD = """
 gate, do = threading.Event(), widgets._publisher().run_in_background
 widgets._publisher().run_in_background = lambda task: do(lambda: (gate.wait(), task()))
 gate.set()
 backend.write("".join(f"line {i:06}\\n" for i in range(20_000)))
-"""
-LOGGING = """%%batchai_job logs
-from batchai_magics import log
-print("it begins")
-for step in range(200):
-    log(step=step, loss=1 / (1 + step))
-print("it ends")
 """
 FAILING = """%%batchai_job bad --nodes 2 --processes 4
 import os, time
@@ -52,7 +41,6 @@ if os.environ["PMI_RANK"] == "2":
     fail()
 time.sleep(1000)
 """
-AMBER = "rgb(141, 98, 0)"
 SELECTED = """(text) => {
   const state = (document.activeElement.cmTile?.view ?? document.activeElement.cmView?.view)?.state;
   return state?.sliceDoc(state.selection.main.from, state.selection.main.to).trim() === text;
@@ -83,16 +71,6 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     lab.page.wait_for_function(SELECTED, arg='raise ValueError("bad batch")')
     panel.get_by_role("button", name="Show in the log").click()
     lab.page.locator(".ba-row", has_text="Traceback").wait_for()
-    assert lab.errors == []
-
-
-def test_a_warning_is_no_failure(lab):
-    widget = "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics"
-    lab.open("alone", widget, "%%batchai_job alone --nodes 2 --processes 4\nprint('0 of 1')")
-    run_all(lab, 2)
-    lab.page.locator(".ba-badge", has_text="succeeded").wait_for()
-    warning = lab.page.locator(".ba-problem", has_text="Warning: The 4 processes ran independently")
-    expect(warning).to_have_css("border-left-color", AMBER)
     assert lab.errors == []
 
 
@@ -174,35 +152,6 @@ def test_every_number_that_is_printed_has_a_chart_whose_line_can_be_smoothed(lab
     page.get_by_role("img", name=re.compile("^lr at")).wait_for(state="detached")
     page.get_by_label("Smoothing").fill("4")
     page.get_by_role("img", name=re.compile(r"^loss at step 30, 0\.033, smooth ")).wait_for()
-    assert lab.errors == []
-
-
-def test_lines_of_log_are_one_row_until_it_is_opened_or_searched(lab):
-    lab.open("logs", "import os; os.environ['BATCHAI_UI'] = 'widget'\n%load_ext batchai_magics", LOGGING)
-    run_all(lab, 2)
-    page = lab.page
-    page.locator(".ba-row", has_text="it ends").wait_for()
-    fold = page.get_by_role("button", name="200 log() records, step 0 to 199")
-    expect(page.locator(".ba-row")).to_have_text(
-        [re.compile("begins"), re.compile("records"), re.compile("ends")]
-    )
-    fold.click()
-    page.locator(".ba-row", has_text='"step": 3, ').wait_for()
-    page.keyboard.press("Enter")
-    expect(fold).to_have_attribute("aria-expanded", "false")
-    page.get_by_label("Search the log").fill('"step": 150,')
-    page.locator(".ba-row.ba-current", has_text='"step": 150, ').wait_for()
-    assert lab.errors == []
-
-
-def test_numbers_that_were_not_read_are_told_with_the_option_that_reads_them(lab, job_cell):
-    lab.open("unread", job_cell, SHOW, UNREAD)
-    run_all(lab, 3)
-    hint = lab.page.locator(".ba-hint")
-    hint.get_by_text(
-        r"--metric 'psnr=after (?P<step>\d+) rounds psnr is ([-+.\deE]+)'", exact=True
-    ).wait_for()
-    expect(lab.page.locator(".ba-plot")).to_have_count(0)
     assert lab.errors == []
 
 

@@ -172,37 +172,6 @@ def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile_and_follows_th
     page.wait_for_function(f"(before) => ({colour})() !== before", arg=before)
 
 
-REAL_JOB = """%%batchai_job real --nodes 2 --processes 4
-import os, sys, time
-from pathlib import Path
-rank = int(os.environ["PMI_RANK"])
-for step in range(1, 31):
-    line = f"{{step}}\\timages/sec: {{100 + rank:.1f}} +/- 0.0 (jitter = 0.0)\\t{{4 / step:.3f}}"
-    print(line, flush=True)
-    while step == 20 and not Path("{seen}").exists():
-        time.sleep(0.02)
-print("careful", file=sys.stderr, flush=True)
-"""
-
-
-def test_a_real_job_is_seen_live_and_leaves_its_card(lab, tmp_path):
-    seen = tmp_path / "seen"
-    lab.open("real", "%load_ext batchai_magics", REAL_JOB.format(seen=seen))
-    lab.run(0)
-    lab.run(1)
-    page = lab.page
-    page.get_by_role("img", name="Nodes: 2 running").wait_for()
-    page.get_by_role("img", name="images/sec at step 2").wait_for()
-    page.locator(".ba-facts", has_text="2 nodes × 2 processes").wait_for()
-    seen.touch()
-    page.mouse.move(1, 1)
-    page.locator(".jp-RenderedImage img").wait_for(state="attached")
-    card, chart = (output["data"] for output in lab.save()["cells"][1]["outputs"])
-    assert "[succeeded] real" in "".join(card["text/plain"])
-    assert "images/sec 406 on average" in "".join(chart["text/plain"])
-    assert lab.errors == []
-
-
 def test_a_job_that_is_run_again_continues_in_its_card_and_is_the_variable(lab):
     cell = "%%batchai_job again\nprint('hello')"
     lab.open("again", "%load_ext batchai_magics", cell, "print('now', job.name)")
