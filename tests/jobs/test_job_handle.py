@@ -11,36 +11,14 @@ import pytest
 from batchai_magics import cell
 from batchai_magics.cards.job_card import job_html
 from batchai_magics.commands.output.job_list import JobList
-from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_overview import job_overview, short_overview
-from batchai_magics.jobs.submit import find, submit
+from batchai_magics.jobs.submit import submit
 from batchai_magics.models.states import ExecutionState
 from tests.patience import PATIENCE_S
 from tests.world import World
 
 pytestmark = pytest.mark.slow
-
-STEPS = """
-for i in (1, 10, 20): print(f'{i}\\timages/sec: {i}.5 +/- 0.1 (jitter = 0.2)\\t2.{i:03}')
-print('total images/sec: 40.25')
-"""
-MPI_ERROR = """
-from mpi4py import MPI
-if MPI.COMM_WORLD.rank == 1: raise ValueError('boom')
-MPI.COMM_WORLD.Barrier()
-"""
-
-
-def test_metrics_are_a_tidy_frame_with_both_charts(world: World) -> None:
-    job = world.run("j --processes 2", STEPS)
-    frame = job.metrics()
-    assert list(frame.columns[:3]) == ["step", "rank", "images_per_sec"]
-    assert sorted(frame["rank"].unique()) == [0, 1]
-    assert frame[frame["rank"] == 1]["step"].tolist() == [1, 10, 20]
-    assert job.summary().total_images_per_sec == 40.25
-    assert job.plot().figure is not None
-    assert job.png().startswith(b"\x89PNG")
 
 
 def test_a_long_log_is_read_whole_and_from_its_end(world: World, tmp_path) -> None:
@@ -65,16 +43,6 @@ def test_a_job_can_be_awaited(world: World) -> None:
         assert aside.submit(asyncio.run, get()).result().state is ExecutionState.SUCCEEDED
 
 
-def test_a_job_is_found_again_by_name(world: World) -> None:
-    world.run("resnet")
-    assert find(world.backend, "resnet", world.settings).log() == "hello\n"
-    with pytest.raises(NotFoundError, match='Did you mean "resnet"'):
-        find(world.backend, "resnt", world.settings)
-    job = find(world.backend, "resnet", world.settings)
-    job.delete()
-    assert repr(job) == "<Job resnet: deleted>"
-
-
 SCORED = r"j --metric 'score=score is (\S+)'"
 
 
@@ -93,32 +61,12 @@ def test_a_pattern_that_a_cell_gains_is_kept_with_its_run(world: World) -> None:
     assert Job(first.backend, first.id).patterns == {"score": r"score is (\S+)"}
 
 
-def test_the_card_tells_numbers_that_were_not_read(world: World) -> None:
-    job = world.run("j", "for i in range(5): print(f'the wobble was {i}.5 today')")
-    for overview in (job_overview(job), short_overview(job)):
-        assert "--metric 'wobble=" in "\n".join(overview.warnings)
-
-
-def test_an_edited_cell_is_the_next_run_and_back_again_the_first(world: World) -> None:
-    lines = [("j", "print(1)"), ("j", "print(2)"), ("j", "print(2)"), ("j", "print(1)"), ("j", "print(3)")]
-    assert [world.run(line, body).name for line, body in lines] == ["j", "j-2", "j-2", "j", "j-3"]
-    with pytest.raises(ConflictError, match="--same"):
-        world.submit("j --same", "print(4)")
-    assert world.submit("j --same", "print(3)").name == "j-3"
-
-
 def test_a_job_shows_itself_without_a_script_or_an_image(world: World) -> None:
     job = world.run("j", "print('<script>alert(1)</script>')")
     card = job_html(job)
     assert html.escape("<script>alert(1)</script>") in card
     assert "<script" not in card
     assert repr(job) == "<Job j: succeeded>"
-
-
-def test_a_failure_card_shows_the_failing_ranks_last_words(world: World) -> None:
-    card = job_html(world.run("j --nodes 2 --processes 2", MPI_ERROR))
-    assert "rank 1" in card
-    assert "ValueError: boom" in card
 
 
 def test_a_script_finds_the_notebooks_variables_and_its_arguments(world: World) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.errors import JobFailedError, NotFoundError, StorageError
+from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.jobs.job_result import FILE, FOLDER
 from tests.world import World
 
@@ -48,13 +48,6 @@ def test_a_cell_that_sets_none_is_told_how(world: World) -> None:
         _ = job.result
 
 
-def test_a_job_that_failed_has_none_even_if_it_was_set(world: World) -> None:
-    job = world.run("r", "result = 1\nraise SystemExit(3)")
-    with pytest.raises(JobFailedError, match=r"no result: r failed after .*: rank 0: exit code 3") as caught:
-        _ = job.result
-    assert caught.value.exit_code == 3
-
-
 def test_a_value_that_cannot_come_back_fails_no_job_and_says_why(world: World) -> None:
     job = world.run("r", "result = open('/dev/null')")
     assert job.exit_code == 0
@@ -66,13 +59,6 @@ def test_a_file_that_was_damaged_is_told_so(world: World) -> None:
     job = world.run("r", "result = 1")
     place_of(world, job).write_text("cos\nsystem\n(S'true'\ntR.")
     with pytest.raises(StorageError, match="cannot be read: it is no JSON"):
-        _ = job.result
-
-
-def test_a_file_that_is_gone_is_told_so(world: World) -> None:
-    job = world.run("r", "result = 1")
-    place_of(world, job).unlink()
-    with pytest.raises(NotFoundError, match="left no result"):
         _ = job.result
 
 

@@ -31,12 +31,6 @@ def test_jobs_are_compared_and_scaled_by_their_handles(world: World) -> None:
     assert list(nodes.values()) == [50, 50]
 
 
-def test_tidy_metrics_hold_totals_too(world: World) -> None:
-    table = world.run("j", BENCHMARK).metrics(tidy=True)
-    assert list(table.columns) == ["step", "rank", "metric", "value", "unit", "wall_time", "offset"]
-    assert table.set_index("metric").loc["total_images_per_sec", "value"] == 50
-
-
 STRAGGLING = """
 from mpi4py import MPI
 rank, ranks = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 import batchai_magics
-from batchai_magics.backends.base.backend_registry import current_settings, select_settings
+from batchai_magics.backends.base.backend_registry import select_settings
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.config import Settings
-from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.errors import UsageError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.python_run import option_words
 from batchai_magics.models.resource_ids import Kind, workspace_id
@@ -72,18 +72,6 @@ def test_a_script_runs_with_its_folder_and_arguments(home, tmp_path, monkeypatch
     assert set(job.labels().tags) == {"a", "b"}
 
 
-@pytest.mark.slow
-def test_a_job_is_found_by_its_name(home):
-    job = batchai_magics.run(sum_of_ranks, args=(1,), kwargs={"factor": 1}, name="sums", experiment="e")
-    job.wait(PATIENCE_S)
-    assert batchai_magics.find_job("sums", experiment="e").id == job.id
-    with pytest.raises(NotFoundError) as caught:
-        batchai_magics.find_job("sumss", experiment="e")
-    assert "sums" in caught.value.hint
-    with pytest.raises(NotFoundError):
-        batchai_magics.find_job("sums")
-
-
 def test_a_job_is_found_by_a_text_only():
     with pytest.raises(UsageError, match="find_job"):
         batchai_magics.find_job(1)
@@ -127,13 +115,3 @@ def test_a_guessed_option_of_run_is_a_name_of_python(name, meant):
 def test_a_target_that_is_no_function_and_no_path_is_refused():
     with pytest.raises(UsageError, match="a function or the path of a script"):
         batchai_magics.run(3)
-
-
-def test_the_choice_of_a_notebook_counts():
-    chosen = Settings(workspace="mine")
-    select_settings(chosen)
-    try:
-        assert current_settings() is chosen
-    finally:
-        select_settings(None)
-    assert current_settings().workspace != "mine"

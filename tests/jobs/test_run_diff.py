@@ -16,9 +16,8 @@ from batchai_magics.jobs.run_diff import (
     _metrics,
     diff_runs,
 )
-from batchai_magics.records.record_files import MACHINES
 from tests.commands.conftest import context, do
-from tests.world import World, until
+from tests.world import World
 
 __all__ = ["context", "do"]
 DIFF = RunDiff(
@@ -107,16 +106,3 @@ def test_an_edited_cell_differs_in_code_arguments_variables_and_metrics(world: W
     assert (data["runs"], len(data["rows"])) == (["train", "train-2"], len(found.rows))
     with pytest.raises(UsageError, match="expected two runs, got 1"):
         do("diff train")
-
-
-@pytest.mark.slow
-def test_machines_that_one_run_has_not_recorded_yet_are_no_difference(world: World):
-    settings = replace(world.settings, provenance="full")
-    world.settings = settings
-    jobs = [world.run("one", "print('loss', 1)"), world.run("two", "print('loss', 1)")]
-    until(lambda: all(job.provenance().machines for job in jobs))
-    for record in (world.backend.layout.job(world.guid(jobs[1])).records / MACHINES).iterdir():
-        record.unlink()
-    found = diff_runs(*jobs)
-    assert not {row.section for row in found.rows} & {"machines", "packages"}
-    assert "two has no record of its machines and packages so far" in found.notes

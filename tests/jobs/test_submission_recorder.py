@@ -19,7 +19,7 @@ from batchai_magics.jobs.submission_recorder import (
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.record_files import LABELS, SUBMISSION, check_submitted
-from batchai_magics.records.submission import GitState, Submission, upload_name
+from batchai_magics.records.submission import GitState, Submission
 from tests.patience import PATIENCE_S
 
 SCRIPT = "print({lr}, data)\n"
@@ -79,13 +79,6 @@ def test_each_trial_of_a_sweep_has_the_state_of_git(checkout):
     assert records[0].git.branch == "main"
 
 
-def test_uploads_are_what_the_user_sent_along(tmp_path):
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "train.py").write_text("print(1)\n")
-    record, _ = recorded(request(tmp_path, "train --use lr --upload lib", lr=0.5))
-    assert list(map(upload_name, record.uploads)) == ["lib/train.py"]
-
-
 def test_no_secret_is_recorded(tmp_path):
     args = "--args '--api-key k1k2 --x hush-hush'"
     line = f"train --secret MY_TOKEN --env A=hush-hush --env DB_PASSWORD=pw1 {args}"
@@ -142,12 +135,6 @@ def test_a_huge_diff_is_cut(checkout):
     (checkout / "a.py").write_text("x\n" * MAX_DIFF * 4)
     state = GitCheckout(checkout).state()
     assert (len(state.diff), state.is_diff_cut) == (MAX_DIFF, True)
-
-
-@pytest.mark.slow
-def test_a_repository_that_git_does_not_read_is_a_problem(tmp_path):
-    (tmp_path / ".git").mkdir()
-    assert "failed" in GitCheckout(tmp_path).state().problem
 
 
 @pytest.mark.slow

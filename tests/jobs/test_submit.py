@@ -11,7 +11,6 @@ from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, UsageError
 from batchai_magics.jobs.submit import ensure_defaults, find, next_run, submit
-from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from tests.widgets.scripted_cluster import EXPERIMENT, ScriptedCluster
@@ -114,11 +113,6 @@ def test_a_predecessors_name_means_the_latest_run_of_it_which_a_note_says(tmp_pa
     assert (id.name, note) == ("resnet-2", "It starts after resnet-2, the latest run of resnet.")
 
 
-def test_a_predecessors_name_is_one_in_any_case(tmp_path):
-    id, _ = after(tmp_path, "ResNet", "resnet", "resnet-2")
-    assert id.name == "resnet-2"
-
-
 def test_a_predecessors_id_means_that_run(tmp_path):
     id, note = after(tmp_path, str(EXPERIMENT.child(Kind.JOB, "resnet")), "resnet", "resnet-2")
     assert (id.name, note) == ("resnet", "")
@@ -128,11 +122,6 @@ def test_a_predecessors_id_means_that_run(tmp_path):
 def test_what_no_job_can_wait_for_is_refused(tmp_path, text):
     with pytest.raises((UsageError, SpecError)):
         after(tmp_path, text)
-
-
-def test_a_cell_may_be_named_like_a_run(tmp_path):
-    submitted = submit(Lab(tmp_path, "epoch-2"), request(name="epoch-2"), SETTINGS)
-    assert (submitted.job.name, submitted.is_new) == ("epoch-2", False)
 
 
 class Taken(Lab):
@@ -169,10 +158,6 @@ def test_an_edited_cell_is_refused_where_the_same_is_asked_for(tmp_path):
         submit(lab, edited(is_same=True), SETTINGS)
     assert "--same" in caught.value.hint
     assert Kind.JOB not in lab.kinds()
-
-
-def test_a_name_with_a_number_gets_runs_of_its_own(tmp_path):
-    assert submit(Taken(tmp_path, "resnet-50"), edited(name="resnet-50"), SETTINGS).job.name == "resnet-50-2"
 
 
 def refusal(tmp_path, text, *there, name="late", **changes):
@@ -220,13 +205,6 @@ def test_a_cell_makes_the_workspace_then_the_cluster_then_the_job(tmp_path):
     lab = Lab(tmp_path)
     submit(lab, on_cluster(), SETTINGS)
     assert lab.kinds() == [Kind.WORKSPACE, Kind.EXPERIMENT, Kind.CLUSTER, Kind.JOB]
-
-
-def test_the_default_cluster_is_made_in_a_workspace_that_is_named(tmp_path):
-    lab = Lab(tmp_path)
-    submit(lab, on_cluster(workspace="other"), SETTINGS)
-    (cluster,) = [id for id, spec in lab.created.items() if isinstance(spec, ClusterSpec)]
-    assert "/workspaces/other/" in cluster
 
 
 def test_no_default_cluster_is_made_in_another_workspace_for_a_cluster_that_is_named(tmp_path):
@@ -309,12 +287,6 @@ def test_the_quota_is_that_of_the_settings(tmp_path):
     backend = open_backend(settings)
     with pytest.raises(ConflictError, match="Maximum allowed: 3"):
         ensure_defaults(backend, settings)  # two nodes with two cores each
-    backend.close()
-
-
-def test_the_idle_time_is_that_of_the_settings(tmp_path):
-    backend = open_backend(Settings(sections={"local": LocalSettings(home=tmp_path / "home", idle_s=7)}))
-    assert backend.settings.idle_s == 7
     backend.close()
 
 

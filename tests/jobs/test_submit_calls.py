@@ -12,7 +12,6 @@ from batchai_magics import cell
 from batchai_magics.backends.base import Backend
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import Submitted, submit
-from batchai_magics.models.resource_ids import Kind
 from tests.server.running import connected, serving
 from tests.world import World
 
@@ -57,15 +56,6 @@ def test_a_submit_checks_the_job_and_asks_a_local_backend_twice(
     submitted(world.backend, calls, "j")
     assert submitted(world.backend, calls, line, body).is_new is is_new
     assert calls == ["check", "ensure", "create"]
-
-
-def test_a_cell_that_names_its_cluster_makes_no_default_one(tmp_path: Path) -> None:
-    world = World(tmp_path / "home")
-    world.backend.create(world.workspace.child(Kind.CLUSTER, "big"), world.backend.show(world.cluster).spec)
-    world.backend.delete(world.cluster)
-    submitted(world.backend, [], "j --cluster big")
-    assert [each.id.name for each in world.backend.list(world.workspace, Kind.CLUSTER)] == ["big"]
-    world.close()
 
 
 @pytest.fixture

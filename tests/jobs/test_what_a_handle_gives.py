@@ -60,44 +60,12 @@ def test_a_job_that_ends_in_time_is_no_error_however_late_that_is_seen(backend, 
     assert job.wait(0) is job
 
 
-def test_a_waiting_job_has_no_exit_code(backend, job):
-    backend.finish(ExecutionState.QUEUED)
-    assert job.exit_code is None
-
-
 def test_records_are_those_of_the_formats_and_of_the_users_patterns(backend, job):
     backend.write("score=7\n" + step_line(3))
     assert [(r.name, r.value, r.step) for r in job.records()][:2] == [
         ("score", 7, None),
         ("images_per_sec", 100, 3),
     ]
-
-
-def test_a_download_replaces_what_was_there(backend, job, tmp_path):
-    backend.write("new")
-    (tmp_path / "stdout.txt").write_text("old and longer")
-    assert job.download("stdout.txt", tmp_path).read_text() == "new"
-
-
-def test_a_download_that_stops_leaves_what_was_there(backend, job, tmp_path, monkeypatch):
-    backend.write("new")
-    (tmp_path / "stdout.txt").write_text("old")
-    read, reads = backend.read, []
-
-    def broken(file, offset=0, limit=1 << 20):
-        reads.append(offset)
-        if len(reads) > 2:
-            raise StorageError("gone")
-        return read(file, offset, limit)
-
-    monkeypatch.setattr(backend, "read", broken)
-    with pytest.raises(StorageError):
-        job.download("stdout.txt", tmp_path)
-    assert (tmp_path / "stdout.txt").read_text() == "old"
-
-
-def test_an_empty_file_is_downloaded_too(job, tmp_path):
-    assert job.download("stdout.txt", tmp_path).read_bytes() == b""
 
 
 def test_a_file_below_a_folder_keeps_its_folder(backend, job, tmp_path):
@@ -148,13 +116,6 @@ def test_metrics_warn_of_a_match_that_is_no_number(backend):
     assert [str(warning.message) for warning in caught] == [
         '--metric score matched "high", which is not a number, in the line: score=high'
     ]
-
-
-def test_following_uses_the_patterns_of_the_handle(backend, job):
-    backend.write("score=7\n")
-    backend.finish()
-    values = [record.value for event in job.events() for record in getattr(event, "records", ())]
-    assert values == [7]
 
 
 @pytest.mark.parametrize("path", ["../stdout.txt", "a/../../stdout.txt", "/etc/passwd"])
