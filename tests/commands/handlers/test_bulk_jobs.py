@@ -8,7 +8,6 @@ from batchai_magics.commands.output.command_progress import Operation, run_opera
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import BatchAIError, JobFailedError, SpecError, UsageError
 from tests.commands.job_json import write_job
-from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("cluster")]
@@ -106,35 +105,6 @@ def test_a_job_is_named_in_one_way(do):
     for line in ("job delete -y", "job delete -n x --state failed -y", "job resubmit"):
         with pytest.raises(UsageError, match="--name/-n, or --state"):
             do(line)
-
-
-def test_a_job_is_run_again_under_the_next_name(do, jobs):
-    do(f"job create -n one -f {jobs}/a.json").value.wait(PATIENCE_S)
-    assert do("job resubmit -n one").value.wait(PATIENCE_S).name == "one-2"
-    assert do("job resubmit -n one-2").value.wait(PATIENCE_S).name == "one-3"
-    specs = [job.spec for job in do("job list")]
-    assert specs[0] == specs[1] == specs[2]
-
-
-def test_secrets_have_to_be_given_again(do, jobs, monkeypatch):
-    text = (jobs / "a.json").read_text()
-    secret = '"secrets": [{"name": "TOKEN", "value": "geheim"}], "nodeCount"'
-    (jobs / "a.json").write_text(
-        text.replace('"nodeCount"', secret).replace('"true"', '"[ $TOKEN = verborgen ]"')
-    )
-    assert do(f"job create -n one -f {jobs}/a.json").value.wait(PATIENCE_S).exit_code == 1
-    with pytest.raises(UsageError, match="needs the secrets TOKEN, which are not stored"):
-        do("job resubmit -n one")
-    with pytest.raises(UsageError, match="no environment variable"):
-        do("job resubmit -n one --secret TOKEN")
-    monkeypatch.setenv("TOKEN", "verborgen")
-    assert do("job resubmit -n one --secret TOKEN").value.wait(PATIENCE_S).exit_code == 0
-
-
-def test_a_job_on_an_account_that_is_not_ours_is_run_again(do, jobs):
-    mount = "--storage-account-name theirs --storage-account-key a2V5 --afs-name logs"
-    do(f"job create -n one -f {jobs}/a.json {mount}").value.wait(PATIENCE_S)
-    assert do("job resubmit -n one").value.wait(PATIENCE_S).exit_code == 0
 
 
 def test_an_interrupt_between_two_jobs_says_what_is_there(context, jobs):

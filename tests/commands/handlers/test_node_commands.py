@@ -3,16 +3,15 @@
 import http.server
 import threading
 import urllib.request
-from pathlib import Path
 
 import pytest
 
 from batchai_magics.commands.handlers.node_commands import open_forwards, parse_forwards
 from batchai_magics.commands.output.command_progress import CommandExit, LogOutput
-from batchai_magics.errors import ConflictError, NotFoundError, UsageError
+from batchai_magics.errors import NotFoundError, UsageError
 from tests.patience import PATIENCE_S
 from tests.ports import free_port
-from tests.world import processes_of, until
+from tests.world import until
 
 
 @pytest.fixture
@@ -41,46 +40,10 @@ def test_a_command_sees_what_is_mounted(do):
     assert output(parts).split() == [b"autoafs", b"autobfs"]
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("one")
-def test_what_a_command_writes_is_seen_while_it_runs(do):
-    waiting = "pwd; until [ -e go ]; do sleep 0.02; done; echo gone"
-    parts = do(f"cluster node exec -c one --exec '{waiting}'").parts
-    folder = Path(next(parts).data.decode().strip())
-    (folder / "go").touch()
-    assert output(parts) == b"gone\n"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("one")
-def test_a_command_that_nobody_reads_any_more_is_ended_with_all_that_it_started(do, context):
-    parts = do("cluster node exec -c one --exec 'setsid sleep 1000 & echo up; sleep 1000'").parts
-    assert next(parts).data == b"up\n"
-    parts.close()
-    assert not processes_of(context.backend.layout.home)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("one")
-def test_a_command_may_leave_something_running_on_purpose(do, context):
-    assert output(do("cluster node exec -c one --exec 'sleep 1000 >/dev/null 2>&1 & echo $!'").parts)
-    (left,) = processes_of(context.backend.layout.home)
-    left.kill()
-
-
 @pytest.mark.usefixtures("one")
 def test_something_has_to_be_asked_of_a_node(do):
     with pytest.raises(UsageError, match="--exec"):
         do("cluster node exec -c one")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("cluster")
-def test_a_command_runs_beside_a_job(do, job_file):
-    do(f"job create -n long -f {job_file('sleep 1000')}")
-    until(lambda: len(do("job node list -j long")) == 1)
-    assert output(do("job node exec -j long --exec 'echo hi'").parts) == b"hi\n"
-    do("job terminate -n long -y")
 
 
 @pytest.mark.usefixtures("one")
@@ -90,13 +53,6 @@ def test_a_preempted_node_is_replaced(do):
     assert [node.id for node in do("cluster node list -c one")] != [before]
     with pytest.raises(NotFoundError, match="Cannot find a node"):
         do(f"cluster node preempt -c one -n {before}")
-
-
-def test_a_dedicated_node_is_not_preempted(do):
-    do("cluster create -n fixed -s Standard_D2 -t 1")
-    node = do("cluster node list -c fixed").value[0].id
-    with pytest.raises(ConflictError, match="not a lowpriority cluster"):
-        do(f"cluster node preempt -c fixed -n {node}")
 
 
 @pytest.mark.parametrize("text", ["80", "a:b:c", "1::2", "1:host:x"])

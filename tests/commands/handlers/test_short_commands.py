@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.commands.handlers.job_wait import watch_job
-from batchai_magics.commands.output.command_progress import CommandExit, LogOutput, Message
+from batchai_magics.commands.output.command_progress import LogOutput, Message
 from batchai_magics.commands.output.job_summary import summary_of
 from batchai_magics.commands.output.shell_output import job_text, read_overview
 from batchai_magics.errors import NotFoundError, UsageError
@@ -76,24 +76,6 @@ def test_a_running_job_is_listed_and_its_log_printed_without_waiting(do, running
     until(lambda: output(do, "logs endless --since 1s") == "")
     with pytest.raises(UsageError, match=r"--since: .soon. is not a valid duration"):
         do("logs endless --since soon")
-
-
-def test_a_followed_log_ends_with_its_job(do, running):
-    parts = iter(do("logs endless -f").parts)
-    assert next(part for part in parts if isinstance(part, LogOutput)).data == b"up\n"
-    running.cancel()
-    assert [part.exit_code for part in parts if isinstance(part, CommandExit)] == [0]
-
-
-def test_logs_of_a_failed_preparation_are_printed(do, tmp_path):
-    command = "echo begin; echo no disk >&2; exit 3"
-    properties = {"nodeCount": 1, "customToolkitSettings": {"commandLine": "true"}}
-    prefix = {"stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/x", "jobPreparation": {"commandLine": command}}
-    (tmp_path / "prep.json").write_text(json.dumps({"properties": {**properties, **prefix}}))
-    do(f"job create -n prep -f {tmp_path / 'prep.json'}").value.wait(PATIENCE_S)
-    assert (output(do, "logs prep --err"), output(do, "logs prep --out")) == ("no disk\n", "begin\n")
-    headed = "==> stdout-job_prep.txt <==\nbegin\n==> stderr-job_prep.txt <==\nno disk\n"
-    assert output(do, "logs prep") == headed
 
 
 def test_a_followed_log_ends_with_why_the_job_failed(do, job_file):
@@ -170,10 +152,6 @@ def test_a_job_that_saves_says_so_until_it_is_cancelled_again(do, job_file):
     assert any("saving, up to 60 min" in row for row in do("ps").value.to_table().rows)
     assert do("cancel stubborn").notes == ("Killing stubborn.",)
     assert job.wait(PATIENCE_S).show().is_cancelled
-
-
-def test_only_jobs_that_have_not_ended_are_active(do, ended, running):
-    assert [job.id.name for job in do("ps").value] == ["endless"]
 
 
 def test_what_a_chunk_has_is_selected_by_rank_and_time():
