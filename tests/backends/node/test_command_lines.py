@@ -268,11 +268,6 @@ def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypat
     assert not job["programs"].exists()
 
 
-def test_hosts_have_room_for_every_node_and_every_core() -> None:
-    assert mpi_launchers.host_file(2, 4) == "localhost slots=4\n"
-    assert mpi_launchers.host_file(3, 2) == "localhost slots=3\n"
-
-
 @pytest.mark.slow
 def test_the_mpirun_named_after_open_mpi_goes_before_any_other(tmp_path: Path, monkeypatch) -> None:
     for folder, name in (("a", "mpirun"), ("b", "mpirun.openmpi")):
@@ -324,19 +319,3 @@ def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> No
         mpi_launchers.OWN_LAUNCHER,
     )
     assert mpi_launchers.with_launcher_note(plan("python train.py")).notes == ("first",)
-
-
-OPEN_MPI = "mpirun -n 3 --hostfile $AZ_BATCHAI_MPI_HOST_FILE -mca btl self,tcp --allow-run-as-root "
-
-
-@pytest.mark.parametrize(
-    ("command", "is_meant"),
-    [
-        (OPEN_MPI + "x", True),
-        ("cd /x && mpirun -x LD_LIBRARY_PATH python t.py", True),
-        ("mpirun -n 4 -hosts a,b python t.py", False),
-        ("python t.py --mca 1", False),
-    ],
-)
-def test_open_mpis_options_are_known(command: str, is_meant: bool) -> None:
-    assert mpi_launchers.needs_open_mpi(command) is is_meant

@@ -63,11 +63,6 @@ def test_a_number_that_is_none_is_read_as_such():
     assert read(printed(step=1, loss=-math.inf)) == {"loss": -math.inf}
 
 
-def test_calls_without_a_step_are_counted():
-    first, second = (json.loads(printed(loss=0.5))["step"] for _ in range(2))
-    assert second == first + 1
-
-
 def test_an_epoch_alone_is_the_place():
     assert "step" not in json.loads(printed(epoch=3, loss=0.5))
 
@@ -136,10 +131,6 @@ def test_what_is_no_number_is_refused_by_name(value):
 def test_a_name_that_tells_a_place_is_refused(name):
     with pytest.raises(ValueError, match=name):
         printed({name: 1.0}, step=1)
-
-
-def test_the_package_has_it_too():
-    assert batchai_magics.log is log
 
 
 def put_job_module(folder: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -115,15 +117,21 @@ def driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "libnvidia-ml.so.1"
 
 
+@functools.cache
+def _library(*defines: str) -> bytes:
+    """The library, which each of its kinds is compiled for once."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "library.c"), Path(folder, "library.so")
+        source.write_text(LIBRARY)
+        subprocess.run(["cc", "-shared", "-fPIC", *defines, "-o", made, source], check=True)
+        return made.read_bytes()
+
+
 def compiled(
     library: Path, *, init: int = 0, mig: int = 0, many: int = 0, old: int = 0, lost: int = 0
 ) -> None:
-    source = library.with_suffix(".c")
-    source.write_text(LIBRARY)
-    meant = {"INIT": init, "MIG": mig, "MANY": many, "OLD": old, "LOST": lost}
-    meant["RESERVED"] = RESERVED
-    defines = [f"-D{name}={value}" for name, value in meant.items()]
-    subprocess.run(["cc", "-shared", "-fPIC", *defines, "-o", library, source], check=True)
+    meant = {"INIT": init, "MIG": mig, "MANY": many, "OLD": old, "LOST": lost, "RESERVED": RESERVED}
+    library.write_bytes(_library(*(f"-D{name}={value}" for name, value in meant.items())))
 
 
 needs_cc = pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler for C")

@@ -64,14 +64,6 @@ def test_a_process_ends_when_its_ranks_program_is_told_to(tmp_path: Path) -> Non
     assert not exits_in(tmp_path / "exits")
 
 
-def test_a_process_ends_when_its_ranks_program_is_killed(tmp_path: Path) -> None:
-    child = start(plan(tmp_path, "echo $$; exec sleep 1000"), "0")
-    own = started(tmp_path)
-    child.kill()
-    child.wait()
-    until(lambda: not is_running(own))
-
-
 def test_all_that_a_process_has_started_ends_when_its_ranks_program_is_killed(tmp_path: Path) -> None:
     code = "import os, time; os.setsid(); print(os.getpid(), flush=True); time.sleep(1000)"
     daemon = f"{sys.executable} -c '{code}'"

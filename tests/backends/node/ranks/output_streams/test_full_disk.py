@@ -93,17 +93,6 @@ def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path,
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)  # it lets go of it as before
 
 
-def test_a_log_that_cannot_be_locked_at_all_is_said_to_be_so(tmp_path: Path, monkeypatch) -> None:
-    def refuse(file: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(output_streams.fcntl, "flock", refuse)
-    writer = LogWriter(LogFile(str(tmp_path / "out"), str(tmp_path / "spans")))
-    writer.write(0, b"line\n")
-    assert writer.problem
-    assert writer.problem.strerror == "No locks available"
-
-
 def test_what_a_full_disk_did_not_take_is_counted_as_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
