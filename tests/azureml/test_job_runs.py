@@ -40,45 +40,6 @@ def logs(azure: AzureStandIn, name: str) -> list[str]:
     return [own[len(prefix) :] for own in azure.blobs.names(container, prefix)]
 
 
-def test_a_command_runs_and_its_log_is_an_append_blob(running_azure):
-    submit(running_azure, "one", "echo hello; echo oops >&2")
-    assert ended(running_azure, "one") == "Completed"
-    assert log(running_azure, "one") == "hello\noops\n"
-
-
-def test_a_failure_has_its_exit_code_in_the_error(running_azure):
-    submit(running_azure, "one", "exit 3")
-    assert ended(running_azure, "one") == "Failed"
-    assert "exited with status code 3" in running_azure.jobs.find("one").error["message"]
-
-
-def test_ranks_of_mpi_find_each_other_on_several_nodes(running_azure):
-    program = "from mpi4py import MPI; w=MPI.COMM_WORLD; print(w.rank, w.allreduce(1))"
-    distribution = {"distributionType": "Mpi", "processCountPerInstance": 2}
-    command = f'python -c "{program}"; echo $OMPI_COMM_WORLD_LOCAL_RANK ${{PWD##*/node}}'
-    submit(running_azure, "one", command, nodes=2, distribution=distribution)
-    assert ended(running_azure, "one") == "Completed"
-    found = [log(running_azure, "one", f"std_log_process_{rank:02}.txt") for rank in range(4)]
-    assert found == ["0 4\n0 0/exe/wd\n", "1 4\n1 0/exe/wd\n", "2 4\n0 1/exe/wd\n", "3 4\n1 1/exe/wd\n"]
-
-
-def test_pytorchs_ranks_are_numbered(running_azure):
-    distribution = {"distributionType": "PyTorch", "processCountPerInstance": 2}
-    command = "echo $RANK/$WORLD_SIZE on $NODE_RANK.$LOCAL_RANK of $MASTER_ADDR"
-    submit(running_azure, "one", command, nodes=2, distribution=distribution)
-    assert ended(running_azure, "one") == "Completed"
-    assert log(running_azure, "one", "std_log_process_03.txt") == "3/4 on 1.1 of 127.0.0.1\n"
-
-
-def test_tensorflow_ends_with_its_workers(running_azure):
-    distribution = {"distributionType": "TensorFlow", "workerCount": 2, "parameterServerCount": 1}
-    command = 'case "$TF_CONFIG" in *\'"type": "ps"\'*) echo serving; sleep 600;; *) echo working;; esac'
-    submit(running_azure, "one", command, nodes=2, distribution=distribution)
-    assert ended(running_azure, "one") == "Completed"
-    names = ["std_log_node_00_ps.txt", "std_log_node_00_worker.txt", "std_log_node_01_worker.txt"]
-    assert logs(running_azure, "one") == names
-
-
 def test_a_cancelled_job_leaves_no_process(running_azure):
     running_azure.computes.add("cpu")
     submit(running_azure, "one", "sleep 600 & echo $!; wait", computeId=f"{ROOT}/computes/cpu")
@@ -109,11 +70,6 @@ def test_a_preempted_job_runs_again_with_logs_of_its_own(running_azure):
     running_azure.runs.preempted_nodes_leave.set()
     assert ended(running_azure, "one") == "Completed"
     assert logs(running_azure, "one") == ["retry_001/std_log.txt", "std_log.txt"]
-
-
-def test_a_time_limit_cancels(running_azure):
-    submit(running_azure, "one", "sleep 600", limits={"timeout": "PT0.3S"})
-    assert ended(running_azure, "one") == "Canceled"
 
 
 def test_code_inputs_and_outputs_are_folders(running_azure):

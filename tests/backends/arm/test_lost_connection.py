@@ -18,7 +18,7 @@ from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.commands.handlers.job_wait import watch_job
-from batchai_magics.commands.output.command_progress import LogOutput, Message
+from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.config import Settings
 from batchai_magics.follow import ConnectionLost, ConnectionRestored, LogBytes
 from batchai_magics.jobs.job_handle import Job
@@ -149,22 +149,3 @@ def test_another_kernel_finds_the_job_again_at_another_server(site: Site, tmp_pa
     request = cell.parse(line, script, settings=site.settings)
     assert submit(again.backend, request, site.settings).is_new is False
     assert again.id == job.id
-
-
-def test_two_kernels_follow_one_job(site: Site, tmp_path: Path) -> None:
-    go = tmp_path / "go"
-    job = site.submit("shared", COUNTS.format(go=go))
-    other = find(site.client(), "shared", site.settings)
-    both = [Watching(job), Watching(other)]
-    until(lambda: all(b"\n5\n" in watching.log for watching in both))
-    go.touch()
-    for watching in both:
-        watching.join(PATIENCE_S)
-    assert both[0].log == both[1].log == job.log().encode()
-
-
-def test_what_is_streamed_is_what_was_written(site: Site, tmp_path: Path) -> None:
-    job = site.submit("streamed", "for number in range(2000): print(number)")
-    parts = watch_job(job.backend, job.id, logs=["stdout.txt"])
-    data = b"".join(part.data for part in parts if isinstance(part, LogOutput))
-    assert data.decode().split() == [str(number) for number in range(2000)]

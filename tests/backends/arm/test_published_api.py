@@ -11,7 +11,7 @@ from batchai_magics.backends.arm import server_extensions
 from batchai_magics.backends.arm.arm_backend import ArmBackend
 from batchai_magics.backends.azure import arm_client
 from batchai_magics.backends.base import CONTAINERS, NODE_COMMANDS, PREEMPTION, SETUP_LOGS, FileRef
-from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, StorageError
+from batchai_magics.errors import CapabilityError, NotFoundError, StorageError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -137,9 +137,3 @@ def test_files_and_folders_are_shown_renamed_and_deleted(backend: ArmBackend, sh
     assert storage.digest(share, "b") == ""
     with pytest.raises(NotFoundError):
         storage.show(share, "out")
-
-
-def test_a_different_job_under_a_name_that_exists_is_a_conflict(backend: ArmBackend) -> None:
-    backend.create(*job("twice", "true"))
-    with pytest.raises(ConflictError):
-        backend.create(*job("twice", "false"))

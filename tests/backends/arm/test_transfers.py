@@ -104,34 +104,6 @@ def test_a_file_without_a_digest_is_kept_as_it_came(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.slow
-def test_many_small_files_and_a_large_one_arrive(server: Running, tmp_path: Path) -> None:
-    files = {f"in/{number}": b"x" * number for number in range(40)} | {"in/large": bytes(range(256)) * 20_000}
-    copies = []
-    for path, data in files.items():
-        here = tmp_path / path
-        here.parent.mkdir(exist_ok=True)
-        here.write_bytes(data)
-        copies.append(Copy(here, path, len(data)))
-    with contextlib.closing(connected(server.url)) as backend:
-        backend.storage.make("many")
-        total, sent = drained(backend.storage.send("many", copies))
-        assert total == sum(map(len, files.values()))
-        assert list(sent) == [backend.storage.show("many", path) for path in files]
-        back = [Copy(tmp_path / "back" / copy.path, copy.path, copy.size_bytes) for copy in copies]
-        assert sum(backend.storage.fetch("many", back)) == sum(map(len, files.values()))
-    assert {copy.path: copy.local_path.read_bytes() for copy in back} == files
-    assert server.world.backend.storage.download("many", "in/large") == files["in/large"]
-
-
-@pytest.mark.slow
-def test_a_file_of_one_piece_is_told_as_it_lies_there(server: Running) -> None:
-    with contextlib.closing(connected(server.url)) as backend:
-        backend.storage.make("one")
-        for data in (b"first", b"2nd"):
-            assert backend.storage.upload_small("one", "in/a", data) == backend.storage.show("one", "in/a")
-
-
-@pytest.mark.slow
 def test_a_file_that_was_damaged_on_its_way_is_on_no_share(server: Running) -> None:
     server.world.backend.storage.make("damaged")
     headers = {UPLOAD: UploadStep.WHOLE.value, DIGEST: hashlib.sha256(b"text").hexdigest()}

@@ -15,7 +15,7 @@ from batchai_magics.errors import ServiceError, UnreachableError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.server.access.certificates import authority_file, server_certificate
 from tests.ports import deaf_port
-from tests.server.running import GROUP, WORKSPACE, Running, connected
+from tests.server.running import WORKSPACE, Running, connected
 
 pytestmark = pytest.mark.slow  # Azure's libraries ask `uname` what this machine is
 ID = ResourceId.parse(WORKSPACE)
@@ -101,20 +101,3 @@ def test_another_subscription_is_named(server: Running) -> None:
     with contextlib.closing(connected(server.url)) as backend, pytest.raises(ServiceError) as caught:
         backend.list(elsewhere, Kind.EXPERIMENT)
     assert caught.value.code == "SubscriptionNotFound"
-
-
-def test_a_token_goes_to_its_endpoint_alone(server: Running) -> None:
-    """A link that leads elsewhere is not followed with it: only the token of the next page counts."""
-    from batchai_magics.backends.azure.arm_client import list_items
-    from batchai_magics.backends.azure.arm_protocol import ArmRequest
-
-    class Lying:
-        def request_json(self, request: ArmRequest) -> dict:
-            self.asked = request
-            return (
-                {"value": [], "nextLink": "https://evil.example/x?$skiptoken=7"} if not request.query else {}
-            )
-
-    connection = Lying()
-    assert list(list_items(connection, ArmRequest("GET", GROUP))) == []
-    assert (connection.asked.path, connection.asked.query) == (GROUP, {"$skiptoken": "7"})

@@ -13,7 +13,7 @@ from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpack
 from batchai_magics.backends.base import JobNeeds
 from batchai_magics.backends.base.backend_registry import open_backend
 from batchai_magics.backends.base.capabilities import unsupported_fields
-from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, SpecError, UnreachableError
+from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, UnreachableError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.azureml.faults import refusal
@@ -107,12 +107,6 @@ def test_tensorflow_has_workers_and_parameter_servers(create, azure, experiment)
         "workerCount": 2,
         "parameterServerCount": 1,
     }
-
-
-def test_processes_that_nodes_cannot_share_evenly_are_refused(create, azure) -> None:
-    with pytest.raises(SpecError, match=r"properties.horovodSettings.processCount"):
-        create(nodes=2, horovodSettings={"pythonScriptFilePath": "a.py", "processCount": 3})
-    assert not azure.jobs.jobs
 
 
 def test_as_many_processes_start_as_nodes_have_gpus(create, azure, experiment) -> None:
@@ -275,24 +269,6 @@ def test_secrets_are_sent_only_with_consent(settings, azure, experiment) -> None
     assert variables["KEY"] == "hunter-22"
     assert "hunter-22" not in str(backend.show(made.id))
     backend.close()
-
-
-def test_a_cluster_that_is_missing_is_named_and_nothing_is_created(create, azure) -> None:
-    with pytest.raises(NotFoundError, match="no cluster gpu"):
-        create(cluster="gpu")
-    assert (uploads(azure), azure.jobs.jobs) == ([], {})
-
-
-def test_more_nodes_than_a_cluster_ever_has_are_refused(create, azure) -> None:
-    azure.computes.add("cpu", maximum=1)
-    with pytest.raises(SpecError, match=r"properties\.nodeCount"):
-        create(cluster="cpu", nodes=2)
-    assert azure.jobs.jobs == {}
-
-
-def test_a_size_that_is_not_offered_is_named(create) -> None:
-    with pytest.raises(NotFoundError, match="Standard_X9 in eastus"):
-        create(batchaiSize="Standard_X9")
 
 
 def test_code_is_uploaded_once_for_the_same_contents(create, azure) -> None:

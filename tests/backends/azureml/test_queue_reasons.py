@@ -28,11 +28,6 @@ def test_the_text_of_an_allocation_error_is_told() -> None:
     assert queue_reason(cluster(errors=[error]), 1) == "Maximum allowed: 0 (ClusterCoreQuotaReached)"
 
 
-def test_the_quota_is_told_if_it_is_used_up() -> None:
-    assert queue_reason(cluster(), 1, FULL) == "1 × NC24ads_A100_v4, 0 of 24 cores free: will queue"
-    assert queue_reason(cluster(), 1, Estimate(1, A100, 0, CoreQuota(24, 24))) == "the service has queued it"
-
-
 def test_a_cluster_that_is_too_small_is_told_first() -> None:
     assert queue_reason(cluster(most=1), 2, FULL).startswith("it can have at most 1 node; 1 × NC24")
 

@@ -100,16 +100,6 @@ def test_a_dry_run_tells_the_forecast(azure: AzureStandIn, settings: Settings) -
     )
 
 
-def test_nodes_that_the_cluster_has_need_no_quota(
-    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
-) -> None:
-    azure.workspace.cores[FAMILY] = 24
-    azure.computes.add("gpus", size=A100, minimum=1)
-    estimate = quota.estimate(Clusters(connection).show(gpus), 1)
-    assert estimate is not None
-    assert not estimate.will_queue
-
-
 def test_a_queued_job_says_what_the_quota_lacks(
     azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
 ) -> None:
@@ -126,17 +116,6 @@ def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(
     azure.computes.add("gpus", maximum=1)
     azure.faults.add(refusal(403), "usages|vmSizes", count=9)
     assert quota.waiting(Clusters(connection).show(gpus), 2) == "it can have at most 1 node"
-
-
-def test_the_usages_of_the_location_are_listed(azure: AzureStandIn, quota: Quota) -> None:
-    azure.workspace.cores_in_use[FAMILY] = 24
-    usage = next(usage for usage in quota.list("eastus") if usage.name == FAMILY)
-    assert (usage.current, usage.limit) == (24, 100)
-
-
-def test_a_location_that_the_service_does_not_know_is_refused(quota: Quota) -> None:
-    with pytest.raises(ServiceError, match="mars"):
-        quota.list("mars")
 
 
 def test_the_usages_of_the_workspace_are_listed_unless_a_location_is_given(
