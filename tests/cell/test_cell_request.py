@@ -3,9 +3,7 @@ import json
 import pytest
 
 from batchai_magics.cell import describe
-from batchai_magics.cell.cell_options import HelpRequested
 from batchai_magics.errors import ScriptError
-from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.toolkit_settings import Toolkit
 from tests.cell.parsed_cells import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
 
@@ -101,32 +99,6 @@ def test_a_cluster_is_named_or_given_by_its_id():
     assert cell(f"r --cluster {other}").cluster.name == "nc6"
 
 
-def test_an_id_of_2017_is_a_cluster_of_the_workspace():
-    old = "/subscriptions/x/resourceGroups/y/providers/Microsoft.BatchAI/clusters/nc6"
-    assert fields(f"r --cluster {old}")["cluster"]["id"] == CLUSTER.format("default", "nc6")
-
-
-@pytest.mark.parametrize("word", ["workspaces", "workspace", "Workspaces"])
-@pytest.mark.parametrize("kind", ["clusters", "Clusters"])
-def test_an_id_of_another_workspace_stays_in_it(word, kind):
-    id = f"/subscriptions/x/resourceGroups/y/providers/Microsoft.BatchAI/{word}/other/{kind}/nc6"
-    assert fields(f"r --cluster {id}")["cluster"]["id"] == str(
-        ResourceId("x", "y", "other", Kind.CLUSTER, "nc6")
-    )
-
-
-def test_an_id_of_2017_is_known_in_any_letter_case():
-    old = "/subscriptions/x/resourceGroups/y/providers/microsoft.batchai/Clusters/nc6"
-    assert fields(f"r --cluster {old}")["cluster"]["id"] == CLUSTER.format("default", "nc6")
-
-
-@pytest.mark.parametrize("cluster", ["/subscriptions/s/jobs/x", "a.b", "/workspaces/w/clusters/c"])
-def test_what_is_no_cluster_is_refused(cluster):
-    assert "cluster" in refused(f"r --cluster {cluster}") or "resource id" in refused(
-        f"r --cluster {cluster}"
-    )
-
-
 def test_variables_stand_on_the_line_but_not_in_the_body():
     request = cell("{name} --args '--lr {lr} {{x}}'", names={"name": "run1", "lr": 0.1})
     assert request.name == "run1"
@@ -166,11 +138,6 @@ def test_a_syntax_error_names_the_line_of_the_cell():
 )
 def test_bad_input_is_refused_in_words(line, body, told, tmp_path):
     assert told in refused(line, body, folder=tmp_path)
-
-
-def test_help_is_asked_for_in_both_ways():
-    for word in ("-h", "--help"):
-        assert "--toolkit KIND" in refused(word, "", HelpRequested)
 
 
 def test_a_description_shows_all_but_secrets():

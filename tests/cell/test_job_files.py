@@ -2,12 +2,10 @@
 
 import json
 
-from batchai_magics.cell import Notebook, parse
-from batchai_magics.config import Settings
 from batchai_magics.errors import SpecError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.toolkit_settings import Toolkit
-from tests.cell.parsed_cells import CLUSTER, JOB_JSON, SCRIPT, cell, fields, refused
+from tests.cell.parsed_cells import CLUSTER, JOB_JSON, cell, fields, refused
 
 
 def test_a_job_file_in_the_cell_is_the_job():
@@ -36,11 +34,6 @@ def test_the_file_says_the_cluster_when_the_line_does_not():
     assert cell("r --spec", body).cluster.name == "c2"
 
 
-def test_the_cluster_of_the_line_wins_over_that_of_the_file():
-    body = JOB_JSON + f"  cluster: {{id: {ResourceId('s2', 'g2', 'w2', Kind.CLUSTER, 'c2')}}}\n"
-    assert fields("r --spec --cluster nc6", body)["cluster"]["id"] == CLUSTER.format("default", "nc6")
-
-
 def test_an_image_replaces_that_of_the_file_and_nothing_else():
     body = JOB_JSON + (
         "  containerSettings:\n    shmSize: 1g\n"
@@ -59,21 +52,6 @@ def test_an_image_replaces_that_of_the_file_and_nothing_else():
 def test_a_file_goes_with_a_cell_of_blank_lines(tmp_path):
     (tmp_path / "job.yaml").write_text(JOB_JSON)
     assert cell("r --file job.yaml", "\n  \n", folder=tmp_path).spec.toolkit is Toolkit.CHAINER
-
-
-def test_the_account_of_the_settings_serves_where_the_environment_names_none():
-    settings = Settings(subscription="s", resource_group="g", storage_account="acc", storage_key="k3y")
-    request = parse("r --mount data", SCRIPT, settings=settings, notebook=Notebook(env={}))
-    share = request.spec.to_wire(secrets=True)["properties"]["mountVolumes"]["azureFileShares"][0]
-    assert (share["accountName"], share["credentials"]) == ("acc", {"accountKey": "k3y"})
-
-
-def test_storage_placeholders_are_filled_from_the_environment():
-    url = "https://<AZURE_BATCHAI_STORAGE_ACCOUNT>.file.core.windows.net/s"
-    share = f"{{azureFileUrl: {url}, relativeMountPath: afs}}"
-    body = JOB_JSON + f"  mountVolumes:\n    azureFileShares: [{share}]\n"
-    wire = fields("r --spec", body, env={"AZURE_BATCHAI_STORAGE_ACCOUNT": "acc"})
-    assert wire["mountVolumes"]["azureFileShares"][0]["accountName"] == "acc"
 
 
 def test_problems_of_a_job_file_are_told_together():
@@ -130,7 +108,3 @@ def test_an_unknown_key_that_is_typed_is_refused_with_a_guess():
     body = JOB_JSON.replace("processCount", "procesCount")
     message = refused("r --spec", body, kind=SpecError)
     assert 'properties.chainerSettings.procesCount: unknown key (Did you mean "processCount"?)' in message
-
-
-def test_a_description_that_is_typed_may_say_its_schema():
-    assert cell("r --spec", "$schema: https://x/job.json\n" + JOB_JSON).spec.node_count == 1

@@ -61,12 +61,6 @@ def test_a_job_file_of_2017_is_taken():
     assert (spec.output_directories[0].id, spec.output_directories[0].create_new) == ("A", True)
 
 
-def test_a_cluster_file_of_2017_is_taken():
-    task = {"commandLine": "true", "stdOutErrPathPrefix": "x", "runElevated": True}
-    spec = ClusterSpec.from_wire({"location": "eastus", **cluster_body(nodeSetup={"setupTask": task})})
-    assert spec.node_setup.setup_task.run_elevated is True
-
-
 def test_a_resource_of_a_template_is_taken():
     around = {
         "type": "Microsoft.BatchAI/workspaces/experiments/jobs",
@@ -96,10 +90,6 @@ def test_a_misspelt_wrapper_key_gets_a_guess():
     assert 'Did you mean "location"?' in refused({"loction": "eastus", **job_body()})["loction"]
 
 
-def test_null_is_as_good_as_nothing():
-    assert JobSpec.from_wire(job_body(jobPreparation=None)).job_preparation is None
-
-
 def test_a_key_in_two_letter_cases_is_refused():
     assert list(refused(job_body(NodeCount=3))) == ["properties.NodeCount"]
 
@@ -109,16 +99,6 @@ def test_a_template_expression_is_refused_in_a_number(count):
     found = refused(job_body(nodeCount=count))
     assert list(found) == ["properties.nodeCount"]
     assert "template expressions are not evaluated here" in found["properties.nodeCount"]
-
-
-def test_a_template_expression_is_refused_in_an_id():
-    assert list(refused(job_body(cluster={"id": "[resourceId('x')]"}))) == ["properties.cluster.id"]
-
-
-def test_what_could_not_be_respelt_is_told_once():
-    with pytest.raises(SpecError) as caught:
-        JobSpec.from_wire(job_body(nodeCount="[parameters('nodes')]"))
-    assert [problem.path for problem in caught.value.problems] == ["properties.nodeCount"]
 
 
 def test_a_command_with_brackets_is_no_template_expression():

@@ -105,11 +105,6 @@ def test_what_a_command_mounts_is_not_inside_another_mount(inner, outer):
     assert "one inside the other" in problems(mountVolumes=volumes)["properties.mountVolumes"]
 
 
-def test_a_slash_at_the_end_makes_no_other_place():
-    volumes = {"azureFileShares": [SHARE, {**SHARE, "relativeMountPath": "afs/"}]}
-    assert "mounted at afs" in problems(mountVolumes=volumes)["properties.mountVolumes"]
-
-
 REFERENCE = {"sourceVault": {"id": "/v"}, "secretUrl": "https://v/s"}
 
 

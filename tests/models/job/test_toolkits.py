@@ -35,11 +35,6 @@ def test_cntk_takes_a_configuration_or_a_script():
         assert spec.to_wire()["properties"]["cntkSettings"] == cntk
 
 
-def test_an_unknown_language_is_refused():
-    found = problems(**settings(cntkSettings={"languageType": "R", "configFilePath": "a"}))
-    assert "not one of BrainScript, Python" in found["properties.cntkSettings.languageType"]
-
-
 @pytest.mark.parametrize("caffe", [{}, {"configFilePath": "a", "pythonScriptFilePath": "b"}])
 def test_caffe_needs_one_file(caffe):
     assert list(problems(**settings(caffeSettings=caffe))) == ["properties.caffeSettings"]

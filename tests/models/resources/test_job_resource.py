@@ -8,30 +8,10 @@ from datetime import datetime, timezone
 import pytest
 
 from batchai_magics.errors import ServiceError
-from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo, RankExit
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.states import ExecutionState
-from batchai_magics.models.toolkit_settings import Toolkit
-from tests.models.resources.sample_resources import JOB, job
-from tests.models.samples import job_body
-
-
-def test_a_job_is_read_with_what_was_asked_for_and_what_became_of_it():
-    read = JobResource.from_wire(job())
-    assert (read.id, read.state, read.spec.toolkit) == (JOB, ExecutionState.FAILED, Toolkit.HOROVOD)
-    assert read.spec.environment_variables == JobSpec.from_wire(job_body()).environment_variables
-    assert read.spec.mount_volumes.azure_file_shares[0].relative_mount_path == "afs"
-    assert [(secret.name, secret.value) for secret in read.spec.secrets] == [("TOKEN", None)]
-    assert read.output_path_segment.endswith("jobs/j/1")
-    assert read.execution.exit_code == 1
-    assert read.execution.ended == datetime(2018, 6, 6, 21, 10, 0, 0, timezone.utc)
-    assert read.state_changed == read.execution.ended
-    assert read.execution.errors == (
-        ErrorDetail(code="JobFailed", message="Job failed with non-zero exit code"),
-    )
-    assert read.ranks == ()
+from tests.models.resources.sample_resources import job
 
 
 def test_a_queued_job_has_no_execution_and_a_running_one_no_end():
@@ -41,18 +21,6 @@ def test_a_queued_job_has_no_execution_and_a_running_one_no_end():
     )
     begun = datetime(2018, 6, 6, 21, 0, 0, 500_000, timezone.utc)
     assert running.execution == ExecutionInfo(begun)
-
-
-def test_a_terminated_job_has_no_exit_code():
-    info = {"startTime": "2018-06-06T21:00:00Z", "endTime": "2018-06-06T21:00:01Z"}
-    assert JobResource.from_wire(job(executionInfo=info)).execution.exit_code is None
-
-
-def test_an_exit_code_of_zero_is_one():
-    info = {"startTime": "2018-06-06T21:00:00Z", "exitCode": 0}
-    read = JobResource.from_wire(job(executionInfo=info))
-    assert read.execution.exit_code == 0
-    assert read.to_wire()["properties"]["executionInfo"] == info
 
 
 def test_what_later_services_say_more_is_left_out():
@@ -99,11 +67,6 @@ def test_how_every_rank_ended_survives_the_wire_the_first_failure_first():
         {"rank": 1, "nodeId": "tvm-1", "endTime": "2018-06-06T21:09:59.25Z"},
     ]
     assert JobResource.from_wire(json.loads(json.dumps(wire))).ranks == ranks
-
-
-def test_a_lone_process_ends_on_the_wire_too():
-    read = JobResource.from_wire(job(batchaiRanks=[{"rank": 0, "nodeId": "n", "exitCode": 2}]))
-    assert JobResource.from_wire(read.to_wire()).ranks == (RankExit(0, "n", 2),)
 
 
 def test_a_job_without_ranks_is_shown_as_the_service_did():
