@@ -2,7 +2,9 @@
 
 import re
 
+import nbformat
 import pytest
+from nbformat import v4
 from playwright.sync_api import expect
 
 from tests.widgets.job.test_live_view import SETUP, SHOW
@@ -156,11 +158,26 @@ def test_every_number_that_is_printed_has_a_chart_whose_line_can_be_smoothed(lab
 
 
 RUNS = "<script>window.hasRun = parent.hasRun = true</script>"
+LOADS = "<img src=x onerror='hasRun = true'>"
+FRAME = f"<table><tr><th>lr</th></tr><tr><td>0.5{LOADS}</td></tr></table>{RUNS}"
+CELL = v4.new_code_cell(
+    "frame",
+    execution_count=3,
+    outputs=[
+        v4.new_output("stream", text="10%\r100%\n"),
+        v4.new_output(
+            "display_data", {"image/svg+xml": f"<svg xmlns='http://www.w3.org/2000/svg'>{RUNS}</svg>"}
+        ),
+        v4.new_output("execute_result", {"text/html": FRAME, "text/plain": "lr 0.5"}),
+        v4.new_output("error", ename="ValueError", evalue="no", traceback=["\x1b[31mValueError\x1b[0m: no"]),
+    ],
+)
 TYPED = {
     "table.csv": f"step,loss\n1,{RUNS}\n",
     "a.json": '{"a": [1, 2]}',
-    "page.html": f"<img src=x onerror='hasRun = true'>{RUNS}",
+    "page.html": f"{LOADS}{RUNS}",
     "drawing.svg": f"<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'>{RUNS}</svg>",
+    "done.ipynb": nbformat.writes(v4.new_notebook(cells=[v4.new_markdown_cell(f"# Study {RUNS}"), CELL])),
 }
 
 
@@ -185,6 +202,12 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     page.locator(".ba-body pre", has_text="<script>").wait_for()
     page.get_by_role("treeitem", name="drawing.svg").get_by_role("button").click()
     page.get_by_role("img", name="drawing.svg").wait_for()
+    page.get_by_role("treeitem", name="done.ipynb").get_by_role("button").click()
+    notebook = page.locator(".ba-notebook")
+    expect(notebook.locator(".ba-prose")).to_contain_text("# Study <script>")
+    expect(notebook.locator("pre")).to_have_text(["frame", "100%", "ValueError: no"])
+    expect(notebook.locator("td")).to_have_text(["0.5"])
+    expect(notebook.locator("img")).to_have_count(1)
     assert page.evaluate("window.hasRun") is None
     page.get_by_role("treeitem", name="stdout.txt").get_by_role("button").click()
     page.locator(".ba-body pre", has_text="images/sec: 143.0").wait_for()

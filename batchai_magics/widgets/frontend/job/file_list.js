@@ -4,6 +4,7 @@ import { el, setText } from "../core/dom.js";
 import { nodeName, size } from "../core/format.js";
 import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
 import { plain } from "./log_text.js";
+import { cellsOf, notebookPreview } from "./notebook_preview.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 
@@ -226,7 +227,7 @@ function save(bytes, name) {
 
 const MAX_TEXT_BYTES = 1 << 16;
 const MAX_JSON_BYTES = 1 << 18;
-const MAX_IMAGE_BYTES = 4 << 20;
+const MAX_WHOLE_BYTES = 4 << 20; // of an image or a notebook
 const MAX_ROWS = 200;
 const MAX_COLUMNS = 50;
 /** @type {Record<string, string>} */
@@ -245,7 +246,7 @@ function ending(path) {
  * @param {number} bytes
  */
 export function imageType(path, bytes) {
-  return bytes <= MAX_IMAGE_BYTES ? IMAGES[ending(path)] ?? "" : "";
+  return bytes <= MAX_WHOLE_BYTES ? IMAGES[ending(path)] ?? "" : "";
 }
 
 /**
@@ -254,7 +255,7 @@ export function imageType(path, bytes) {
  * @param {number} bytes
  */
 export function previewSize(path, bytes) {
-  if (imageType(path, bytes)) return bytes;
+  if (imageType(path, bytes) || (ending(path) === "ipynb" && bytes <= MAX_WHOLE_BYTES)) return bytes;
   return Math.min(bytes, ending(path) === "json" && bytes <= MAX_JSON_BYTES ? MAX_JSON_BYTES : MAX_TEXT_BYTES);
 }
 
@@ -268,6 +269,8 @@ export function textPreview(bytes, path, total) {
   if (!total) return [el("div", { class: "ba-muted" }, "This file is empty.")];
   if (bytes.subarray(0, PAGE_BYTES).includes(0)) return [el("div", { class: "ba-muted" }, "Not a text file: download it to open it.")];
   const text = new TextDecoder().decode(bytes);
+  const cells = ending(path) === "ipynb" && cellsOf(text);
+  if (cells) return [notebookPreview(cells)];
   const separator = SEPARATORS[ending(path)];
   if (separator) return [table(rows(text, separator, bytes.length < total)), more(total - bytes.length)];
   const shown = (ending(path) === "json" && bytes.length === total && indented(text)) || text;
