@@ -1,4 +1,4 @@
-"""`storage container …` and `storage blob …`."""
+"""`storage blob …`."""
 
 from __future__ import annotations
 
@@ -12,43 +12,21 @@ from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import (
     Bucket,
     BucketAddress,
-    bucket_names,
     checked_file,
-    container,
-    deletion,
     download_operation,
+    open_bucket,
     upload_operation,
 )
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import Operation
-from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.commands.output.table_columns import Blob
+from batchai_magics.commands.specs.shared_options import BucketKind
 from batchai_magics.options.option_parsing import relative_path
-
-
-def create_container(context: Context, arguments: Namespace) -> dict[str, bool]:
-    """Creates a container unless it exists."""
-    return container(context, arguments, arguments.name).create()
-
-
-def list_containers(context: Context, arguments: Namespace) -> list[AzObject]:
-    """The containers of the account."""
-    return [{"name": name} for name in bucket_names(context, arguments, context.containers)]
-
-
-def container_exists(context: Context, arguments: Namespace) -> dict[str, bool]:
-    """Whether the container exists."""
-    return container(context, arguments, arguments.name).exists()
-
-
-def delete_container(context: Context, arguments: Namespace) -> dict[str, bool]:
-    """Deletes the container with its content."""
-    return container(context, arguments, arguments.name).delete()
 
 
 def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file as a blob."""
-    bucket = container(context, arguments, arguments.container_name)
+    bucket = open_bucket(context, arguments, BucketKind.CONTAINER, arguments.container_name)
     there = relative_path(arguments.name or Path(arguments.file).name, "--name", place="container")
     return _as_blobs(upload_operation(bucket, [storage_bucket.file_upload(arguments.file, there)], arguments))
 
@@ -60,7 +38,7 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
     copies = storage_bucket.folder_uploads(arguments.source, below, arguments.pattern, place="container")
     if arguments.dryrun:
         return [copy.path for copy in copies]
-    bucket = container(context, arguments, target.name, account=target.account)
+    bucket = open_bucket(context, arguments, BucketKind.CONTAINER, target.name, account=target.account)
     return _as_blobs(upload_operation(bucket, copies, arguments))
 
 
@@ -74,7 +52,7 @@ def download(context: Context, arguments: Namespace) -> Operation:
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the blobs of a container."""
     address = BucketAddress.of(arguments.source)
-    bucket = container(context, arguments, address.name, account=address.account)
+    bucket = open_bucket(context, arguments, BucketKind.CONTAINER, address.name, account=address.account)
     below = relative_path(address.path, "--source", place="container")
     copies = storage_bucket.bucket_downloads(
         bucket, arguments.destination, below=below, pattern=arguments.pattern
@@ -86,7 +64,7 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
 
 def list_all(context: Context, arguments: Namespace) -> Sequence[Blob]:
     """All blobs of the container."""
-    bucket = container(context, arguments, arguments.container_name)
+    bucket = open_bucket(context, arguments, BucketKind.CONTAINER, arguments.container_name)
     prefix = arguments.prefix or ""
     return [_blob_of(file) for file in bucket.files() if file.path.startswith(prefix)]
 
@@ -109,13 +87,8 @@ def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     return bucket.delete_item(checked_file(bucket, path).path)
 
 
-def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
-    """Deletes the blobs that match a pattern."""
-    return deletion(container(context, arguments, arguments.source), arguments)
-
-
 def _blob(context: Context, arguments: Namespace) -> tuple[Bucket, str]:
-    bucket = container(context, arguments, arguments.container_name)
+    bucket = open_bucket(context, arguments, BucketKind.CONTAINER, arguments.container_name)
     return bucket, relative_path(arguments.name, "--name", place="container")
 
 

@@ -1,4 +1,4 @@
-"""`storage share …`, `storage directory …` and `storage file …`."""
+"""`storage directory …` and `storage file …`."""
 
 from __future__ import annotations
 
@@ -10,39 +10,17 @@ from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import (
     Bucket,
     BucketAddress,
-    bucket_names,
     checked_file,
-    deletion,
     download_operation,
-    share,
+    open_bucket,
     upload_operation,
 )
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import Operation
-from batchai_magics.commands.output.resource_json import AzObject
+from batchai_magics.commands.specs.shared_options import BucketKind
 from batchai_magics.options.option_parsing import relative_path
 
 _KEEP = ".keep"
-
-
-def create_share(context: Context, arguments: Namespace) -> dict[str, bool]:
-    """Creates a share unless it exists."""
-    return share(context, arguments, arguments.name).create()
-
-
-def list_shares(context: Context, arguments: Namespace) -> list[AzObject]:
-    """The shares of the account."""
-    return [{"name": name} for name in bucket_names(context, arguments, context.storage)]
-
-
-def share_exists(context: Context, arguments: Namespace) -> dict[str, bool]:
-    """Whether the share exists."""
-    return share(context, arguments, arguments.name).exists()
-
-
-def delete_share(context: Context, arguments: Namespace) -> dict[str, bool]:
-    """Deletes the share with its content."""
-    return share(context, arguments, arguments.name).delete()
 
 
 def create_folder(context: Context, arguments: Namespace) -> dict[str, bool]:
@@ -74,13 +52,13 @@ def delete_folder(context: Context, arguments: Namespace) -> dict[str, bool]:
 
 
 def _folder(context: Context, arguments: Namespace) -> tuple[Bucket, str]:
-    bucket = share(context, arguments, arguments.share_name)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
     return bucket, relative_path(arguments.name or "", "--name", place="share")
 
 
 def upload(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file."""
-    bucket = share(context, arguments, arguments.share_name)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
 
     def is_folder(path: str) -> bool:
         item = bucket.find(path)
@@ -100,13 +78,13 @@ def upload_batch(context: Context, arguments: Namespace) -> Operation | list[str
     )
     if arguments.dryrun:
         return [copy.path for copy in copies]
-    bucket = share(context, arguments, target.name, account=target.account)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, target.name, account=target.account)
     return upload_operation(bucket, copies, arguments)
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
     """Downloads a file."""
-    bucket = share(context, arguments, arguments.share_name)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
     file = checked_file(bucket, relative_path(arguments.path, "--path", place="share"))
     return download_operation(
         bucket, [storage_bucket.file_download(file, arguments.dest)], arguments, is_one=True
@@ -116,7 +94,7 @@ def download(context: Context, arguments: Namespace) -> Operation:
 def download_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
     """Downloads the files of a share or one of its folders."""
     address = BucketAddress.of(arguments.source)
-    bucket = share(context, arguments, address.name, account=address.account)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, address.name, account=address.account)
     below = relative_path(address.below(arguments.source_path), "--source-path", place="share")
     copies = storage_bucket.bucket_downloads(
         bucket, arguments.destination, below=below, pattern=arguments.pattern
@@ -128,30 +106,25 @@ def download_batch(context: Context, arguments: Namespace) -> Operation | list[s
 
 def list_all(context: Context, arguments: Namespace) -> Sequence[ShareFile]:
     """One level of a folder."""
-    bucket = share(context, arguments, arguments.share_name)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
     return bucket.storage.list(bucket.name, relative_path(arguments.path or "", "--path", place="share"))
 
 
 def show(context: Context, arguments: Namespace) -> ShareFile:
     """The file."""
-    bucket = share(context, arguments, arguments.share_name)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
     return checked_file(bucket, relative_path(arguments.path, "--path", place="share"))
 
 
 def exists(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Whether the file exists."""
-    bucket = share(context, arguments, arguments.share_name)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
     return bucket.has(relative_path(arguments.path, "--path", place="share"), is_directory=False)
 
 
 def delete(context: Context, arguments: Namespace) -> dict[str, bool]:
     """Deletes the file."""
-    bucket = share(context, arguments, arguments.share_name)
+    bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
     return bucket.delete_item(
         checked_file(bucket, relative_path(arguments.path, "--path", place="share")).path
     )
-
-
-def delete_batch(context: Context, arguments: Namespace) -> Operation | list[str]:
-    """Deletes the files that match a pattern."""
-    return deletion(share(context, arguments, arguments.source), arguments)

@@ -1,4 +1,4 @@
-"""A bucket (file share or blob container): how a line names it, its operations, uploads and downloads."""
+"""Buckets (file shares and blob containers): how a line names them, and what is done alike with both."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from batchai_magics.backends.base import Copy, ShareFile, Storage
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import BYTES, Operation
 from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.resource_json import AzObject
+from batchai_magics.commands.specs.shared_options import BucketKind
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
 from batchai_magics.models.file_names import text_of
@@ -108,14 +110,33 @@ class Bucket:
         return {"deleted": True}
 
 
-def share(context: Context, arguments: Namespace, name: str, *, account: str = "") -> Bucket:
-    """The file share of that name, in `account` or the account of the line."""
-    return Bucket(context.storage, _full_name(context, arguments, name, account))
+def open_bucket(
+    context: Context, arguments: Namespace, kind: BucketKind, name: str, *, account: str = ""
+) -> Bucket:
+    """The share or container of that name, in `account` or the account of the line."""
+    storage = context.storage if kind is BucketKind.SHARE else context.containers
+    return Bucket(storage, _full_name(context, arguments, name, account))
 
 
-def container(context: Context, arguments: Namespace, name: str, *, account: str = "") -> Bucket:
-    """The container of that name, in `account` or the account of the line."""
-    return Bucket(context.containers, _full_name(context, arguments, name, account))
+def create(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str, bool]:
+    """Creates a share or container unless it exists."""
+    return open_bucket(context, arguments, kind, arguments.name).create()
+
+
+def list_all(context: Context, arguments: Namespace, kind: BucketKind) -> list[AzObject]:
+    """The shares or containers of the account."""
+    storage = context.storage if kind is BucketKind.SHARE else context.containers
+    return [{"name": name} for name in bucket_names(context, arguments, storage)]
+
+
+def exists(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str, bool]:
+    """Whether the share or container exists."""
+    return open_bucket(context, arguments, kind, arguments.name).exists()
+
+
+def delete(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str, bool]:
+    """Deletes a share or container with its content."""
+    return open_bucket(context, arguments, kind, arguments.name).delete()
 
 
 def bucket_names(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
@@ -243,11 +264,6 @@ def bucket_downloads(bucket: Bucket, destination: str, *, below: str, pattern: s
     ]
 
 
-def matching_paths(bucket: Bucket, pattern: str | None) -> list[str]:
-    """The paths of all files that match the pattern."""
-    return [file.path for file in bucket.files() if _matches(file.path, pattern)]
-
-
 def upload_path(path: str | None, source: str, is_folder: Callable[[str], bool], *, option: str) -> str:
     """The target path of an upload; `path` is a folder if it ends in `/` or exists as one."""
     name = Path(source).name
@@ -263,12 +279,13 @@ def _matches(name: str, pattern: str | None) -> bool:
     return pattern is None or fnmatch(name, pattern)
 
 
-def deletion(bucket: Bucket, arguments: Namespace) -> Operation | list[str]:
-    """The operation that deletes the files that match a line's `--pattern`."""
-    paths = matching_paths(bucket, arguments.pattern)
+def delete_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
+    """Deletes the files or blobs that match a pattern."""
+    emptied = open_bucket(context, arguments, kind, arguments.source)
+    paths = [file.path for file in emptied.files() if _matches(file.path, arguments.pattern)]
     if arguments.dryrun:
         return paths
-    steps = _delete_all(bucket, paths)
+    steps = _delete_all(emptied, paths)
     return Operation("Deleting", len(paths), "file", steps, RESUME_HINT, is_quiet=arguments.no_progress)
 
 

@@ -287,9 +287,7 @@ def _file_server_body(context: Context, arguments: Namespace, of_file: Mapping[s
     if not body.get("vmSize"):
         raise command_error("Please provide VM size.", hint="Add -s, such as -s Standard_D2.")
     ssh = machine_options.object_of(body, "sshConfiguration", _SSH_CONFIGURATION)
-    of_account = machine_options.object_of(
-        ssh, "userAccountSettings", f"{_SSH_CONFIGURATION}.userAccountSettings"
-    )
+    of_account = machine_options.object_of(ssh, "userAccountSettings", _SERVER_ACCOUNT)
     ssh["userAccountSettings"] = machine_options.account_settings(arguments, of_account, context.backend)
     disks = dict(machine_options.object_of(body, "dataDisks", "properties.dataDisks"))
     for option, (field, missing) in _DISKS.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import functools
 import importlib
 from collections.abc import Callable, Iterable, Sequence
@@ -16,12 +17,19 @@ OUTPUTS = ("json", "jsonc", "none", "table", "tsv", "yaml")
 PROGRAM = "batchai"
 
 
+class BucketKind(enum.Enum):
+    """The kinds of bucket in a storage account, as commands spell them."""
+
+    SHARE = "share"
+    CONTAINER = "container"
+
+
 @dataclass(frozen=True)
 class CommandSpec:
     """One command. `handler` is `module:function` below `commands`, imported when the command runs.
 
     `preview` is the same for a function that returns what the command would do, to show before confirmation.
-    A handler that serves several kinds of resources takes the `kind` too.
+    A handler that serves several kinds of resources or buckets takes the `kind` too.
     """
 
     words: str
@@ -34,7 +42,7 @@ class CommandSpec:
     is_hidden: bool = False  # from help: it is accepted because lines of `az` have it, and does nothing
     takes_backend_options: bool = False  # besides `options`, those that backends declare
     prints_summaries: bool = False  # of jobs with `-o`, except as a line of `az`
-    kind: Kind | None = None
+    kind: Kind | BucketKind | None = None
 
     @property
     def parts(self) -> tuple[str, ...]:

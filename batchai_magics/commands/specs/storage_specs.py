@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import (
+    BucketKind,
     CommandSpec,
     container_option,
     path_option,
@@ -43,18 +44,19 @@ _SHARE_NAME = share_option("--name", "-n")
 _CONTAINER_NAME = container_option("--name", "-n")
 
 
-def _bucket_commands(
-    noun: str, module: str, *, title: str, name: Option, ignored: str
-) -> tuple[CommandSpec, ...]:
+def _bucket_commands(kind: BucketKind, *, title: str, name: Option, ignored: str) -> tuple[CommandSpec, ...]:
     """The commands that shares and containers share; `ignored` is an option of `create` without effect."""
+    noun, module = kind.value, "azure.storage_bucket"
     words = f"storage {noun}"
     new = text_option(("--name", "-n"), f"Name of the {noun}.", is_required=True)
     creating, one = (new, *o.ACCESS, text_option((ignored,), "Accepted.")), (name, *o.ACCESS)
     return (
-        CommandSpec(f"{words} create", f"Create a {title}.", f"{module}:create_{noun}", creating),
-        CommandSpec(f"{words} list", f"List {title}s.", f"{module}:list_{noun}s", o.ACCESS),
-        CommandSpec(f"{words} exists", f"Say whether a {noun} exists.", f"{module}:{noun}_exists", one),
-        CommandSpec(f"{words} delete", f"Delete a {noun} with all in it.", f"{module}:delete_{noun}", one),
+        CommandSpec(f"{words} create", f"Create a {title}.", f"{module}:create", creating, kind=kind),
+        CommandSpec(f"{words} list", f"List {title}s.", f"{module}:list_all", o.ACCESS, kind=kind),
+        CommandSpec(f"{words} exists", f"Say whether a {noun} exists.", f"{module}:exists", one, kind=kind),
+        CommandSpec(
+            f"{words} delete", f"Delete a {noun} with all in it.", f"{module}:delete", one, kind=kind
+        ),
     )
 
 
@@ -119,9 +121,7 @@ _ACCOUNTS = (
     ),
 )
 _SHARES = (
-    *_bucket_commands(
-        "share", "azure.share_commands", title="file share", name=_SHARE_NAME, ignored="--quota"
-    ),
+    *_bucket_commands(BucketKind.SHARE, title="file share", name=_SHARE_NAME, ignored="--quota"),
     CommandSpec(
         "storage directory create",
         "Create a folder on a share.",
@@ -148,8 +148,7 @@ _SHARES = (
     ),
 )
 _CONTAINERS = _bucket_commands(
-    "container",
-    "azure.blob_commands",
+    BucketKind.CONTAINER,
     title="blob container",
     name=_CONTAINER_NAME,
     ignored="--public-access",
@@ -237,8 +236,9 @@ _FILES = (
     CommandSpec(
         "storage file delete-batch",
         "Delete files of a share.",
-        "azure.share_commands:delete_batch",
+        "azure.storage_bucket:delete_batch",
         (share_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
+        kind=BucketKind.SHARE,
     ),
     CommandSpec(
         "storage file delete", "Delete a file.", "azure.share_commands:delete", (_OF_SHARE, _FILE, *o.ACCESS)
@@ -318,8 +318,9 @@ _BLOBS = (
     CommandSpec(
         "storage blob delete-batch",
         "Delete blobs of a container.",
-        "azure.blob_commands:delete_batch",
+        "azure.storage_bucket:delete_batch",
         (container_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
+        kind=BucketKind.CONTAINER,
     ),
     CommandSpec(
         "storage blob delete",
