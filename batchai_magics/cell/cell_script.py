@@ -176,7 +176,7 @@ def script_metadata(script: str) -> ScriptMetadata | None:
         packages, python = data.get("dependencies", []), data.get("requires-python", "")
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"the script's block `# /// script` is not valid: {error}") from None
-    if not (isinstance(packages, list) and all(isinstance(each, str) for each in (*packages, python))):
+    if not (isinstance(packages, list) and all(isinstance(text, str) for text in (*packages, python))):
         raise UsageError("the script's block `# /// script` is not valid: dependencies are a list of texts")
     return ScriptMetadata(tuple(packages), python)
 

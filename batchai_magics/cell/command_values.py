@@ -39,9 +39,9 @@ def filled_fields(data: Any, markers: re.Pattern[str], value_of: Callable[[re.Ma
 
 def _filled(key: str, data: Any, markers: re.Pattern[str], value_of: Callable[[re.Match[str]], str]) -> Any:
     if isinstance(data, Mapping):
-        return {name: _filled(name, each, markers, value_of) for name, each in data.items()}
+        return {name: _filled(name, item, markers, value_of) for name, item in data.items()}
     if isinstance(data, list):
-        return [_filled(key, each, markers, value_of) for each in data]
+        return [_filled(key, item, markers, value_of) for item in data]
     if not isinstance(data, str) or not markers.search(data):
         return data
     if _COMMAND.search(key):

@@ -82,7 +82,7 @@ def _check(function: Callable[..., Any]) -> str:
         raise UsageError("run: a lambda has no source of its own to send along", hint=hint)
     enclosed = inspect.unwrap(function).__code__.co_freevars
     names = _globals_of(function)
-    bound = next((each for each, thing in names.items() if thing is function), "")
+    bound = next((key for key, thing in names.items() if thing is function), "")
     if enclosed and not (bound and definition_source(bound, function, names)):
         text = f"run: {name} uses {', '.join(enclosed)} of the function around it"
         raise UsageError(text, hint=f"Make it a parameter: run({function.__name__}, args=(…,)).")

@@ -102,7 +102,7 @@ def unknown_launcher(word: str) -> UsageError:
         if (folder / "__main__.py").is_file() and not folder.is_absolute():
             start = f"-m {'.'.join(folder.parts)}"
         else:
-            scripts = sorted(each.name for each in folder.glob("*.py") if each.name != "__init__.py")
+            scripts = sorted(file.name for file in folder.glob("*.py") if file.name != "__init__.py")
             likely = [name for name in _LIKELY_SCRIPTS if name in scripts]
             start = shlex.quote(str(folder / next(iter([*likely, *scripts]), "train.py")))
         return UsageError(f"{folder} is a folder; a job runs a script", hint=f"Write: batchai run {start}")
@@ -168,8 +168,8 @@ class _LineReader:
         self._env |= reader.env
         self._dropped += reader.dropped
         kept = [f"{flag} {value}" for flag, value in options.items()]
-        kept += [f"--env {each}={value}" for each, value in self._env.items()]
-        kept += [f"--env {each}" for each in reader.passed]
+        kept += [f"--env {variable}={value}" for variable, value in self._env.items()]
+        kept += [f"--env {variable}" for variable in reader.passed]
         settings = f", with {self._settings_file}" if self._settings_file else ""
         note = "; ".join(filter(None, (f"{name}{settings}: runs as {' '.join(kept)}", self._left_out())))
         line = replace(line, options=options, passed=tuple(reader.passed), rank_option=reader.rank_option)
@@ -221,8 +221,8 @@ class _LineReader:
     ) -> tuple[OptionReader, list[str]]:
         """The options of the launcher, with those that it reads from elsewhere, and the words behind them."""
         if launcher in (TORCHRUN, TORCH_LAUNCH):
-            given = [each for each in self._env if each.startswith("PET_")]
-            words = [*(f"--{each[4:].lower()}={self._env.pop(each)}" for each in given), *words]
+            given = [variable for variable in self._env if variable.startswith("PET_")]
+            words = [*(f"--{variable[4:].lower()}={self._env.pop(variable)}" for variable in given), *words]
         reader = OptionReader(name, launcher, self._counts, self._folder)
         rest = reader.read(words)
         if launcher is not ACCELERATE:

@@ -236,9 +236,9 @@ class LauncherCounts:
             total = self.processes or slots * len(self.hosts)
             nodes = self._nodes_for(total, slots) or nodes
         else:
-            each = self.processes or slots or launcher.default_processes or 0
-            each = 0 if self.processes is None else each
-            total = each * (asked.nodes or nodes or 1)
+            per_node = self.processes or slots or launcher.default_processes or 0
+            per_node = 0 if self.processes is None else per_node
+            total = per_node * (asked.nodes or nodes or 1)
         if launcher.needs_count and not (total or asked.processes):
             raise UsageError("the number of processes is missing", hint="Write -np N.")
         return JobCounts(asked.nodes or nodes, asked.processes or total)

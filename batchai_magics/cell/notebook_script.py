@@ -37,13 +37,13 @@ def sent_notebook(data: bytes, name: str) -> bytes:
     notebook = _read(data, name)
     cells = [
         {
-            "id": f"c{place}",
+            "id": f"c{number}",
             "cell_type": cell["cell_type"],
             "metadata": {"tags": _tags(cell)} if _tags(cell) else {},
             "source": _source(cell),
             **({"outputs": [], "execution_count": None} if cell["cell_type"] == "code" else {}),
         }
-        for place, cell in enumerate(notebook["cells"], 1)
+        for number, cell in enumerate(notebook["cells"], 1)
         if cell["cell_type"] in ("code", "markdown", "raw")
     ]
     if not any(cell["cell_type"] == "code" and cell["source"].strip() for cell in cells):

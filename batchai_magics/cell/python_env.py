@@ -22,10 +22,10 @@ _MISSING = "uv makes the environment, and this machine has none: `pip install uv
 def main() -> None:
     """Makes the environment unless it is there; nodes that do so at once do not disturb each other."""
     folder, kind, version, *packages = sys.argv[1:]
-    place = Path(os.path.expandvars(folder))
-    if (place / "bin" / "python").exists():
+    target = Path(os.path.expandvars(folder))
+    if (target / "bin" / "python").exists():
         return
-    part = place.with_name(f"{place.name}.{os.uname().nodename}.{os.getpid()}")
+    part = target.with_name(f"{target.name}.{os.uname().nodename}.{os.getpid()}")
     try:
         uv = _uv()
         _run(*uv, "venv", "--quiet", "--relocatable", "--python", version or sys.executable, str(part))
@@ -35,9 +35,9 @@ def main() -> None:
             (site / "batchai_base.pth").write_text("\n".join(sorted(own)) + "\n", encoding="utf-8")
         if packages:
             _run(*uv, "pip", "install", "--quiet", "--python", str(part / "bin" / "python"), *packages)
-        part.rename(place)
+        part.rename(target)
     except OSError:
-        if not (place / "bin" / "python").exists():  # unless another node was faster
+        if not (target / "bin" / "python").exists():  # unless another node was faster
             raise
     finally:
         shutil.rmtree(part, ignore_errors=True)

@@ -55,11 +55,11 @@ def _write_result(names: Mapping[str, Any]) -> None:
     if "result" not in names or not folder or not _is_first_rank():
         return
     try:
-        place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
-        part = place / f"{FILE}.part"
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        part = target / f"{FILE}.part"
         part.write_text(document(names["result"]), encoding="utf-8")
-        part.replace(place / FILE)
+        part.replace(target / FILE)
     except OSError as error:
         print(f"batchai: `result` could not be written: {error}", file=sys.stderr)
 
@@ -121,7 +121,7 @@ def _plain_table(value: Any) -> Any:
     kind = type(value)
     name = kind.__name__ if kind.__module__.partition(".")[0] == "pandas" else ""
     if name == "DataFrame":
-        columns = [_plain_column(value.iloc[:, place]) for place in range(value.shape[1])]
+        columns = [_plain_column(value.iloc[:, column]) for column in range(value.shape[1])]
         index = _plain_column(value.index)
         return {"$frame": {"columns": to_plain(value.columns.tolist()), "index": index, "data": columns}}
     if name == "Series":

@@ -138,7 +138,7 @@ def _code(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return f"float('{value}')"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_code(key)}: {_code(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{_code(key)}: {_code(item)}" for key, item in value.items()) + "}"
     return "[" + ", ".join(map(_code, value)) + "]" if isinstance(value, list) else repr(value)
 
 
@@ -174,9 +174,9 @@ class _Copy:
         if isinstance(value, str):
             return self._mask(value)
         if isinstance(value, dict):
-            kept = {key: each if key in _KEPT else self._masked(each) for key, each in value.items()}
+            kept = {key: item if key in _KEPT else self._masked(item) for key, item in value.items()}
             return _FORMAT.from_dict(kept)
-        return [self._masked(each) for each in value] if isinstance(value, list) else value
+        return [self._masked(item) for item in value] if isinstance(value, list) else value
 
 
 def _joined(outputs: Sequence[Any]) -> list[Any]:
@@ -195,7 +195,7 @@ def _report(error: CellExecutionError, name: str, cell: NotebookNode, number: in
     """Prints an error as Python does, with its cell and line; returns the exit code."""
     if error.ename == "SystemExit":
         return _exit_code(error.evalue)
-    outputs = [each for each in cell.get("outputs", ()) if each.output_type == "error"]
+    outputs = [output for output in cell.get("outputs", ()) if output.output_type == "error"]
     traceback = _COLOURS.sub("", "\n".join(outputs[-1].traceback if outputs else ()))
     lines = [int(line) for line in _LINE.findall(traceback) or _OF_SYNTAX_ERROR.findall(traceback)[:1]]
     line, source = lines[-1] if lines else 1, cell.source.splitlines()

@@ -88,7 +88,9 @@ class SearchSpace:
     @property
     def grid_size(self) -> int:
         """The number of combinations of the listed values."""
-        return math.prod(len(each.values) for each in self.domains.values() if isinstance(each, Choices))
+        return math.prod(
+            len(domain.values) for domain in self.domains.values() if isinstance(domain, Choices)
+        )
 
     @property
     def lowest(self) -> dict[str, Parameter]:
@@ -185,9 +187,9 @@ def _range(name: str, kind: str, bounds: str) -> Range:
     if kind not in [scale.value for scale in Distribution]:
         raise UsageError(f"{where}: there is no {kind}(…)", hint="Use uniform(LOW,HIGH), log(…) or int(…).")
     scale, numbers = Distribution(kind), [value_of(text.strip()) for text in bounds.split(",")]
-    if len(numbers) != 2 or any(isinstance(each, (bool, str)) for each in numbers):
+    if len(numbers) != 2 or any(isinstance(number, (bool, str)) for number in numbers):
         raise UsageError(f"{where}: expected two numbers, as in {kind}(1,10)")
-    low, high = (float(each) for each in numbers)
+    low, high = (float(number) for number in numbers)
     if not low < high:
         raise UsageError(f"{where}: the first bound must be less than the second")
     if scale is Distribution.LOG and low <= 0:

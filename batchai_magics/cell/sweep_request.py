@@ -178,9 +178,9 @@ def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) 
     )
     if files != template.uploads:  # each trial has a folder of its own
         folder = next(iter(files)).rsplit("/", 1)[0]
-        own = f"{folder}-{_digest(parameters)}"
-        files = {path.replace(folder, own, 1): data for path, data in files.items()}
-        wire = json.loads(json.dumps(wire).replace(f'{folder}"', f'{own}"'))
+        target = f"{folder}-{_digest(parameters)}"
+        files = {path.replace(folder, target, 1): data for path, data in files.items()}
+        wire = json.loads(json.dumps(wire).replace(f'{folder}"', f'{target}"'))
     records = {name: filled(text, parameters) for name, text in template.records.items()}
     return replace(template, spec=JobSpec.from_wire(wire), uploads=files, records=records)
 
@@ -264,8 +264,8 @@ def with_arguments(words: Sequence[str], names: Sequence[str], body: str) -> lis
 
     A script that defines `"--lr"` gets `--lr {lr}`.
     """
-    own = [word for word in words if not word.startswith("--env=PARAM_")]
-    given = [(name, _option_in(body, name)) for name in names if not any(f"{{{name}}}" in w for w in own)]
+    kept = [word for word in words if not word.startswith("--env=PARAM_")]
+    given = [(name, _option_in(body, name)) for name in names if not any(f"{{{name}}}" in w for w in kept)]
     more = " ".join(f"{option} {{{name}}}" for name, option in given if option)
     if not more:
         return list(words)

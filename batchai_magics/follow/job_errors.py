@@ -95,7 +95,7 @@ def source_paths(spec: JobSpec, name: str, run: str = "") -> SourcePaths:
         name: The job's name.
         run: The name of its run's folder.
     """
-    sent = next((each.path for each in spec.input_directories or () if each.id == SCRIPT), "")
+    sent = next((directory.path for directory in spec.input_directories or () if directory.id == SCRIPT), "")
     return SourcePaths(sent.rstrip("/").rpartition("/")[2], run, script_name(spec, name))
 
 

@@ -121,9 +121,9 @@ class MetricStreams:
         ready = self._late if is_last or not has_bar else self._late[: self._waiting]
         self._late = self._late[len(ready) :]
         self._waiting = len(self._late)
-        for each in ready:
-            self._learn(each)
-        return tuple(record for each in ready for record in self._with_step(each))
+        for numbers in ready:
+            self._learn(numbers)
+        return tuple(record for numbers in ready for record in self._with_step(numbers))
 
     def finish(self) -> tuple[Record, ...]:
         """The records on unterminated lines, and those that waited."""
@@ -136,8 +136,8 @@ class MetricStreams:
     @property
     def mismatches(self) -> Sequence[PatternMismatch]:
         """The first match of each pattern that was not a number."""
-        mismatches = [each for stream in self._streams.values() for each in stream.parser.mismatches]
-        return [*{each.name: each for each in reversed(mismatches)}.values()]
+        mismatches = [mismatch for stream in self._streams.values() for mismatch in stream.parser.mismatches]
+        return [*{mismatch.name: mismatch for mismatch in reversed(mismatches)}.values()]
 
     def _new(self, file: str, records: Iterable[Record]) -> list[Record]:
         """The records that the other file does not have."""

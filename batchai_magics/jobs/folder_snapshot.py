@@ -105,8 +105,8 @@ def read_module(module: str, folder: Path, settings: Settings | None = None) -> 
         return replace(read_script(Path(name), folder, settings), module=module)
     if (folder / path.parts[0]).is_dir():
         near = [
-            ".".join(each.relative_to(folder).with_suffix("").parts)
-            for each in folder.glob(f"{path.parts[0]}/**/*.py")
+            ".".join(file.relative_to(folder).with_suffix("").parts)
+            for file in folder.glob(f"{path.parts[0]}/**/*.py")
         ]
         hint = did_you_mean(module, near) or f"Looked in {folder}."
         raise UsageError(f"-m {module}: no such module, nor a __main__.py in it", hint=hint)
@@ -480,7 +480,7 @@ def _rules_above(root: Path, top: Path) -> Iterator[_Rules]:
     yield from _Rules.read(users.resolve(), top)
     with contextlib.suppress(OSError, ValueError):  # `.git` is damaged
         yield from _Rules.read(git_folder(top) / "info/exclude", top)
-    for folder in reversed([each for each in root.parents if each.is_relative_to(top)]):
+    for folder in reversed([parent for parent in root.parents if parent.is_relative_to(top)]):
         yield from _Rules.read(folder / ".gitignore", folder)
 
 

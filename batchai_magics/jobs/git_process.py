@@ -135,7 +135,7 @@ def options_without_filters(folder: Path) -> tuple[str, ...] | None:
 def work_tree_of(folder: Path) -> Path | None:
     """The working tree that a folder is in, whether or not git accepts it."""
     folder = folder.absolute()
-    return next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), None)
+    return next((parent for parent in (folder, *folder.parents) if os.path.lexists(parent / ".git")), None)
 
 
 def git_folder(work_tree: Path) -> Path:
@@ -145,9 +145,9 @@ def git_folder(work_tree: Path) -> Path:
         OSError: The file cannot be read.
         ValueError: It is not text, or too large.
     """
-    place = work_tree / ".git"
-    if not place.is_file():
-        return place
-    own = work_tree / read_text(place).removeprefix("gitdir:").strip()
+    dot_git = work_tree / ".git"
+    if not dot_git.is_file():
+        return dot_git
+    own = work_tree / read_text(dot_git).removeprefix("gitdir:").strip()
     common = own / "commondir"
     return own / read_text(common).strip() if common.is_file() else own

@@ -133,7 +133,8 @@ def node_times(job: JobResource) -> list[NodeTime]:
     """The node times of a job's attempts; empty before it starts."""
     if job.attempts:
         return [
-            NodeTime(len(each.nodes), each.started.timestamp(), _seconds(each.ended)) for each in job.attempts
+            NodeTime(len(attempt.nodes), attempt.started.timestamp(), _seconds(attempt.ended))
+            for attempt in job.attempts
         ]
     execution = job.execution
     if execution is None:

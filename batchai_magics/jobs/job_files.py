@@ -303,9 +303,9 @@ def _download_folder(
 
 
 def _save(backend: Backend, job: ResourceId, file: OutputFile, to: Path, *, partial: bool) -> Path:
-    place = place_inside(to, file.path)
-    save(backend, FileRef(job, file.path, file.directory_id), place, partial=partial)
-    return place
+    target = place_inside(to, file.path)
+    save(backend, FileRef(job, file.path, file.directory_id), target, partial=partial)
+    return target
 
 
 def _size_of(backend: Backend, file: FileRef) -> int:
@@ -330,8 +330,8 @@ def _entry_of(backend: Backend, file: FileRef) -> OutputFile:
 def place_inside(folder: Path, path: str) -> Path:
     """The absolute path of a file below a folder; raises StorageError for one that is not."""
     folder = folder.expanduser().resolve()
-    place = (folder / path).resolve()
-    if not place.is_relative_to(folder):
+    target = (folder / path).resolve()
+    if not target.is_relative_to(folder):
         hint = "Name a file of the job's output directory."
         raise StorageError(f"{path!r} is outside {folder}", hint=hint)
-    return place
+    return target

@@ -64,7 +64,7 @@ class LogSelection:
     def _start(self, chunk: Chunk) -> int:
         if self.since is None or not chunk.times:
             return chunk.offset
-        times = (each.start for each in chunk.times if each.time >= self.since)
+        times = (written.start for written in chunk.times if written.time >= self.since)
         return max(chunk.offset, next(times, chunk.end))
 
 

@@ -389,11 +389,11 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
     parts: list[Collection[Record]] = []
     streams.has_trainer_files = read_redacted(backend, FileRef(job, TRAINER_LOG), 0, 0).size > 0
     for file in METRICS_FILES if streams.has_trainer_files else (OUT, ERR):
-        own = MeasurementTable()
+        numbers = MeasurementTable()
         for chunk in chunks(backend, FileRef(job, file)):
             start.add(chunk.redacted.data, file)
-            own.extend(streams.feed(file, chunk.redacted))
-        parts.append(own)
+            numbers.extend(streams.feed(file, chunk.redacted))
+        parts.append(numbers)
     table = MeasurementTable.of(in_time_order([*parts, streams.finish()]))
     return LogMetrics(table, notices=notices_of(streams.mismatches, table, start, patterns))
 

@@ -65,11 +65,11 @@ class JobOverview:
         cluster = spec.cluster.id.rstrip("/").rsplit("/", 1)[-1]
         if not self.processes:
             return f"{cluster} · {nodes}"
-        each, rest = divmod(self.processes, spec.node_count)
+        per_node, rest = divmod(self.processes, spec.node_count)
         spread = (
             f"{nodes}, {self.processes} process{'es' * (self.processes != 1)}"
             if rest
-            else f"{nodes} × {each} process{'es' * (each != 1)}"
+            else f"{nodes} × {per_node} process{'es' * (per_node != 1)}"
         )
         return f"{cluster} · {spread}"
 
@@ -129,7 +129,7 @@ class JobOverview:
 def _attempts(job: JobResource) -> dict[str, str]:
     if not job.attempts:
         return {}
-    earlier = "; ".join(each.sentence for each in job.attempts if each.reason)
+    earlier = "; ".join(attempt.sentence for attempt in job.attempts if attempt.reason)
     return {"attempt": str(len(job.attempts)), "earlier": earlier}
 
 

@@ -42,7 +42,7 @@ def read_result(backend: Backend, job: JobResource) -> Any:
 
 def _refuse_failed(backend: Backend, job: JobResource) -> NoReturn:
     execution, error = job.execution, error_of(backend, job)
-    reasons = "; ".join(each.message for each in execution.errors) if execution else ""
+    reasons = "; ".join(detail.message for detail in execution.errors) if execution else ""
     text = f"no result: {error}" if error else f"no result: {job.id.name} was {job.word}: {reasons}"
     raise JobFailedError(text, exit_code=execution.exit_code if execution else None)
 

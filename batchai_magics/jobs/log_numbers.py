@@ -65,7 +65,7 @@ class LogNumbers:
     def add(self, records: Iterable[Record]) -> None:
         """Adds the numbers among the records, which follow those that were added."""
         every = [*records]
-        self.has_moved |= self._timeline.add([each for each in every if isinstance(each, Measurement)])
+        self.has_moved |= self._timeline.add([record for record in every if isinstance(record, Measurement)])
         self._place(every)
         self._mark_attempt(every)
 
@@ -74,7 +74,7 @@ class LogNumbers:
         self.generation += 1
         self._forget_places()
         attempt = self._attempt
-        self._timeline.add([each for each in records if isinstance(each, Measurement)])
+        self._timeline.add([record for record in records if isinstance(record, Measurement)])
         self._place(records)
         self._attempt = attempt
 

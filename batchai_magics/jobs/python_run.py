@@ -154,8 +154,8 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from (f"{name}={text}" for name, text in value.items())
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _texts(each)
+        for item in value:
+            yield from _texts(item)
     elif value is not None:
         yield str(value.id if isinstance(value, Job) else value)
 
@@ -176,4 +176,4 @@ def _script_request(
     if script.is_notebook:
         check_modules(words, is_here=shares_folders(settings))
     notebook = Notebook(folder=folder, job_name=as_name(Path(script.name).stem))
-    return parse_script(words, [str(each) for each in args], script, settings=settings, notebook=notebook)
+    return parse_script(words, [str(arg) for arg in args], script, settings=settings, notebook=notebook)

@@ -188,7 +188,7 @@ def _digest_text(diff: str) -> str:
 
 def _variables(provenance: Provenance) -> dict[str, str]:
     record = provenance.submission
-    return {name: variable_text(each) for name, each in record.variables.items()} if record else {}
+    return {name: variable_text(variable) for name, variable in record.variables.items()} if record else {}
 
 
 def _machines(provenance: Provenance) -> dict[str, str]:

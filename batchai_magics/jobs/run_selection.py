@@ -87,13 +87,13 @@ class RunSelection:
     def _results(self, backend: Backend, job: JobResource, labels: Labels) -> list[bool | None]:
         """Whether a run meets each condition; None where it has nothing of that name."""
         numbers: dict[str, float] = numbers_of(labels)
-        numeric = [each.metric for each in self.conditions if isinstance(each, StopCondition)]
+        numeric = [condition.metric for condition in self.conditions if isinstance(condition, StopCondition)]
         if not all(find_metric(numbers, name) for name in numeric):
             metrics = metrics_of(backend, job, labels.patterns)  # the log is read once for all conditions
             numbers = {**metrics, **numbers}
         return [
-            _result(each, numbers if isinstance(each, StopCondition) else labels.parameters)
-            for each in self.conditions
+            _result(condition, numbers if isinstance(condition, StopCondition) else labels.parameters)
+            for condition in self.conditions
         ]
 
 
@@ -119,7 +119,7 @@ def metrics_of(backend: Backend, job: JobResource, patterns: Mapping[str, str]) 
     except NotFoundError:
         return {}
     summaries = {name: metric.summary for name, metric in metrics.items()}
-    values = {name: each.headline_value for name, each in summaries.items() if each}
+    values = {name: summary.headline_value for name, summary in summaries.items() if summary}
     return {name: math.nan if value is None else value for name, value in values.items()}
 
 

@@ -250,8 +250,8 @@ def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:
 
 
 def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, str]]:
-    own = {script, *RUNNERS, VARIABLES}  # recorded as the code and its variables
-    others = [(path, data) for path, data in uploads.items() if upload_name(path) not in own]
+    recorded = {script, *RUNNERS, VARIABLES}  # recorded as the code and its variables
+    others = [(path, data) for path, data in uploads.items() if upload_name(path) not in recorded]
     for path, data in others[:MAX_UPLOADS]:
         is_small = len(data) <= MAX_HASHED
         yield path, f"sha256:{hashlib.sha256(data).hexdigest()}" if is_small else f"{len(data)} bytes"

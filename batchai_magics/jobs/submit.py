@@ -351,15 +351,15 @@ def _defaults(
     """Workspace and experiment of a job, and its cluster if that is the default one."""
     workspace = experiment.workspace_id
     default = workspace.child(Kind.CLUSTER, settings.cluster)
-    own = (workspace, WorkspaceSpec(location=settings.location)), (experiment, ExperimentSpec())
+    parents = (workspace, WorkspaceSpec(location=settings.location)), (experiment, ExperimentSpec())
     if cluster is None or cluster.key != default.key:
-        return own
+        return parents
     spec = ClusterSpec(
         vm_size=default_vm_size(settings),
         scale_settings=_default_scale(backend, settings),
         user_account_settings=UserAccountSettings(admin_user_name="batchai"),
     )
-    return (*own, (default, spec))
+    return (*parents, (default, spec))
 
 
 def _default_scale(backend: Backend, settings: Settings) -> ScaleSettings:

@@ -28,16 +28,16 @@ def project_python(folder: Path, env: Mapping[str, str] = os.environ) -> str:
     """
     root = _workspace_of(folder)
     if root:
-        place = root / env.get("UV_PROJECT_ENVIRONMENT", ".venv")
+        environment = root / env.get("UV_PROJECT_ENVIRONMENT", ".venv")
     elif active := env.get("VIRTUAL_ENV"):
-        place = Path(active)
+        environment = Path(active)
     else:
-        place = next(
+        environment = next(
             (each / ".venv" for each in _upwards(folder) if (each / ".venv").is_dir()), folder / ".venv"
         )
-    python = place / "bin" / "python"
+    python = environment / "bin" / "python"
     if not python.exists():
-        raise UsageError(f"uv run: there is no environment {place}", hint="Make it first: uv sync")
+        raise UsageError(f"uv run: there is no environment {environment}", hint="Make it first: uv sync")
     return str(python)
 
 
@@ -53,8 +53,8 @@ def not_on_nodes(folder: Path, where: str) -> UsageError:
 
 def _workspace_of(folder: Path) -> Path | None:
     """The folder of the project, or of the workspace that it is a member of."""
-    roots = [each for each in _upwards(folder) if (each / _PROJECT).is_file()]
-    workspaces = (each for each in roots if "workspace" in _table(each).get("tool", {}).get("uv", {}))
+    roots = [parent for parent in _upwards(folder) if (parent / _PROJECT).is_file()]
+    workspaces = (parent for parent in roots if "workspace" in _table(parent).get("tool", {}).get("uv", {}))
     return next(workspaces, roots[0] if roots else None)
 
 

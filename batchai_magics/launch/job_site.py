@@ -120,8 +120,8 @@ def thread_share(core_count: int, processes_per_node: int) -> int:
 
 def describe_threads(said: Mapping[str, str], processes_per_node: int) -> str:
     """The description of the thread counts in a dry run."""
-    own = [f"{name}={said[name]}" for name in THREADS if name in said]
-    if own:
-        return f"threads of a process: {', '.join(own)}, as the job says"
+    chosen = [f"{name}={said[name]}" for name in THREADS if name in said]
+    if chosen:
+        return f"threads of a process: {', '.join(chosen)}, as the job says"
     among = f", shared by {processes_per_node} processes" if processes_per_node > 1 else ""
     return f"threads of a process: its node's cores{among} (OMP_NUM_THREADS and its like; --env sets another)"

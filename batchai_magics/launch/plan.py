@@ -268,7 +268,7 @@ class Plan(NamedTuple):
 
         `ended` are the ranks that have ended.
         """
-        workers = {each.rank for each in self.processes if each.role is not Role.PARAMETER_SERVER}
+        workers = {process.rank for process in self.processes if process.role is not Role.PARAMETER_SERVER}
         return len(workers) < len(self.processes) and workers <= set(ended)
 
     def changed(self, change: "Callable[[Plan], Plan]") -> "Plan":

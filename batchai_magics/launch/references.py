@@ -159,9 +159,9 @@ class Variables(dict[str, Value]):
 
     def __setitem__(self, name: str, value: Value) -> None:
         super().__setitem__(name, value)
-        place = bisect.bisect_left(self._lengths, len(name))
-        if self._lengths[place : place + 1] != [len(name)]:
-            self._lengths.insert(place, len(name))
+        index = bisect.bisect_left(self._lengths, len(name))
+        if self._lengths[index : index + 1] != [len(name)]:
+            self._lengths.insert(index, len(name))
 
     def pieces(self, text: str) -> Iterator[tuple[str, str]]:
         """Split a text at references to known variables: pairs of a literal and the name behind it."""

@@ -117,8 +117,8 @@ class MountVolumes(WireModel):
         twice = duplicates(mount.relative_mount_path.strip("/") for mount in self.all)
         if twice:
             raise ValueError(f"more than one volume is mounted at {', '.join(twice)}")
-        own = [item.relative_mount_path for item in self.unmanaged_file_systems or ()]
-        nested = _nested(own, [mount.relative_mount_path for mount in self.all])
+        paths = [item.relative_mount_path for item in self.unmanaged_file_systems or ()]
+        nested = _nested(paths, [mount.relative_mount_path for mount in self.all])
         if nested:
             raise ValueError(f"{nested} are mounted one inside the other; put them apart")
         return self

@@ -214,11 +214,11 @@ class SecretMask:
         if isinstance(value, str):
             return self.line(value)
         if isinstance(value, Mapping):
-            masked = {key: self.named(str(key), each) for key, each in value.items()}
+            masked = {key: self.named(str(key), item) for key, item in value.items()}
             if isinstance(name := value.get("name"), str) and "value" in value:
                 masked["value"] = self.named(name, value["value"])
             return masked
-        return [self.data(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return [self.data(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def without_secrets(values: Mapping[str, Any], mask: SecretMask | None = None) -> dict[str, Any]:

@@ -102,7 +102,11 @@ class TelemetryRecord:
     def to_wire(self) -> WireObject:
         """JSON with the fields `nodes`, `notes` and `value` (the samples); the service has no telemetry."""
         nodes = {str(rank): node for rank, node in self.nodes.items()}
-        return {"nodes": nodes, "notes": list(self.notes), "value": [each.to_wire() for each in self.samples]}
+        return {
+            "nodes": nodes,
+            "notes": list(self.notes),
+            "value": [sample.to_wire() for sample in self.samples],
+        }
 
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> TelemetryRecord:
@@ -112,7 +116,7 @@ class TelemetryRecord:
             ServiceError: A field is missing or invalid.
         """
         try:
-            samples = tuple(Sample.of(each["time"], each["machine"], each) for each in data["value"])
+            samples = tuple(Sample.of(sample["time"], sample["machine"], sample) for sample in data["value"])
             nodes = {int(rank): str(node) for rank, node in data["nodes"].items()}
             return cls(nodes, samples, tuple(map(str, data["notes"])))
         except (KeyError, TypeError, ValueError, AttributeError) as error:

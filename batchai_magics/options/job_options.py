@@ -114,8 +114,8 @@ def short_duration(option: str, text: str) -> str:
 
 def with_grace(body: Mapping[str, Any], setting: str) -> dict[str, Any]:
     """The fields of a job with the grace of the settings, if it has none of its own."""
-    own = {} if setting == DEFAULT_GRACE else {"batchaiGrace": short_duration("setting grace", setting)}
-    return {**own, **body}
+    changed = {} if setting == DEFAULT_GRACE else {"batchaiGrace": short_duration("setting grace", setting)}
+    return {**changed, **body}
 
 
 def patterns(option: str, given: Sequence[str]) -> dict[str, str]:

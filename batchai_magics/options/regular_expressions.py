@@ -98,9 +98,9 @@ def _reason(error: Exception) -> str:
 
 def matching_lines(expression: Expression | re.Pattern[bytes], data: bytes) -> Iterator[int]:
     """The start positions of the lines that contain a match."""
-    place = 0
-    while place < len(data) and (match := expression.search(data, place)):
+    position = 0
+    while position < len(data) and (match := expression.search(data, position)):
         start = line_start(data, match.start())
         if start < len(data):
             yield start
-        place = line_end(data, match.end()) or len(data)
+        position = line_end(data, match.end()) or len(data)

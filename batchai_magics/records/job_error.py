@@ -64,8 +64,8 @@ def _raised(lines: Sequence[str]) -> RaisedError | None:
         if match := _FRAME.match(line):
             frames.append((match["file"], int(match["line"])))
         elif frames and line[:1].strip():
-            own = [frame for frame in frames if not is_library(frame[0])] or frames
-            return RaisedError(_message(lines[at:])[:MAX_TEXT], *own[-1])
+            user_frames = [frame for frame in frames if not is_library(frame[0])] or frames
+            return RaisedError(_message(lines[at:])[:MAX_TEXT], *user_frames[-1])
     return None
 
 
@@ -125,10 +125,10 @@ class SourcePaths(NamedTuple):
     def with_cell_line(self, line: str) -> str:
         """The line with paths as the user's own; one that refers to the cell's script names the cell line."""
         line = self.shown(line)
-        place = _PLACE.search(line) if self.script else None
-        if place is None or place["file"] != self.script:
+        match = _PLACE.search(line) if self.script else None
+        if match is None or match["file"] != self.script:
             return line
-        return f"{line}  ← line {int(place['line']) + FIRST_LINE - 1} of the cell"
+        return f"{line}  ← line {int(match['line']) + FIRST_LINE - 1} of the cell"
 
     def place(self, raised: RaisedError) -> str:
         """Where an exception was raised: `cell line 11`, `train.py:3`."""
@@ -255,7 +255,9 @@ def error_of_process(
 ) -> JobError:
     """Why a process failed, of the last output on stderr, then on stdout; the job is left open."""
     raised = [(output, error) for output in outputs if (error := raised_in(output.lines))]
-    output = raised[0][0] if raised else next((each for each in outputs if each.last_line), None)
+    output = (
+        raised[0][0] if raised else next((candidate for candidate in outputs if candidate.last_line), None)
+    )
     made = JobError(
         job="",
         reason=_exit_reason(process, output),

@@ -138,7 +138,7 @@ class PreflightReport(NamedTuple):
             "duration_s": self.duration_s,
             "nodes": [self._node_json(node) for node in self.nodes],
             "pairs": [pair._asdict() for pair in self.pairs],
-            "findings": [{**each._asdict(), "kind": each.kind.value} for each in self.findings],
+            "findings": [{**finding._asdict(), "kind": finding.kind.value} for finding in self.findings],
             "excluded": list(self.excluded),
         }
 
@@ -153,7 +153,9 @@ class PreflightReport(NamedTuple):
         return cls(
             tuple(NodeCheck.from_json({**node, "packages": {}}) for node in body["nodes"]),
             tuple(PairCheck(**pair) for pair in body["pairs"]),
-            tuple(Finding(**{**each, "kind": FindingKind(each["kind"])}) for each in body["findings"]),
+            tuple(
+                Finding(**{**finding, "kind": FindingKind(finding["kind"])}) for finding in body["findings"]
+            ),
             body["duration_s"],
             tuple(body["excluded"]),
         )
@@ -202,13 +204,13 @@ def _own_problems(node: NodeCheck) -> Iterator[str]:
 
 def _differences(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
     """What a node has that most others have not, or the reverse; a majority is needed."""
-    pythons = _majority(each.python for each in nodes)
+    pythons = _majority(other.python for other in nodes)
     if pythons is not None and node.python != pythons:
         yield f"it has Python {node.python or '(unknown)'}, the others {pythons}"
-    gpu_count = _majority(len(each.gpus) for each in nodes)
+    gpu_count = _majority(len(other.gpus) for other in nodes)
     if gpu_count is not None and len(node.gpus) != gpu_count:
         yield f"it has {len(node.gpus)} GPU(s), the others {gpu_count}"
-    memory = [each.memory_bytes for each in nodes if each.memory_bytes]
+    memory = [other.memory_bytes for other in nodes if other.memory_bytes]
     if node.memory_bytes and node.memory_bytes < LESS_MEMORY_SHARE * median(memory):
         yield f"it has {size_text(node.memory_bytes)} of memory, the others {size_text(median(memory))}"
     if different := list(_different_packages(node, nodes)):
@@ -217,9 +219,9 @@ def _differences(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
 
 
 def _different_packages(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
-    names = sorted({name for each in nodes for name in each.packages})
+    names = sorted({name for other in nodes for name in other.packages})
     for name in names:
-        own, common = node.packages.get(name, ""), _majority(each.packages.get(name, "") for each in nodes)
+        own, common = node.packages.get(name, ""), _majority(other.packages.get(name, "") for other in nodes)
         if common is not None and own != common:
             yield f"{name} {own or 'missing'} (the others: {common or 'none'})"
 
@@ -248,7 +250,7 @@ _RATES = (
 
 def _slowness(node: NodeCheck, nodes: Sequence[NodeCheck]) -> Iterator[str]:
     for field, words, share in _RATES:
-        rates = [rate for each in nodes if (rate := getattr(each, field))]
+        rates = [rate for other in nodes if (rate := getattr(other, field))]
         own = getattr(node, field)
         if own and own < share * median(rates):
             yield f"{words} {size_text(own)}/s, the median is {size_text(median(rates))}/s"

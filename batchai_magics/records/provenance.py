@@ -100,7 +100,7 @@ class Provenance:
         data = submission._asdict() if submission else {}
         if submission:
             data["code"] = submission.code._asdict()
-            data["variables"] = {name: each._asdict() for name, each in submission.variables.items()}
+            data["variables"] = {name: variable._asdict() for name, variable in submission.variables.items()}
             data["git"] = submission.git._asdict() if submission.git else None
             del data["remedies"]  # for the message of a failure
         return {"run": self.run, **data, "machines": [machine._asdict() for machine in self.machines]}
@@ -141,7 +141,10 @@ def _submitted(record: Submission) -> Iterator[tuple[str, str]]:
     yield "code", f"{code.name or code.kind}, {len(code.text.splitlines())} lines" + ", cut" * code.is_cut
     yield "options", record.line
     yield "arguments", record.arguments
-    yield "variables", "; ".join(f"{name} = {variable_text(each)}" for name, each in record.variables.items())
+    yield (
+        "variables",
+        "; ".join(f"{name} = {variable_text(variable)}" for name, variable in record.variables.items()),
+    )
     names = list(map(upload_name, record.uploads))
     left = len(names) - _MAX_NAMES
     yield "uploads", ", ".join([*names[:_MAX_NAMES], *([f"and {left} more"] if left > 0 else [])])

@@ -54,7 +54,7 @@ def check_submitted(files: Mapping[str, str]) -> None:
 def addresses_of(text: str) -> list[str]:
     """The addresses in the file `CHANNELS`; raises ValueError, without any of them, if it is invalid."""
     addresses = parse_json(text)
-    if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
+    if not isinstance(addresses, list) or not all(isinstance(address, str) for address in addresses):
         raise ValueError(f"{CHANNELS} must be an array of texts")
     return list(dict.fromkeys(addresses)) if channels(addresses) else []
 

@@ -82,7 +82,7 @@ class Submission(NamedTuple):
             data = parse_json(text)
             nested = {
                 "code": made(Code, data["code"]),
-                "variables": {name: made(Variable, each) for name, each in data["variables"].items()},
+                "variables": {name: made(Variable, body) for name, body in data["variables"].items()},
                 "git": made(GitState, data["git"]) if data.get("git") else None,
             }
             submission: Submission = made(cls, {**data, **nested})

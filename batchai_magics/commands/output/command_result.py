@@ -128,7 +128,7 @@ class Result:
     def resolved(self) -> Any:
         """The value; for handles, the current resources."""
         values = self.value if type(self.value) is list else [self.value]
-        shown = [each.show_with_cost() if isinstance(each, ResourceHandle) else each for each in values]
+        shown = [value.show_with_cost() if isinstance(value, ResourceHandle) else value for value in values]
         return shown if values is self.value else shown[0]
 
     @cached_property

@@ -185,7 +185,7 @@ class Sweep:
         results = self._results_of(trials, definition)
         metric = next((result.metric for _, result in results if result.metric), "")
         columns = {"trial", "state", "attempts", metric, f"best_{metric}", *definition.parameters}
-        every = dict.fromkeys(each.name for _, result in results for each in result.others)
+        every = dict.fromkeys(other.name for _, result in results for other in result.others)
         others = [name for name in every if name not in columns]
         return [_row(trial, result, metric, others) for trial, result in results]
 
@@ -381,7 +381,7 @@ def sweep_text(definition: SweepDefinition, trials: Sequence[Trial]) -> str:
 
 def _row(trial: Trial, result: TrialResult, metric: str, others: Iterable[str]) -> dict[str, object]:
     values = {metric: result.value, f"best_{metric}": result.best} if metric else {}
-    known = {each.name: each.headline_value for each in result.others}
+    known = {other.name: other.headline_value for other in result.others}
     state = {"state": trial.word, "attempts": trial.attempts}
     rest = {name: known.get(name) for name in others}
     return {"trial": trial.number, **trial.parameters, **state, **values, **rest}

@@ -132,7 +132,7 @@ class TrialResult:
             return cls()
         best = summary.headline_value if summary.best is None or summary.mean is not None else summary.best
         points = {int(step): value for step, value in metric.combined().items()}
-        rest = (each for each in metrics.summaries if each.name != summary.name and not each.is_timer)
+        rest = (other for other in metrics.summaries if other.name != summary.name and not other.is_timer)
         others = tuple(itertools.islice(rest, MAX_OTHERS))
         return cls(summary.name, summary.headline_value, best, summary.direction, points, others)
 
@@ -167,7 +167,7 @@ def is_max(results: Iterable[TrialResult], goal: Goal) -> bool | None:
     """Whether the greatest value wins, as the goal says or the metric's name; None if neither does."""
     if goal.is_max is not None:
         return goal.is_max
-    known = next((each.direction for each in results if each.direction is not Direction.UNKNOWN), None)
+    known = next((result.direction for result in results if result.direction is not Direction.UNKNOWN), None)
     return None if known is None else known is Direction.RISES
 
 

@@ -115,9 +115,9 @@ class _Sizes:
             if not is_plain:
                 raise _error("a type that JSON does not have", node)
             self._open.add(id(node))
-            own = 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
-            self.written += own
-            self._known[id(node)] = own + sum(map(self.of, _inner(node)))
+            size = 1 + (len(node.value) if isinstance(node, yaml.ScalarNode) else 0)
+            self.written += size
+            self._known[id(node)] = size + sum(map(self.of, _inner(node)))
             self._open.discard(id(node))
         return self._known[id(node)]
 

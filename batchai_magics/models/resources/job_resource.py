@@ -170,7 +170,7 @@ class JobResource:
             execution=ExecutionInfo.from_wire(info) if info else None,
             ranks=tuple(RankExit.from_wire(rank) for rank in properties.items(RANKS)),
             waiting=properties.text(WAITING, ""),
-            attempts=tuple(Attempt.from_wire(each) for each in properties.items(ATTEMPTS)),
+            attempts=tuple(Attempt.from_wire(attempt) for attempt in properties.items(ATTEMPTS)),
         )
 
 

@@ -119,7 +119,7 @@ def varying_parameters(labels: Iterable[Labels], limit: int, *, least_share: flo
 
     Only those that at least `least_share` of the runs with parameters have.
     """
-    rows = [each.parameters for each in labels if each.parameters]
+    rows = [item.parameters for item in labels if item.parameters]
     counts = Counter(name for row in rows for name in row)
     names = [name for name, count in counts.items() if count >= least_share * len(rows)]
     differing = [name for name in names if len({str(row.get(name)) for row in rows}) > 1]
