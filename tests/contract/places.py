@@ -74,7 +74,7 @@ _AZURES |= {"file_system", "workdir"}
 _AZURES |= {"shared_job_folder", "own_environment", "remote_start", "container_engine"}
 # Prices are Azure's, and a job waits for a cluster to get nodes. A status may be some seconds old, and of two
 # changes of labels the last one wins. Processes may be told to stop twice: by the service and by our program.
-_AZURES |= {"own_prices", "checked_nodes", "mpi_check", "one_signal", "own_termination"}
+_AZURES |= {"own_prices", "checked_nodes", "mpi_check", "own_termination"}
 _AZURES |= {"current_status", "atomic_labels", "logged_parameters", "state_at_time_limit"}
 NOT_AZURES = (NOT_SLURMS - {"auto_scale"}) | _AZURES
 LOCAL, SLURM = LocalFacts.capabilities, SlurmFacts.capabilities
