@@ -31,6 +31,11 @@ def test_a_mount_is_of_the_account_that_the_environment_names():
     assert "s3cret" not in describe(cell("r --mount data", env=env))
 
 
+def test_a_mount_without_a_key_carries_no_empty_one():
+    share = fields("r --mount data", env={})["mountVolumes"]["azureFileShares"][0]
+    assert share["credentials"] == {}
+
+
 def test_a_mount_comes_beside_those_of_a_job_json():
     share = "accountName: a, azureFileUrl: 'https://a.file.core.windows.net/s', credentials: {accountKey: k}"
     volumes = f"  mountVolumes: {{azureFileShares: [{{{share}, relativeMountPath: s}}]}}\n"

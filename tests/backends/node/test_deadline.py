@@ -11,6 +11,7 @@ def test_a_deadline_that_is_shortened_tells_what_shortened_it() -> None:
     deadline = Deadline(Limits(wall_s=100.0, warn_s=10.0))
     assert (deadline.outcome, deadline.is_warning_due) == (None, False)
     deadline.shorten(5.0, stopped("requeue", "preempted"))
+    deadline.shorten(1000.0, stopped("requeue", "preempted"))
     assert (deadline.outcome, deadline.is_warning_due) == (None, True)
     deadline.shorten(0.0, stopped("requeue", "preempted"))
     assert deadline.outcome == stopped("requeue", "preempted")
