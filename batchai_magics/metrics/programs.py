@@ -524,6 +524,21 @@ PROGRAM_LINES = (
         words=_NAME,
     ),
     ProgramLine(
+        program="XLM",
+        sample="?{2:02:04 - }?<step=3550> - <sent/s[sent/s]=6.84> sent/s - <words/s[words/s]=267.24> words/s"
+        "[[ - <name:MLM-en>: <{name}=7.5730>]] - - model LR: <lr=1.0000e-04>",
+        kind=LineKind.STEP,
+        phase="train",
+        words={"name": r"[A-Z][\w-]{1,40}"},
+    ),
+    ProgramLine(
+        program="YOLACT",
+        sample="[ <epoch=0>] <step=10> ||[[ <name:B>: <{name}=5.123> |]]| ETA: <*:1:02:03> || timer: 0.512",
+        kind=LineKind.STEP,
+        phase="train",
+        words={"name": "[A-Z]"},
+    ),
+    ProgramLine(
         program="OpenRLHF",
         sample="(PolicyModelActor pid=4411) Train epoch [1/1]: <*:50%|#####     | 4/8 [00:01, kl=0.001]>",
         kind=None,
@@ -554,7 +569,7 @@ PROGRAM_PREFIXES = (
     ProgramPrefix(
         program="CenterNet",
         sample="ctdet/coco |train: [<epoch=1>][<step=10>/7330]|loss <loss=2.5000> |",
-        expression=rb"[\w./-]+ \|(?=(?:train|val|test): \[\d)",
+        expression=rb"[\w./-]+ ?\| ?(?=(?:train|val|test): \[\d)",
     ),
     ProgramPrefix(
         program="VAR",
@@ -622,6 +637,13 @@ PROGRAM_TABLES = (
         "<epoch=0>         <train_loss=0.646314>    <valid_loss=0.509850>    <accuracy=0.766505>  00:01",
         header=r"epoch\|train_loss\|valid_loss\|(?:.*\|)?time",
         phase="val",
+    ),
+    ProgramTable(
+        program="DI-engine",
+        sample="| Name  | train_iter | avg_reward |\n+-------+------------+------------+\n"
+        "| Value | <step=100>.000000 | <avg_reward=12.345678>  |",
+        header=r"Name\|train_iter\|.*",
+        row_name="Value",
     ),
     ProgramTable(
         program="AllenNLP",

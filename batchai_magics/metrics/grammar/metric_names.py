@@ -129,6 +129,21 @@ _QUALITY = frozenset(
         "learn",
         "fitness",
         "deviance",
+        "epe",
+        "pck",
+        "ade",
+        "fde",
+        "mpjpe",
+        "eer",
+        "pesq",
+        "stoi",
+        "sdr",
+        "cider",
+        "lddt",
+        "smape",
+        "crps",
+        "mota",
+        "idf1",
         "rsq",
     ]
 )
@@ -182,8 +197,8 @@ _POSITIONS = re.compile(
 _NO_METRIC = re.compile(
     r"(?:^|[_\s/.])(?:eta|pid|port|version|seed|v_num|world_size|num|number|remaining|remain|total_time|"
     r"consumed|processed|skipped|without|degree|cuda|nan|best|worker|workers|attempt|retry|retries|size|status|code|"
-    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left|depth|leaves|"
-    r"new best|new worst|trained tokens|elapsed_time(?!_per)|total_time|patience)(?:$|[_\s/.:])"
+    r"epoch loaded|time elapsed|elapsed time(?! per)|wall time|wall clock|walltime|left(?=[_ ]time|$)|depth|"
+    r"leaves|new best|new worst|trained tokens|elapsed_time(?!_per)|total_time|patience)(?:$|[_\s/.:])"
 )
 _MAY_BE_TOTAL = re.compile(r"norm|throughput")
 _NO_METRICS = frozenset((

@@ -48,7 +48,7 @@ _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan
 _NAME = re.compile(rb"[A-Za-z][\w-]{0,30}")
 _CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms|[ ](?:ms|s|K))?")
 _LIST = re.compile(rb"\[((?:(?:" + _NUMBER + rb"),?[ ]?){1,40})\]")
-_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+|\.0)?\]?(?: \(\d[\d.]*%\))?")
+_COUNT = re.compile(rb"\[?#?(\d+)(?:/\d+|\.0+)?\]?(?: \(\d[\d.]*%\))?")
 _MEMBER = re.compile(
     rb"[ \t]*(?P<begin>\{)?'(?P<name>[^'\n]{1,80})': (?:(?:np\.float\d\d|[A-Za-z]{0,12}[Aa]rray)\()?"
     rb"(?:(?P<number>[-+]?\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?:\)|, dtype=\w+\))?|[^\n]*?)"

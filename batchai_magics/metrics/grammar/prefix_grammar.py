@@ -70,6 +70,7 @@ _ELEMENTS = tuple(
         rb"\[?1[5-9]\d{8}(?:\.\d{1,9})?\]?:?(?=[ \t])",  # seconds since the epoch
         rb"[\[({][ ]*" + _SOURCE + rb"(?: \(\d+\))?[\])}]:?",
         rb"\[line:[ ]?\d+\]",
+        rb"(?<=\])\([A-Za-z_]\w*(?:\.\w+)+\)(?=[ ]-[ ])",  # a logger, behind a level
         _SOURCE + rb"(?:[:\]]?(?=[ \t])(?! in \w+ --)|[ ]in[ ]\w+[ ]--(?=[ ]))",
         rb"[A-Za-z_]\w*(?:\.\w+)+(?=[ \t]+-[ \t])",  # a module
         rb"\[[\w.]+\](?=\[" + _LEVEL + rb"\])",  # Hydra

@@ -35,8 +35,16 @@ _SPREAD = rb"(?:[ ]?\(?(?:\+/?-|\xc2\xb1)[ ]?\d{1,9}(?:\.\d{1,20})?%?\)?)?"
 _VALUE = rb"-?\d{1,9}(?:\.\d{1,20}(?:[eE][-+]\d{1,3})?(?:[ ]?%)?|[ ]?%)" + _SPREAD
 _COMMENTS = rb"(?:[ ]\([^()\n]{1,40}\)){0,2}"
 _PAIR = _NAME + rb"(?:[ ]?[:=][ \t]{0,20}|[ ]is:?[ ]|[ \t]{1,40})" + _VALUE + _COMMENTS
+_FOLD = rb"(?:(?:fold|split|seed|repeat)[ ]?#?\d{1,6}(?:[ ]?/[ ]?\d{1,6})?[ ]?[:,|-]?[ ])?"
+_MODEL = rb"(?:(?-i:[A-Z]\w*[A-Z])\w*[ ])?"  # `RandomForest accuracy: 0.93`
 _RESULT = re.compile(
-    rb"(?i)" + _PAIR + rb"(?:(?:[ ]?[,;|/][ ]?|[ ]-[ ]|[ \t]{1,8})" + _PAIR + rb"){0,11}\.?[ \t]*"
+    rb"(?i)"
+    + _FOLD
+    + _MODEL
+    + _PAIR
+    + rb"(?:(?:[ ]?[,;|/][ ]?|[ ]-[ ]|[ \t]{1,8})"
+    + _PAIR
+    + rb"){0,11}\.?[ \t]*"
 )
 _MAY_BE_SETTING = re.compile(rb"(?i)(?:recall|precision|score|map|iou)[ \t]+" + _VALUE)
 

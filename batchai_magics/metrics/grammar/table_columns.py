@@ -20,7 +20,7 @@ EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
     "total_timesteps", "totalenvsteps", "timesteps", "global_step", "step", "steps", "#",
     "training_iteration", "iteration", "iter", "it", "update", "round", "batch", "total_train_updates", "gen",
-    "generation", "number_of_trees",
+    "generation", "number_of_trees", "train_iter",
 )  # fmt: skip
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+(?:[ ][\w./@%()-]+){0,2}")
 _FITNESS = frozenset(("avg", "min", "max"))  # of a generation

@@ -91,16 +91,25 @@ class MetricSuggester:
 
     def _suggestion_for(self, line: bytes) -> tuple[Suggestion, int] | None:
         """The suggestion for a line, and how many lines were like it."""
-        line = _strip_prefixes(line)
+        from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
+        from batchai_magics.metrics.grammar.result_lines import states_results
+
+        prefixes = read_prefixes(line)
+        is_result = states_results(line[: prefixes.end], prefixes.begin)
+        line = line[prefixes.begin : prefixes.end]
         numbers = _number().findall(line)
         if not numbers:
             return None
         shape = self._shapes.get(key := _number().sub(b"#", line))
         if shape is None:
+            shape = _LineShape(numbers)
             if len(self._shapes) < _MAX_SHAPES:
-                self._shapes[key] = _LineShape(numbers)
-            return None
-        shape.add(numbers)
+                self._shapes[key] = shape
+            if not is_result:
+                return None
+            shape.changed, shape.count = {*range(len(numbers))}, _MIN_TRAINING_LINES  # one line is enough
+        else:
+            shape.add(numbers)
         found = _suggestion(line.decode("utf-8", "replace"), shape, self._known)
         return found and (found, shape.count)
 
@@ -116,14 +125,6 @@ def _number() -> re.Pattern[bytes]:
 @cache
 def _number_in_text() -> re.Pattern[str]:
     return re.compile(_number().pattern.decode(), re.ASCII)
-
-
-def _strip_prefixes(line: bytes) -> bytes:
-    """The line without launcher and logger prefixes."""
-    from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
-
-    prefixes = read_prefixes(line)
-    return line[prefixes.begin : prefixes.end]
 
 
 def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggestion | None:

@@ -24,12 +24,14 @@ from batchai_magics.models.stop_conditions import metric_name
 
 _LOSSES = re.compile(r"(?:loss|losses|\w*loss|nll|xent|bce|ce|\w*crossentropy)")
 _ERRORS = re.compile(
-    r"(?:\w*err|\w*error|perplexity|ppl|kl|[wct]er|r?mse|mae|mape|rmsle|fid|lpips|cost|bp[bcd]|inertia|objective)"
+    r"(?:\w*err|\w*error|perplexity|ppl|kl|[wct]er|r?mse|mae|mape|rmsle|fid|lpips|cost|bp[bcd]|inertia|objective"
+    r"|deviance|epe|ade|fde|mpjpe|eer|smape|crps)"
 )
 _SCORES = re.compile(
     r"(?:\w*acc|\w*accuracy|top|prec|precision|recall|\w*score|f1|r2|m?ap|auc|auroc|aupr|bleu|rouge|meteor|chrf"
     r"|\w*rewards?|(?:mean|max|min|avg|ep)?rew|\w*returns?|[mg]?iou|dice|psnr|ssim|ndcg|mrr|hits?|kappa|jaccard|nmi|ari|hmean|win"
-    r"|likelihood|elbo|[mh]fu|t?flops?|pass)"
+    r"|likelihood|elbo|[mh]fu|t?flops?|pass"
+    r"|pck|pesq|stoi|sdr|cider|lddt|mota|idf)"
 )
 _NEGATIONS = frozenset(["neg", "negative"])
 _GOALS = (frozenset(["reward", "rewards", "return", "returns", "rew"]), frozenset(["map"]))

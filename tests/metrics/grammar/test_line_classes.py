@@ -55,6 +55,7 @@ PREFIXES = (
     "2026-05-22T21:34:07 - 0 - acme.train - train.py:145 - INFO :: ",
     "I1121 10:00:00.123456 140 train.py:88] ",
     "[2026-03-13 09:06:10,661][       train.py][line: 833][    INFO] ",
+    "[2026-04-08 05:21:17.183][ INFO](ignite.engine.Trainer) - ",
     "2026-02-22 03:56:54,944 - log\\train.log - INFO - ",
 )
 
@@ -138,6 +139,11 @@ NAMES = {
     "step 5: 'loss'=0.5, 'accuracy'=0.25\n": {"loss": 0.5, "accuracy": 0.25},
     "iter 5 || ARM_L: 2.5 ARM_C: 3.5 TRM_L: 1.5\n": {"arm_l": 2.5, "arm_c": 3.5, "trm_l": 1.5},
     "Training: 10% 5/50 loss 0.5 accuracy 0.25\n": {"loss": 0.5, "accuracy": 0.25},
+    "Epoch[5] Metrics -- left lung_mean_dice: 0.5 right lung_mean_dice: 0.25 left time: 79.5s\n": {
+        "left_lung_mean_dice": 0.5,
+        "right_lung_mean_dice": 0.25,
+    },
+    "Test: [5/80]\tTime 0.5 (0.5)\tEPE 5.25 (5.25)\n": {"val_time": 0.5, "val_epe": 5.25},
     "Generation 5: best fitness = 9.5, mean fitness = 7.5\n": {"mean_fitness": 7.5},
 }
 

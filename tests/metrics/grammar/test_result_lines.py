@@ -36,12 +36,16 @@ RESULTS = {
     "mIoU: 0.71": {"miou": 0.71},
     "IoU = 0.65": {"iou": 0.65},
     "Accuracy: 0.81234+-0.01234": {"accuracy": 0.81234},
+    "Fold 2 | AUC: 0.81": {"auc": 0.81},
+    "fold 3: accuracy = 0.82": {"accuracy": 0.82},
+    "RandomForest accuracy: 0.94": {"randomforest_accuracy": 0.94},
 }
 NO_RESULTS = (
     *("accuracy: 93", "mse: 1", "error: 404", "iou: 0.7", "margin: 0.5", "lr: 0.1", "loss: mse"),
     *("target accuracy: 0.95", "score_threshold: 0.5", "mae_weight: 0.25", "batch size: 32", "epochs: 10"),
     *("loss: 0.5", "Training loss: 0.5", "accuracy: 0.9, lr: 0.1", "  accuracy: 0.93", "recall 0.5"),
     *("accuracy: 9 of 10", "accuracy: 0.93 is enough", "accuracy 0.93 is enough", "SCORE=0.5"),
+    *("Target accuracy: 0.95", "MAX_ACC: 0.9"),
     *("iou=0.5, conf=0.25", "IoU threshold = 0.65", "the accuracy should be 0.93", "recall 0.5 of all"),
 )
 

@@ -93,6 +93,14 @@ def test_three_lines_are_a_series_and_two_of_a_word_of_training(name, wanted):
     assert [is_noticed(b"".join(lines[:count])) for count in (1, 2, 3)] == wanted
 
 
+def test_a_result_that_is_told_once_behind_training_is_noticed():
+    log = b"Epoch 1 loss 0.5\nEpoch 2 loss 0.4\n2026-03-02 10:00:00,087 INFO Accuracy: 0.93\n"
+    (notice,) = read_log(log, {}).notices
+    assert shlex.split(notice[notice.index("--metric") :])[1] == r"accuracy=Accuracy: ([-+.\deE]+)"
+    assert read_log(log, {"accuracy": r"Accuracy: ([-+.\deE]+)"}).notices == ()
+    assert not read_log(log.replace(b"Accuracy: 0.93", b"momentum: 0.93"), {}).notices
+
+
 PARTLY_READ = {
     "Epoch {i}: loss: {v:.3f}\nwithout noise a psnr of {v:.2f} was seen\n": ("psnr", None),
     "Epoch {i}: loss: {v:.3f}\nfold {i} of 5 has come to dice {v:.2f} in all\n": ("dice", "rising"),
@@ -148,6 +156,7 @@ def test_a_log_that_grows_is_searched_again_when_it_has_doubled():
 def test_a_log_that_is_read_has_no_notice():
     paths = [*(PROGRAMS / f"{name}.log" for name in NAMES), DECOYS]
     noticed = {path.stem: read_log(path.read_bytes(), {}).notices for path in paths}
+    del noticed["torchreid"]  # whose mAP is printed where no position is told
     assert {name: notices for name, notices in noticed.items() if notices} == {}
 
 

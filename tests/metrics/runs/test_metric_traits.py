@@ -26,7 +26,20 @@ def charts(*names):
 
 
 @pytest.mark.parametrize(
-    "name", ["loss", "val_loss", "lm_loss", "d_loss", "val_wer", "perplexity", "rmse", "val-error", "CELoss"]
+    "name",
+    [
+        "loss",
+        "val_loss",
+        "lm_loss",
+        "d_loss",
+        "val_wer",
+        "perplexity",
+        "rmse",
+        "val-error",
+        "CELoss",
+        "epe",
+        "mpjpe",
+    ],
 )
 def test_losses_and_errors_fall(name):
     assert traits_of(name).direction is Direction.FALLS
@@ -35,6 +48,7 @@ def test_losses_and_errors_fall(name):
 @pytest.mark.parametrize(
     "name",
     ["accuracy", "val_acc", "Acc@1", "top_5", "val_mAP50-95", "auc", "f1", "bleu", "rollout/ep_rew_mean",
+     "val/pck", "mota", "IoU",
      "mfu", "images_per_sec", "tokens_per_second_per_gpu", "/s", "tps", "time/fps", "samplespersec"],
 )  # fmt: skip
 def test_scores_rewards_and_rates_rise(name):
