@@ -206,9 +206,14 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     values = (ArgumentNames if options.is_described else NamesRead)(notebook.names)
     body = expand(body, values, place="in the cell") if options.is_template else body
     target = _target(options, settings, notebook)
+    program: Mapping[str, bytes] = {}
     if not options.is_described:
-        options = _with_script(options, body, target.job, is_function=notebook.is_function)
-    options, program = _environment(options, body, target)
+        is_function = notebook.is_function
+        script = f"{target.job}{OF_FUNCTION}.py" if is_function else script_file(target.job, body)
+        options = replace(options, script=script, has_result=sets_result(body), is_function=is_function)
+        options, program = with_environment(options, body, target.share_path)
+    elif options.packages:
+        raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
     asked, options = options.args, with_program(options)
     account = _account_key(options, notebook.env, settings)
     source = _source(options, body, target, notebook, account=account).with_files(program)
@@ -223,21 +228,6 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
         read = replace(read, name=options.script, script=body, arguments=asked or "")
     request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
     return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
-
-
-def _with_script(options: CellOptions, body: str, job: str, *, is_function: bool) -> CellOptions:
-    """The options with the script of the job."""
-    name = f"{job}{OF_FUNCTION}.py" if is_function else script_file(job, body)
-    return replace(options, script=name, has_result=sets_result(body), is_function=is_function)
-
-
-def _environment(options: CellOptions, body: str, target: _Target) -> tuple[CellOptions, Mapping[str, bytes]]:
-    """The options with the Python of the cell's script; a description has no script to prepare for."""
-    if not options.is_described:
-        return with_environment(options, body, target.share_path)
-    if options.packages:
-        raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
-    return options, {}
 
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
@@ -359,30 +349,22 @@ def _source(
     options: CellOptions, body: str, target: _Target, notebook: Notebook, *, account: AccountKey
 ) -> _JobSource:
     """The description, and the files beside the script: uploads, variables and what reads them."""
+    script: dict[str, bytes] = {}
     with translate_file_errors():
-        read = _described_source(options, body, target, notebook.folder, account=account)
+        uploads = read_uploads(options.uploads, notebook.folder)
+        if options.is_described:
+            description = _load_description(options, body, notebook.folder, account)
+        elif options.script in uploads.files:
+            text = f"--upload {options.script}: the script itself has that name"
+            raise UsageError(text, hint="rename the file or the job")
+        else:
+            wire = {"properties": script_fields(options, target.share_path)}
+            description = Description("the cell", wire)
+            script = {options.script: check_script(body)}
+    files = {**script, **uploads.files}
+    source = _JobSource(description, files, uploads.files.keys(), uploads.notes)
     program = runner_program(options.program) if options.needs_program else {}
-    return read.with_files({**variables_file(options.uses, notebook.names), **program})
-
-
-def _described_source(
-    options: CellOptions, body: str, target: _Target, folder: Path, *, account: AccountKey
-) -> _JobSource:
-    uploads = read_uploads(options.uploads, folder)
-    if options.is_described:
-        return _JobSource(
-            _load_description(options, body, folder, account),
-            uploads.files,
-            uploads.files.keys(),
-            uploads.notes,
-        )
-    if options.script in uploads.files:
-        raise UsageError(
-            f"--upload {options.script}: the script itself has that name", hint="rename the file or the job"
-        )
-    wire = {"properties": script_fields(options, target.share_path)}
-    files = {options.script: check_script(body), **uploads.files}
-    return _JobSource(Description("the cell", wire), files, uploads.files.keys(), uploads.notes)
+    return source.with_files({**variables_file(options.uses, notebook.names), **program})
 
 
 def _load_description(options: CellOptions, body: str, folder: Path, account: AccountKey) -> Description:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from batchai_magics.backends.base import Backend
@@ -61,13 +60,9 @@ def _refuse_channels(request: CellRequest, backend: Backend) -> None:
 def _price(request: CellRequest, settings: Settings, backend: Backend) -> float:
     """The price of a node, if a condition needs it."""
     spec = request.spec
-    conditions = [text for text in spec.batchai_stop_if or () if not _is_printed(text, spec.batchai_patterns)]
+    printed = {metric_name(name) for name in spec.batchai_patterns or ()}  # with patterns of the user's
+    conditions = [text for text in spec.batchai_stop_if or () if stop_condition(text).metric not in printed]
     return JobCosts(backend, settings).price_for_conditions(conditions, spec)
-
-
-def _is_printed(condition: str, patterns: Mapping[str, str] | None) -> bool:
-    """Whether a condition is on a metric with a pattern of the user's."""
-    return stop_condition(condition).metric in map(metric_name, patterns or ())
 
 
 def stalled_s(settings: Settings | None = None) -> float:
@@ -91,7 +86,7 @@ def watch_records(request: CellRequest, name: str) -> dict[str, str]:
     labels = request.records.get(LABELS)
     parameters = Labels.from_json(json.loads(labels)).parameters if labels else {}
     texts = {key: str(value) for key, value in parameters.items()}
-    link = _link(request.watch, name)
+    link = request.watch.link.replace("{name}", name).replace("{experiment}", request.watch.experiment)
     paths = source_paths(request.spec, name)
     watch = request.watch._replace(
         name=name,
@@ -101,22 +96,8 @@ def watch_records(request: CellRequest, name: str) -> dict[str, str]:
         source_folder=paths.folder,
         script=paths.script,
     )
-    addresses = [*request.notify, *_finished_exports(watch)]
+    # channels that set the final status of exported runs
+    finishers = [target for target in watch.targets if target.kind is ExportKind.MLFLOW]
+    addresses = [*request.notify, *(f"{MLFLOW_SCHEME}{target.location}" for target in finishers)]
     files = {WATCH: watch.to_json()}
     return {**files, CHANNELS: json.dumps(addresses)} if addresses else files
-
-
-def _finished_exports(watch: WatchRequest) -> Iterator[str]:
-    """The channels that set the final status of exported runs."""
-    for target in watch.targets:
-        if target.kind is ExportKind.MLFLOW:
-            yield f"{MLFLOW_SCHEME}{target.location}"
-
-
-def _link(watch: WatchRequest, name: str) -> str:
-    """The link of the setting, with `{name}` and `{experiment}` replaced."""
-    values: Mapping[str, str] = {"name": name, "experiment": watch.experiment}
-    link = watch.link
-    for key, value in values.items():
-        link = link.replace(f"{{{key}}}", value)
-    return link

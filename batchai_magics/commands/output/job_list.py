@@ -116,12 +116,14 @@ class JobList(list[JobResource]):
         from batchai_magics.commands.output.text_table import Table
 
         table = table_of(self, columns_of(self[0])) if self else Table((), ())
-        elapsed = ("Elapsed", self._elapsed())
+        now = datetime.now(timezone.utc)
+        elapsed = {job.id.key: job.elapsed(now) for job in self} if self._has_elapsed else {}
+        costs = {job.id.key: self._costs.of_job(job) for job in self} if self._costs else {}
         more = (
-            elapsed,
+            ("Elapsed", elapsed),
             *self._metrics(),
             *self._labels(),
-            ("Cost", self._cost_texts()),
+            ("Cost", {key: cost.text for key, cost in costs.items() if cost}),
             ("Progress", self._progress()),
             ("Waits", {job.id.key: job.waiting for job in self if job.waiting}),
         )
@@ -142,18 +144,6 @@ class JobList(list[JobResource]):
         from batchai_magics.jobs.job_costs import JobCosts
 
         return JobCosts(self._backend, settings)
-
-    def _cost_texts(self) -> Mapping[str, str]:
-        """Key of a job → its cost."""
-        costs = {job.id.key: self._costs.of_job(job) for job in self} if self._costs else {}
-        return {key: cost.text for key, cost in costs.items() if cost}
-
-    def _elapsed(self) -> Mapping[str, str]:
-        """Key of a job → how long it has run, or waited."""
-        if not self._has_elapsed:
-            return {}
-        now = datetime.now(timezone.utc)
-        return {job.id.key: job.elapsed(now) for job in self}
 
     @cached_property
     def _run_labels(self) -> Mapping[str, Labels]:
@@ -197,14 +187,11 @@ class JobList(list[JobResource]):
             }
             yield "Metric", texts
 
-    def _with_progress(self) -> list[JobResource]:
-        """The newest running and failed jobs, whose logs are read for progress."""
-        running = [job for job in self if job.is_running]
-        failed = [job for job in self if job.state is ExecutionState.FAILED and not job.lost_predecessor]
-        return running[-MAX_RUNNING_READ:] + failed[-MAX_FAILED_READ:]
-
     def _progress(self) -> dict[str, str]:
-        telling = self._with_progress()
+        # the newest running and failed jobs, whose logs are read for progress
+        running = [job for job in self if job.is_running][-MAX_RUNNING_READ:]
+        ended = [job for job in self if job.state is ExecutionState.FAILED and not job.lost_predecessor]
+        telling = running + ended[-MAX_FAILED_READ:]
         saving = [job for job in self if job.state is ExecutionState.TERMINATING]
         failed = (job for job in self if job.state is ExecutionState.FAILED)
         lost = {job.id.key: why.partition(",")[0] for job in failed if (why := job.lost_predecessor)}
@@ -215,9 +202,9 @@ class JobList(list[JobResource]):
             saving_text,
         )
 
-        seen = [(job, self._model(job).progress) for job in telling]
+        progress_of = [(job, self._model(job).progress) for job in telling]
         now = time.time()
-        known = {job.id.key: progress_text(job, progress, now) for job, progress in seen if progress}
+        known = {job.id.key: progress_text(job, progress, now) for job, progress in progress_of if progress}
         return known | lost | {job.id.key: saving_text(job) for job in saving}
 
 
