@@ -76,3 +76,17 @@ def test_what_keras_prints_becomes_metrics(tmp_path):
     assert float(epochs[-1][4]) > 0.8
     assert notebook.has_picture("plot")
     assert "circle.keras" in notebook.text("artifacts")
+
+
+def test_a_notebook_a_training_and_an_evaluation_follow_each_other_and_tell_the_slow_rank(tmp_path):
+    notebook = run("09_beyond_one_script.ipynb", tmp_path)
+    assert notebook.text("notebook").strip() == "prepare.ipynb"
+    assert re.search(r"[Rr]ank 3 .* data loader", notebook.text("profile"))
+    (error,) = notebook.numbers("result", r"(?m)^test rmse: (\d\.\d+)$")
+    assert error < 0.2
+    assert set(re.findall(r"^(data|train|evaluate) .*succeeded", notebook.text("list"), re.MULTILINE)) == {
+        "data",
+        "train",
+        "evaluate",
+    }
+    assert "http://127.0.0.1:" in notebook.text("all")
