@@ -168,16 +168,16 @@ class Variables(dict[str, Value]):
         begin = 0
         for match in _VARIABLE.finditer(text):
             braced, bare = match.groups()
-            name = (braced if braced in self else "") if braced else self._longest(bare)
+            if braced:
+                name = braced if braced in self else ""
+            else:  # the longest known name that it begins with
+                fitting = self._lengths[: bisect.bisect_right(self._lengths, len(bare))]
+                known = (bare[:length] for length in reversed(fitting) if bare[:length] in self)
+                name = next(known, "")
             if name:
                 yield text[begin : match.start()], name
                 begin = match.end() if braced else match.start() + 1 + len(name)
         yield text[begin:], ""
-
-    def _longest(self, text: str) -> str:
-        """The longest known name that the text begins with; empty if there is none."""
-        fitting = self._lengths[: bisect.bisect_right(self._lengths, len(text))]
-        return next((text[:length] for length in reversed(fitting) if text[:length] in self), "")
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:

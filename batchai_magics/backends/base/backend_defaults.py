@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base.capabilities import Capabilities, check_supported
@@ -162,17 +162,11 @@ def default_status(backend: Backend, ids: Collection[ResourceId]) -> StatusSnaps
     for id in ids:
         families.setdefault((id.parent.key, id.kind), []).append(id)
     wanted = {id.key for id in ids}
-    found = [resource for family in families.values() for resource in _family(backend, family)]
+    found: list[Resource] = []
+    for first, *others in families.values():
+        with contextlib.suppress(NotFoundError):
+            found += backend.list(first.parent, first.kind) if others else [backend.show(first)]
     return StatusSnapshot({resource.id.key: resource for resource in found if resource.id.key in wanted})
-
-
-def _family(backend: Backend, ids: list[ResourceId]) -> Iterable[Resource]:
-    try:
-        if len(ids) == 1:
-            return [backend.show(ids[0])]
-        return backend.list(ids[0].parent, ids[0].kind)
-    except NotFoundError:
-        return []
 
 
 def default_tail(

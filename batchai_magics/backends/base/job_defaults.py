@@ -114,15 +114,11 @@ def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[Resour
     for experiment in (own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)):
         with contextlib.suppress(NotFoundError):  # deleted meanwhile
             listed += backend.list(experiment, Kind.JOB)
-    before = [other for other in listed if isinstance(other, JobResource) and _is_before(other, job)]
-    return [other.id for other in sorted(before, key=_queue_key)]
-
-
-def _is_before(other: JobResource, job: JobResource) -> bool:
-    is_competing = (
-        other.state is ExecutionState.QUEUED and other.spec.cluster.id.lower() == job.spec.cluster.id.lower()
-    )
-    return is_competing and other.id != job.id and _queue_key(other) < _queue_key(job)
+    queue = [other for other in listed if isinstance(other, JobResource)]
+    queue = [other for other in queue if other.state is ExecutionState.QUEUED and other.id != job.id]
+    cluster = job.spec.cluster.id.lower()
+    queue = [other for other in queue if other.spec.cluster.id.lower() == cluster]
+    return [other.id for other in sorted(queue, key=_queue_key) if _queue_key(other) < _queue_key(job)]
 
 
 def _queue_key(job: JobResource) -> tuple[int, object]:

@@ -15,7 +15,6 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.service import api_errors, private_files, resource_views, stored_descriptions
 from batchai_magics.backends.service.context import CLUSTER_SPEC, HomeContext, HomeStorage
-from batchai_magics.backends.service.repository import Record
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount
 from batchai_magics.untrusted_files import read_json
@@ -109,10 +108,12 @@ class HomeGroups:
 
 
 class HomeAccounts:
-    """The storage accounts of a home."""
+    """The storage accounts of a home, protected while `users` use their contents."""
 
-    def __init__(self, layout: Layout, groups: HomeGroups, rows: Rows) -> None:
-        self._layout, self._groups, self._rows = layout, groups, rows
+    def __init__(
+        self, layout: Layout, groups: HomeGroups, rows: Rows, *, users: ShareUsers | None = None
+    ) -> None:
+        self._layout, self._groups, self._rows, self._users = layout, groups, rows, users
 
     def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
         """Creates an account, or returns the existing one of that name and group."""
@@ -145,8 +146,10 @@ class HomeAccounts:
         self._rows.change(name, **{f"key{int(number)}": _new_key()})
 
     def delete(self, name: str) -> None:
-        """Deletes an account with its shares and containers."""
+        """Deletes an account with its shares and containers; ConflictError while an open job uses one."""
         self._row(name)
+        if self._users and (names := self._users.of(self._layout.of_account(name))):
+            raise api_errors.account_in_use(name, names)
         self._rows.delete(name)
         for kind in ("shares", "containers"):
             for root in (self._layout.home / kind, self._layout.unfinished(kind)):
@@ -184,18 +187,17 @@ class ShareUsers:
     """Finds which open jobs use which folders of a home."""
 
     def __init__(self, layout: Layout, context: HomeContext) -> None:
-        self.layout, self._context = layout, context
+        self._layout, self._context = layout, context
 
     def of(self, folders: Sequence[Path]) -> list[str]:
         """The names of the open jobs that use one of these folders."""
-        return [
-            job.resource_id.name for job, _, _ in self._context.all_open_runs() if self._uses(job, folders)
-        ]
-
-    def _uses(self, job: Record, folders: Sequence[Path]) -> bool:
-        cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
-        used = mounts.used_by(self.layout, stored_descriptions.job_spec(job.spec), cluster)
-        return any(path.is_relative_to(folder) for path in used for folder in folders)
+        names = []
+        for job, _, _ in self._context.all_open_runs():
+            cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
+            used = mounts.used_by(self._layout, stored_descriptions.job_spec(job.spec), cluster)
+            if any(path.is_relative_to(folder) for path in used for folder in folders):
+                names.append(job.name)
+        return names
 
 
 class GuardedStorage(FolderStorage):
@@ -213,22 +215,6 @@ class GuardedStorage(FolderStorage):
         super().remove(share)
 
 
-class GuardedAccounts(HomeAccounts):
-    """The storage accounts of a home, protected while jobs use their contents."""
-
-    def __init__(self, layout: Layout, groups: HomeGroups, rows: Rows, *, users: ShareUsers) -> None:
-        super().__init__(layout, groups, rows)
-        self._users = users
-
-    def delete(self, name: str) -> None:
-        """Deletes an account with its shares and containers; ConflictError while an open job uses one."""
-        self.show(name)
-        names = self._users.of(self._users.layout.of_account(name))
-        if names:
-            raise api_errors.account_in_use(name, names)
-        super().delete(name)
-
-
 def home_storage(layout: Layout, context: HomeContext, groups: HomeGroups, rows: Rows) -> HomeStorage:
     """The shares, containers and accounts of a home, guarded against deletion while jobs use them.
 
@@ -239,5 +225,5 @@ def home_storage(layout: Layout, context: HomeContext, groups: HomeGroups, rows:
     def folders(kind: str, noun: str) -> GuardedStorage:
         return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)
 
-    accounts = GuardedAccounts(layout, groups, rows, users=users)
+    accounts = HomeAccounts(layout, groups, rows, users=users)
     return HomeStorage(folders("shares", "share"), folders("containers", "container"), accounts)

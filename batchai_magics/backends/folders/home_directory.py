@@ -299,19 +299,13 @@ class Logs:
             )
             chunk = replace(chunk, data=chunk.data[: max(0, size - chunk.offset)], size=size)
         if chunk.data and self.job.secret_spans.is_dir():
-            hidden = self._hidden(path, offset, chunk.end)
+            try:  # of what a link leads to
+                hidden = output_records.secrets(self.job.secret_spans / path.name, offset, chunk.end)
+            except OSError as error:  # they are not known
+                raise _unreadable(path.name, error) from error
             chunk = replace(chunk, hidden=tuple(RedactedSpan(*record) for record in hidden))
-        return self._annotated(chunk, stream) if chunk.data and stream else chunk
-
-    def _hidden(self, path: Path, start: int, end: int) -> list[output_records.SecretSpan]:
-        """The secrets in a part of a log, also behind a link to it; StorageError if they are not known."""
-        try:
-            return output_records.secrets(self.job.secret_spans / path.name, start, end)
-        except OSError as error:
-            raise _unreadable(path.name, error) from error
-
-    def _annotated(self, chunk: Chunk, stream: str) -> Chunk:
-        """A block of a shared log with its writers and write times."""
+        if not (chunk.data and stream):
+            return chunk
         spans = output_records.writers(self.job.spans(stream), chunk.offset, chunk.end)
         times = output_records.times(self.job.times(stream), chunk.offset, chunk.end)
         return replace(

@@ -34,14 +34,6 @@ _FOLDERS = r"AZ_BATCHAI_(?:(?:JOB_)?MOUNT_ROOT|(?:SHARED_)?JOB_TEMP|JOB_TEMP_DIR
 _NODES_OWN = re.compile(rf"(?:\$(?:{_FOLDERS}|\{{{_FOLDERS}\}})(?:/+|$))?(?P<rest>[^$/][^$]*)?")
 
 
-def targets(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
-    """The folder behind each relative mount path; unmanaged file systems have none."""
-    folders = {
-        mount.relative_mount_path: _folder(layout, mount) for mount in (volumes.all if volumes else ())
-    }
-    return {path: folder for path, folder in folders.items() if folder}
-
-
 def _unmanaged(volumes: MountVolumes | None) -> Sequence[UnmanagedFileSystem]:
     return (volumes.unmanaged_file_systems if volumes else None) or ()
 
@@ -62,14 +54,20 @@ def _folder(layout: Layout, mount: Mount) -> Path | None:
 
 
 def with_default(layout: Layout, volumes: MountVolumes | None) -> dict[str, Path]:
-    """The same, with the default share and container at their default paths, unless these are in use."""
+    """The folder behind each relative mount path; unmanaged file systems have none.
+
+    The default share and container are at their default paths, unless these are in use.
+    """
     defaults = {
         DEFAULT_MOUNT: layout.share(DEFAULT_ACCOUNT, DEFAULT_SHARE),
         CONTAINER_MOUNT: layout.container(DEFAULT_ACCOUNT, DEFAULT_CONTAINER),
     }
     taken = {mount.relative_mount_path.strip("/").partition("/")[0] for mount in _unmanaged(volumes)}
-    free = {relative: folder for relative, folder in defaults.items() if relative not in taken}
-    return {**free, **targets(layout, volumes)}
+    folders = {relative: folder for relative, folder in defaults.items() if relative not in taken}
+    for mount in volumes.all if volumes else ():
+        if folder := _folder(layout, mount):
+            folders[mount.relative_mount_path] = folder
+    return folders
 
 
 def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
@@ -87,7 +85,7 @@ def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
     assert task, "only clusters with a setup task get here"
     roots = {"AZ_BATCHAI_MOUNT_ROOT": with_default(layout, setup.mount_volumes)}
     path = "properties.nodeSetup.setupTask.stdOutErrPathPrefix"
-    base = resolve(layout, task.std_out_err_path_prefix, roots, field=path, what=spec.what)
+    base = resolve(task.std_out_err_path_prefix, roots, field=path, what=spec.what)
     return base / (task.std_out_err_path_suffix or "")
 
 
@@ -99,7 +97,7 @@ def output_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec, guid: str) 
     """
     path = spec.std_out_err_path_prefix
     try:
-        return resolve(layout, path, _targets_by_root(layout, spec, cluster))
+        return resolve(path, _targets_by_root(layout, spec, cluster))
     except SpecError:
         match = _NODES_OWN.fullmatch(path)
         rest = (match["rest"] or "") if match else ".."
@@ -137,7 +135,7 @@ def output_folder(
         raise api_errors.output_directory_not_found(directory_id, [known.id for known in outputs.values()])
     mounted = _targets_by_root(layout, spec, cluster)
     try:
-        base = resolve(layout, output.path_prefix.rstrip("/"), mounted)
+        base = resolve(output.path_prefix.rstrip("/"), mounted)
     except SpecError as error:  # an arbitrary path of the machine, or on an unmanaged file system
         raise api_errors.output_directory_not_here(directory_id, output.path_prefix) from error
     return base / output.path_below(str(base), segment)
@@ -158,7 +156,6 @@ def _targets_by_root(layout: Layout, spec: JobSpec, cluster: ClusterSpec) -> dic
 
 
 def resolve(
-    layout: Layout,
     path: str,
     roots: dict[str, dict[str, Path]],
     *,

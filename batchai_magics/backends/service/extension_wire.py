@@ -137,8 +137,8 @@ def kind_of(error: BatchAIError) -> dict[str, str]:
 
 def error_from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
     """The error sent by our own server; None for any other error."""
-    kind = _class_of(data)
-    if kind is None:
+    kind = getattr(errors, str(data.get(KIND, "")), None)
+    if not (isinstance(kind, type) and issubclass(kind, BatchAIError)):
         return None
     message, hint = str(data.get("message", "")), str(data.get(HINT, ""))
     if issubclass(kind, SpecError):
@@ -149,11 +149,6 @@ def error_from_wire(data: Mapping[str, Any]) -> BatchAIError | None:
         code = str(data.get("code", ""))
         return kind(message, code="" if code == _INVALID else code, hint=hint)
     return errors.UsageError(message, hint=hint) if issubclass(kind, errors.UsageError) else None
-
-
-def _class_of(data: Mapping[str, Any]) -> type[BatchAIError] | None:
-    kind = getattr(errors, str(data.get(KIND, "")), None)
-    return kind if isinstance(kind, type) and issubclass(kind, BatchAIError) else None
 
 
 def _detail(problem: Problem) -> dict[str, str]:

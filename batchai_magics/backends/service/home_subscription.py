@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     from batchai_magics.models.subscription import ResourceGroup
 
 
-class GroupRecords(Protocol):
+class GroupStore(Protocol):
     """Stored groups, without their contents."""
+
+    def ensure(self, name: str, location: str) -> None:
+        """Creates a group unless it exists."""
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
         """Creates a group, or changes its tags."""
@@ -34,19 +37,12 @@ class GroupRecords(Protocol):
         """Deletes the record of a group whose contents are gone."""
 
 
-class GroupStore(GroupRecords, Protocol):
-    """The same for a backend that creates the group of each new workspace."""
-
-    def ensure(self, name: str, location: str) -> None:
-        """Creates a group unless it exists."""
-
-
 class OwnGroups:
     """Resource groups with their contents: `workspaces` lists those of all groups, `delete` deletes one."""
 
     def __init__(
         self,
-        rows: GroupRecords,
+        rows: GroupStore,
         accounts: Accounts | None,
         *,
         workspaces: Callable[[], Iterable[ResourceId]],

@@ -142,21 +142,17 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
     try:
         with context.folders.batch():
             context.folders.make_cluster(record.guid, spec)
-        setup = _node_setup(context, record.guid, spec)
+        task = spec.node_setup.setup_task if spec.node_setup else None
+        values = ((item.name, item.value) for item in (task.secrets if task else None) or ())
+        setup = PlannedSetup()
+        if context.facts.prepares_nodes:
+            setup = context.folders.node_setup(record.guid, spec, context.facts.site)
+        setup = replace(setup, secrets={name: text.get_secret_value() for name, text in values if text})
         (made,) = _recorded(context, [record], apply)
         return made
     finally:
         if made is not record:
             context.folders.remove_cluster(record.guid)
-
-
-def _node_setup(context: HomeContext, guid: str, spec: ClusterSpec) -> PlannedSetup:
-    task = spec.node_setup.setup_task if spec.node_setup else None
-    values = ((item.name, item.value) for item in (task.secrets if task else None) or ())
-    secrets = {name: value.get_secret_value() for name, value in values if value}
-    if not context.facts.prepares_nodes:
-        return PlannedSetup(secrets=secrets)
-    return replace(context.folders.node_setup(guid, spec, context.facts.site), secrets=secrets)
 
 
 class PlannedJob(NamedTuple):

@@ -71,10 +71,6 @@ def _groups(service: ServiceFacets) -> OwnGroups:
     )
 
 
-def _node_commands(service: ServiceFacets) -> NodeCommands | None:
-    return ServiceNodeCommands(service.context) if service.context.facts.has_node_commands else None
-
-
 make_lazy(
     ServiceFacets,
     {
@@ -82,7 +78,9 @@ make_lazy(
         "containers": lambda service: service.home_storage.containers,
         "accounts": lambda service: service.home_storage.accounts,
         "groups": _groups,
-        "node_commands": _node_commands,
+        "node_commands": lambda service: (
+            ServiceNodeCommands(service.context) if service.context.facts.has_node_commands else None
+        ),
         "setup_logs": lambda service: ServiceSetupLogs(service.context),
         "telemetry": lambda service: ServiceTelemetry(service.context),
         "records": lambda service: ServiceRecords(service.context),

@@ -35,7 +35,11 @@ class DatabaseFile:
         self.pid = os.getpid()
         try:
             self.is_copy = path.exists() and private_files.is_read_only(path.parent)
-            self._folder = _temporary_folder() if self.is_copy else ""
+            self._folder = ""
+            if self.is_copy:
+                import tempfile  # only for a read-only home; keeps supervisors small
+
+                self._folder = tempfile.mkdtemp(prefix="batchai-")
             self.connection = self._connected(may_make)
             self._version = _file_version(path, self.is_copy)
         except OSError as error:
@@ -129,12 +133,6 @@ def _set_up(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
         text = f"{path} was lost and was rebuilt with {found} jobs from their folders"
         warnings.warn(text, RuntimeWarning, stacklevel=2)
     return connection
-
-
-def _temporary_folder() -> str:
-    import tempfile  # only for a read-only home; keeps supervisors small
-
-    return tempfile.mkdtemp(prefix="batchai-")
 
 
 def _copy(path: Path, folder: Path) -> Path:
@@ -348,18 +346,14 @@ def create_tables(connection: sqlite3.Connection, path: Path) -> int:
     """
     try:
         connection.executescript(_TABLES)
-        found = _rebuild(connection, Layout(path.parent))
+        found, layout = 0, Layout(path.parent)
+        if layout.jobs.exists():
+            from batchai_magics.backends.local.state import store_rebuild  # loads the models
+
+            found = store_rebuild.rebuild(connection, layout)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
     return found
-
-
-def _rebuild(connection: sqlite3.Connection, layout: Layout) -> int:
-    if not layout.jobs.exists():
-        return 0
-    from batchai_magics.backends.local.state import store_rebuild  # loads the models
-
-    return store_rebuild.rebuild(connection, layout)

@@ -26,7 +26,17 @@ HAS_ORPHANS = sys.platform == "linux"  # whether orphans become children of this
 
 def identity(pid: int) -> str:
     """A unique name for the process: pid, start time, boot id. Empty if it is gone."""
-    started = _started(pid)
+    if sys.platform == "linux":  # by a clock that is never adjusted
+        found = leftovers.find(pid)
+        started = found.started.decode() if found else ""
+    else:
+        import psutil
+
+        try:
+            process = psutil.Process(pid)
+            started = "" if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
+        except psutil.Error:
+            started = ""
     return f"{pid}:{started}:{_boot()}" if started else ""
 
 
@@ -141,20 +151,6 @@ def reap() -> None:
     with contextlib.suppress(ChildProcessError):  # there are none
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
-
-
-def _started(pid: int) -> str:
-    """The start time of a live process by a clock that is never adjusted; empty if it is gone."""
-    if sys.platform == "linux":
-        found = leftovers.find(pid)
-        return found.started.decode() if found else ""
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        return "" if process.status() == psutil.STATUS_ZOMBIE else str(process.create_time())
-    except psutil.Error:
-        return ""
 
 
 @cache

@@ -84,8 +84,17 @@ class Supervisor:
         if not writer.claim():
             return None
         while self._waits_for_nodes(writer, job):
-            is_again = self._run(job, writer, secrets) if writer.begin() else self._leave(job, writer)
-            others = [*self._start_sender(job, secrets), *self._start_sweep_step(job)]
+            if writer.begin():
+                is_again = self._run(job, writer, secrets)
+            else:  # it was stopped before it started
+                reason = writer.stop_reason()
+                is_again = writer.is_open() and _finish(job, writer, stopped(reason))
+            others: list[subprocess.Popen[bytes]] = []
+            if (self._layout.outboxes / job.root.name).exists():
+                from batchai_magics.backends.local.watch import notification_sender
+
+                others += notification_sender.start(job, secrets.variables)
+            others += self._start_sweep_step(job)
             next_job = self._start_next(writer.next_job, others)
             if not (is_again and secrets):  # only this process has the secrets of the requeued job
                 return next_job
@@ -123,19 +132,6 @@ class Supervisor:
         if may_leave_memory:
             leftovers.sweep_segments()
         return is_again
-
-    def _leave(self, job: JobLayout, writer: OutcomeWriter) -> bool:
-        """Records that a job was stopped before it started; True if it is requeued."""
-        reason = writer.stop_reason()
-        return writer.is_open() and _finish(job, writer, stopped(reason))
-
-    def _start_sender(self, job: JobLayout, secrets: JobSecrets) -> list[subprocess.Popen[bytes]]:
-        """Starts the process that delivers notifications, if the run has any."""
-        if not (self._layout.outboxes / job.root.name).exists():
-            return []
-        from batchai_magics.backends.local.watch import notification_sender
-
-        return notification_sender.start(job, secrets.variables)
 
     def _start_sweep_step(self, job: JobLayout) -> list[subprocess.Popen[bytes]]:
         """Starts the process that takes the next step of the sweep whose trial has ended, if it needs one."""
