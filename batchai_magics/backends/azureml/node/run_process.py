@@ -28,7 +28,7 @@ from batchai_magics.backends.node.launcher import (
 from batchai_magics.backends.node.outcome import NO_FAULT, STOP_IF, TERMINATE, Fault, stopped
 from batchai_magics.backends.node.ranks import machine_recording, termination
 from batchai_magics.backends.node.ranks.leftovers import MARK
-from batchai_magics.backends.node.ranks.rank import RSS_UNIT, die_with_parent
+from batchai_magics.backends.node.ranks.rank import RSS_UNIT, become_own_group
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.telemetry_sampler import sampler
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder, is_given
@@ -225,7 +225,7 @@ class ServiceProcess:
             stdout=subprocess.PIPE if self._watch else None,
             stderr=subprocess.STDOUT if self._watch else None,
             close_fds=False,  # launchers of MPI hand descriptors down
-            preexec_fn=_become_own_group,
+            preexec_fn=partial(become_own_group, signal.SIGKILL),
         )
         if self._child.stdout:
             self._selector.register(self._child.stdout, selectors.EVENT_READ)
@@ -308,12 +308,6 @@ class ServiceProcess:
             os.killpg(self._child.pid, number)
         except (ProcessLookupError, PermissionError):  # the whole group has ended
             return
-
-
-def _become_own_group() -> None:
-    """Runs in the child before its program: its own group, killed when this program dies."""
-    os.setpgid(0, 0)
-    die_with_parent(signal.SIGKILL)
 
 
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK")

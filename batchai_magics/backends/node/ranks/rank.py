@@ -12,6 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import IO, NamedTuple
 
 from batchai_magics.backends.node.ranks.leftovers import MARK
@@ -174,7 +175,7 @@ def start(
         bufsize=0,
         close_fds=pmi.descriptors is not None,
         pass_fds=pmi.descriptors or (),
-        preexec_fn=_become_own_group,
+        preexec_fn=partial(become_own_group, signal.SIGKILL),
     )
 
 
@@ -191,10 +192,10 @@ def _poll_exit(child: subprocess.Popen[bytes]) -> tuple[int, int | None] | None:
     return child.returncode, usage.ru_maxrss * RSS_UNIT
 
 
-def _become_own_group() -> None:
-    """Runs in the child before its program: its own group, killed when this program dies."""
+def become_own_group(number: signal.Signals) -> None:
+    """Runs in a child before its program: its own group, which is signalled when its parent dies."""
     os.setpgid(0, 0)
-    die_with_parent(signal.SIGKILL)
+    die_with_parent(number)
 
 
 def die_with_parent(number: signal.Signals) -> None:

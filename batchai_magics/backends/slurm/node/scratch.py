@@ -15,10 +15,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.node.ranks.rank import die_with_parent
+from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node.run_files import RunFiles
@@ -293,7 +294,7 @@ class ScratchCollection:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_detach,
+                preexec_fn=partial(become_own_group, signal.SIGTERM),
             )
 
     def _sentence(self, index: int) -> str:
@@ -318,12 +319,6 @@ def main() -> None:
     files, plan = RunFiles(Path(sys.argv[1])), Plan.read(sys.argv[2])
     index = [node.id for node in plan.nodes].index(os.environ["SLURMD_NODENAME"])
     ScratchCollection(files, plan).collect_node(index, float(sys.argv[3]))
-
-
-def _detach() -> None:
-    """Runs in the child before srun: leaves this process group, and dies with this program."""
-    os.setpgid(0, 0)
-    die_with_parent(signal.SIGTERM)
 
 
 def _file(files: RunFiles) -> Path:

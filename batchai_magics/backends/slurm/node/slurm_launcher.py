@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from batchai_magics.backends.node.attempt import poll_for
@@ -18,7 +19,7 @@ from batchai_magics.backends.node.launcher import AttemptFiles, Launcher, PlanPr
 from batchai_magics.backends.node.outcome import NO_FAULT, REQUEUE, Fault, failed_with, of_ranks, stopped
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
-from batchai_magics.backends.node.ranks.rank import die_with_parent
+from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seal_of
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
@@ -261,7 +262,7 @@ class SrunProcesses:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_detach,
+                preexec_fn=partial(become_own_group, signal.SIGTERM),
             )
 
     def _srun_args(self) -> list[str]:
@@ -347,12 +348,6 @@ class SrunProcesses:
     def close(self) -> None:
         """Ends whatever still runs."""
         self.end(patience_s=0.0, grace_s=LEFTOVER_S, is_hurried=lambda: False)
-
-
-def _detach() -> None:
-    """Runs in the child before srun: leaves this process group, and dies with this program."""
-    os.setpgid(0, 0)
-    die_with_parent(signal.SIGTERM)
 
 
 class SlurmReport(Report):
