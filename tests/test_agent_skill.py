@@ -114,10 +114,11 @@ def test_each_command_of_the_skill_runs_as_it_stands(shell, tmp_path):
     shell.run(f"{line.format('broken')}; batchai job wait -n broken-2")
     shell.run("batchai run hung.py --name hung --toolkit custom --detach")
     shell.run("until batchai logs hung | grep up; do :; done")
-    failed, changed, stuck = (shell.run(block) for block in BLOCK.findall(failures))
+    failed, changed, stuck, slow = (shell.run(block) for block in BLOCK.findall(failures))
     assert "no data" in failed
     assert "-raise ValueError('no data')" in changed
     assert "hung.py:3" in stuck
+    assert "Rank 0 waits 100 % of the time, at hung.py:3" in slow
     shell.run("batchai cancel hung")
     shell.run("batchai run train.py --name digits --new -- --epochs 2")
     rows, labels = (shell.run(block) for block in BLOCK.findall(compare))

@@ -24,6 +24,7 @@ READERS = {
     "wait_for_job",
     "first_failure",
     "stacks",
+    "profile",
     "read_log",
     "list_files",
     "read_file",
@@ -205,13 +206,15 @@ def test_a_hung_job_is_looked_into_and_cancelled(folder, environ):
         ("read_log", {"job": "hung"}, lambda log: "up" in log["text"]),
         ("wait_for_job", {"job": "hung", "until": "change", "timeout_s": 2}),
         ("stacks", {"job": "hung"}),
+        ("profile", {"job": "hung", "seconds": 1}),
         ("cancel", {"job": "hung"}),
         ("wait_for_job", {"job": "hung", "timeout_s": 300}),
     )
-    *_, still, stacks, _, ended = results
+    *_, still, stacks, profile, _, ended = results
     assert not still["happened"]
     assert still["state"] == "running"
     assert "hang.py:2" in stacks["sentence"]
+    assert profile["sentence"].startswith("Rank 0 waits 100 % of the time, at hang.py:2.")
     assert ended["state"] == "cancelled"
 
 

@@ -41,7 +41,10 @@ def hang_signs(
     silent_s = now - _last_write(backend, job)
     signs = []
     if limit_s and silent_s >= limit_s and is_idle(backend, job, silent_s=silent_s, now=now):
-        ask = f"`batchai stacks {job.id.name}` shows where each rank is"
+        name = job.id.name
+        ask = (
+            f"`batchai stacks {name}` shows where each rank is, `batchai profile {name}` where its time goes"
+        )
         signs.append(f"Nothing was printed for {elapsed_text(silent_s)}, and the processors are idle: {ask}.")
     if raised := _raised(backend, job):
         signs.append(traceback_sign(raised, paths_of(job)))

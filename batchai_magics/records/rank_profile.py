@@ -16,7 +16,7 @@ from batchai_magics.records.rank_stacks import Frame, frames_of, named_ranks, ow
 from batchai_magics.untrusted_files import parse_json
 
 DIFFERS = 0.15  # how much larger a share is where a rank differs from the others
-TOP_LINES = 3  # of a rank
+TOP_LINES, MIN_SHARE = 3, 0.01  # of the lines that are told of a rank
 SPY = "py-spy"
 
 
@@ -157,7 +157,8 @@ class RankProfile:
         for sample in self.samples:
             if sample.place and activity in (None, sample.activity):
                 counts[sample.place] += sample.count
-        return [(place, count / self.count) for place, count in counts.most_common(TOP_LINES)]
+        shares = ((place, count / self.count) for place, count in counts.most_common(TOP_LINES))
+        return [(place, share) for place, share in shares if share >= MIN_SHARE]
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def test_a_job_that_is_silent_and_idle_is_warned_of_with_what_to_do(tmp_path):
     (sign,) = signs(backend, after_s=660)
     assert sign == (
         "Nothing was printed for 11 min, and the processors are idle: "
-        "`batchai stacks resnet` shows where each rank is."
+        "`batchai stacks resnet` shows where each rank is, `batchai profile resnet` where its time goes."
     )
     assert signs(backend, 0.0, after_s=660) == ()
 

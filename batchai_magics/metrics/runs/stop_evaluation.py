@@ -27,6 +27,7 @@ _MEASURED_TEXTS = {
     GPU: "its GPUs were used at {:.3g} % on average",
     COST: "it had cost {}",
 }
+_NO_PROGRESS = "it made no progress (`batchai profile` shows where the time of a running job goes)"
 _NOT_MEASURED = {
     CPU: "no CPU use was sampled",
     GPU: "no GPU use was sampled",
@@ -148,7 +149,7 @@ class StopEvaluation:
         """Why the job should be stopped; empty if it should not."""
         for condition in self._measured:
             if condition.test is Predicate.MISSING and now_s - self._progress_s >= condition.held_s:
-                return self._reason or f'{STOP_IF} "{condition.text}": it made no progress'
+                return self._reason or f'{STOP_IF} "{condition.text}": {_NO_PROGRESS}'
         for (condition, _), holding in self._holding.items():
             if condition.held_s and now_s - holding.since_s >= condition.held_s:
                 return self._reason or _sentence(condition, holding.last)

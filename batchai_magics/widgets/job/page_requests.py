@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from array import array
 from collections import OrderedDict
 from collections.abc import Callable
@@ -72,6 +73,7 @@ class RequestHandler:
         self._model = model
         self._open_job = open_job
         self._searches: OrderedDict[tuple[object, ...], Search] = OrderedDict()
+        self._profiled: PageData = {}  # `RunProfile` in frontend/core/messages.d.ts
         self._kinds = {
             "read": self._read,
             "lines": self._lines,
@@ -82,6 +84,7 @@ class RequestHandler:
             "record": self._record,
             "cancel": self._cancel,
             "again": self._run_again,
+            "profile": self._profile,
         }
 
     def handles(self, content: PageData) -> bool:
@@ -193,6 +196,23 @@ class RequestHandler:
         submitted.patterns = dict(self._job.patterns)
         text, model = f"{submitted.name} was submitted", self._open_job(submitted)
         return _reply(content, {"text": text, "model": model})
+
+    def _profile(self, content: PageData) -> Batch:
+        """Begins a profile if the page asks for one, and replies what has become of it so far."""
+        if content["begin"] and not self._profiled.get("is_running"):
+            self._profiled = {"is_running": True}
+            threading.Thread(target=self._take_profile, name="batchai-profile", daemon=True).start()
+        return _reply(content, self._profiled)
+
+    def _take_profile(self) -> None:
+        try:
+            profile = self._job.profile()
+            table = {"titles": list(profile.titles), "rows": list(map(list, profile.rows))}
+            self._profiled = {"text": profile.sentence, **table, "remarks": profile.remarks}
+        except BatchAIError as error:
+            self._profiled = {"text": error.message}
+        except Exception as error:  # noqa: BLE001 else the page would wait for ever
+            self._profiled = {"text": f"The profile failed: {error}"}
 
     def _reader(self, file: FileRef) -> Read:
         """Reads a file with secrets redacted, and the ranks that wrote it."""

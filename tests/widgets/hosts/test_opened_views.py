@@ -133,6 +133,7 @@ def test_a_read_only_page_changes_nothing_whatever_it_is_sent(group, opened, kin
     group.run("going", rates=[1])
     connection = opened(is_read_only=True).connect("/job/going")
     assert connection.state["facts"]["is_read_only"]
+    assert not connection.state["facts"]["can_profile"]
     assert not connection.state["facts"]["can_again"]
     connection.receive({"kind": kind, "id": "asked"})
     assert received(connection, "answer")["text"] == "This page is read-only."

@@ -5,6 +5,8 @@ import threading
 import pytest
 from playwright.sync_api import expect
 
+from batchai_magics import cell
+from batchai_magics.jobs.submit import submit
 from batchai_magics.widgets.hosts.opened_pages import export_html, open_recording
 from tests.widgets.axe import violations
 from tests.widgets.notebook_jobs import NotebookJob
@@ -36,6 +38,48 @@ def test_a_page_shows_a_job_live_and_cancels_it(page, running):
     page.get_by_role("button", name="Cancel job").click()
     page.get_by_role("button", name="Yes, cancel it").click()
     expect(page.locator(".ba-badge")).to_have_text("cancelled")
+    served.close()
+
+
+SLOW_LOADER = """
+import os, time
+
+def load_batch():
+    time.sleep(0.02)
+
+def step():
+    end = time.monotonic() + 0.01
+    while time.monotonic() < end:
+        pass
+
+print("up", flush=True)
+while True:
+    if os.environ["RANK"] == "1":
+        load_batch()
+    step()
+"""
+
+
+def test_the_button_beside_the_resource_use_profiles_the_ranks(page, world):
+    request = cell.parse("slow --processes 2 --toolkit pytorch", SLOW_LOADER, settings=world.settings)
+    job = submit(world.backend, request, world.settings).job
+    until(lambda: job.log().count("up") == 2)
+    served = job.open(browser=False)
+    page.goto(served.url)
+    page.get_by_role("button", name="Profile", exact=True).click()
+    expect(page.get_by_role("button", name="Profiling …")).to_be_disabled()
+    table = page.get_by_role("region", name="profile of the ranks")
+    expect(table.get_by_role("row")).to_have_count(3)
+    expect(page.locator(".ba-profile-sentence")).to_contain_text("Rank 1 waits")
+    expect(page.get_by_role("button", name="Profile", exact=True)).to_be_enabled()
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        assert violations(page, "body") == []
+    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("button", name=".svg").click()
+    expect(page.locator(".ba-body img")).to_be_visible()
+    job.cancel()
+    expect(page.get_by_role("button", name="Profile", exact=True)).to_be_hidden()
     served.close()
 
 

@@ -250,6 +250,7 @@ export interface JobFacts {
   way_back: string;
   can_again: boolean; // whether the view can submit the job again
   is_read_only: boolean; // whether it can change nothing
+  can_profile: boolean; // whether its ranks can be sampled while it runs
   warm_up: number | null;
   unread: { line: string; option: string } | null; // a line whose numbers are not read, and an option that would read them
   charts: Chart[]; // the headline's first
@@ -257,6 +258,15 @@ export interface JobFacts {
   attempt_steps: [number, number][]; // attempts after the first one, each with its first step
   has_ranks: boolean;
   directories: string[];
+}
+
+/** What the ranks of a job do with their time, or why that is not known. */
+export interface RunProfile {
+  is_running?: boolean; // it is being taken
+  text: string;
+  titles?: string[];
+  rows?: string[][];
+  remarks?: string[];
 }
 
 /** A chart: one quantity, with a line for each phase. Timers are not drawn by default. */

@@ -43,7 +43,7 @@ export class RecordingHost extends StateHost {
     const value = super.get(name);
     const shift = this.#shift;
     if (name === "history") return value.map((/** @type {number[]} */ [time = 0, ...counts]) => [time + shift, ...counts]);
-    return name === "facts" ? { ...shifted(value, shift), directories: [], can_again: false } : value;
+    return name === "facts" ? { ...shifted(value, shift), directories: [], can_again: false, can_profile: false } : value;
   }
 
   /** Answers a request if its answer was recorded, or is in the recorded logs. @param {Record<string, any>} request */

@@ -9,6 +9,7 @@ import { JobCharts } from "./job_charts.js";
 import { JobHeader } from "./job_header.js";
 import { JobSession, MAIN_LOG } from "./job_session.js";
 import { LogPanel } from "./log_panel.js";
+import { ProfilePanel } from "./profile_panel.js";
 import { UsagePanel } from "./resource_usage.js";
 import { ViewMemory } from "./view_memory.js";
 
@@ -56,6 +57,7 @@ export class JobView {
     const memory = new ViewMemory(host.get("facts"));
     this.charts = new JobCharts(session, host.get("view_id"), memory);
     this.use = new UsagePanel();
+    this.profile = new ProfilePanel(session);
     this.output = new LogPanel(session, memory);
     /** @type {(() => void) | null} */
     this.leave = null; // removes a view that was kept in the page
@@ -87,14 +89,15 @@ export class JobView {
 
   /** @param {HTMLElement} root */
   #put(root) {
-    const { head, nodes, charts, use, output, host } = this;
+    const { head, nodes, charts, use, profile, output, host } = this;
     const element = el(
       "article",
       { class: "ba-view ba-waiting", "aria-label": `Job ${host.get("facts").name}`, "data-lm-suppress-shortcuts": "true" },
       head.element,
       el("div", { class: "ba-below" }, nodes.element, this.progress.element, head.problem),
       charts.element,
-      use.element,
+      el("div", { class: "ba-use-row" }, use.element, profile.button),
+      profile.element,
       output.element,
       this.next,
     );
@@ -133,6 +136,7 @@ export class JobView {
   #updateFacts() {
     this.#expand();
     this.head.update();
+    this.profile.update();
     this.#updateProgress();
     this.output.offer();
     this.charts.draw();
@@ -162,7 +166,7 @@ export class JobView {
     this.stopListening();
     for (const [event, listener] of this.traits) this.host.off(event, listener);
     clearInterval(this.ticking);
-    for (const part of [this.head, this.charts, this.output]) part.stop();
+    for (const part of [this.head, this.charts, this.profile, this.output]) part.stop();
     this.leave?.();
     this.showSnapshot();
     this.element.remove();

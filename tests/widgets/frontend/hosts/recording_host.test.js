@@ -62,6 +62,7 @@ test("a recording starts over", () => {
   host.rewind();
   host.advance(2);
   assert.equal(messages.length, 2);
+  assert.deepEqual([host.get("facts").can_again, host.get("facts").can_profile], [false, false]);
   assert.equal(host.get("facts").state, "running");
 });
 
