@@ -209,7 +209,10 @@ class LineColumns:
 
     def add(self, group: LineGroup, first_row: int) -> None:
         """Add lines behind the others; `first_row` is that of their block."""
-        self.rows.extend([first_row + row for row in group.rows])
+        first, last = group.rows[0], group.rows[-1]
+        is_all = last - first + 1 == len(group.rows)
+        rows = range(first_row + first, first_row + last + 1)
+        self.rows.extend([*rows] if is_all else [first_row + row for row in group.rows])
         self.steps[0].extend(group.steps)
         self.epochs.extend(group.epochs)
         self.ranks.extend(group.ranks)

@@ -12,7 +12,7 @@ from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT
 
 _MAX_SEEN = 1 << 16
-_LABELLED = re.compile(rb"\n" + NUMBER_IN_FRONT.pattern)
+_LABELLED = re.compile(rb"\n(?=[ \[0-9]) {0,3}(?:\[[0-9]{1,6}\]|[0-9]{1,6}:) ")  # finds NUMBER_IN_FRONT fast
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 
 

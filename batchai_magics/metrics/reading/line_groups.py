@@ -159,7 +159,7 @@ class PlanLines:
         read.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
         read.times = nothing
         read.values = [
-            array("d", [*map(convert, self._column(place))])
+            array("d", _converted(self._column(place), convert))
             for convert, place in zip(plan.converters, layout.numbers, strict=True)
         ]
 
@@ -167,8 +167,8 @@ class PlanLines:
         """The numbers in a group of the expression, most of which are integers."""
         if convert is not float:
             with suppress(ValueError):
-                return [*map(int, self._column(place))]
-        return [*map(convert, self._column(place))]
+                return _converted(self._column(place), int)
+        return _converted(self._column(place), convert)
 
     def _column(self, place: int) -> Groups:
         """The texts of a group of the expression."""
@@ -378,6 +378,13 @@ def _by_key(
         own_rows.append(row)
         own_texts += texts[place * stride : (place + 1) * stride]
     return parts
+
+
+def _converted(texts: Groups, convert: Callable[[bytes], Any]) -> list[Any]:
+    """The numbers in some texts; epochs and learning rates are often all the same."""
+    if texts[0] == texts[-1] and texts.count(texts[0]) == len(texts):
+        return [convert(texts[0])] * len(texts)
+    return [*map(convert, texts)]
 
 
 def _json_seconds(texts: Sequence[bytes | None]) -> list[float | None]:

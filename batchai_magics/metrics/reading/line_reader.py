@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from operator import itemgetter
+from collections.abc import Iterable, Sequence
+from operator import eq, itemgetter
 
 from batchai_magics.metrics.formats.format_table import formats_of, read_embedded
 from batchai_magics.metrics.formats.line_format import read_line
@@ -13,7 +12,7 @@ from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.measurement import Measurement, Record, measurement
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
-from batchai_magics.metrics.reading.line_context import Values
+from batchai_magics.metrics.reading.line_context import LineContext, Values
 from batchai_magics.metrics.reading.line_groups import Block, Lines, PlanLines, is_of_bar, rank_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan
 from batchai_magics.metrics.reading.parser_state import RankState, RankStates, StepCadence
@@ -76,13 +75,13 @@ class LineReader:
 
     def _read_uniform(self, block: Block) -> None:
         """Read lines whose epochs are all their own, or all that of the lines above, in any order."""
-        last = list[tuple[int, int | None, int | None, float | None]]()
+        last = list[tuple[int, LineContext, int | None, float | None]]()
         for group in block.groups:
             steps, epochs = group.columns.steps, group.columns.epochs
-            for rank, place in self._read_simple(block.lines, group, slice(0, len(group.rows))).items():
-                last.append((group.rows[place], rank, steps[place], epochs[place]))
-        for _, rank, step, epoch in sorted(last, key=itemgetter(0)):
-            self._states.of(rank).context.note(step, epoch)
+            for context, place in self._read_simple(block.lines, group, slice(0, len(group.rows))):
+                last.append((group.rows[place], context, steps[place], epochs[place]))
+        for _, context, step, epoch in sorted(last, key=itemgetter(0)):
+            context.note(step, epoch)
 
     def _read_in_turn(self, block: Block, readings: Readings) -> None:
         """Read lines in their order; those of one plan that follow each other are read at once."""
@@ -123,8 +122,8 @@ class LineReader:
         if group.is_simple:
             columns = group.columns
             self._release_before(group, run, readings)
-            for rank, place in self._read_simple(lines, group, run).items():
-                self._states.of(rank).context.note(columns.steps[place], columns.epochs[place])
+            for context, place in self._read_simple(lines, group, run):
+                context.note(columns.steps[place], columns.epochs[place])
             return
         self._enter(lines, group, run.start, readings)
         rest = slice(run.start + 1, run.stop)
@@ -163,20 +162,21 @@ class LineReader:
             group.next_place, end = place + 1, row + 1
         return end
 
-    def _read_simple(self, lines: Lines, group: PlanLines, run: slice) -> dict[int | None, int]:
-        """Keep the numbers of simple lines, below the epoch above them; gives the last line of each rank."""
+    def _read_simple(self, lines: Lines, group: PlanLines, run: slice) -> Iterable[tuple[LineContext, int]]:
+        """Keep the numbers of simple lines, below the epoch above them; gives each rank's last line."""
         plan, columns, places = group.plan, group.columns, _places(run)
         self._keep(lines, group, places)
         if plan.reading.kind is LineKind.BENCHMARK:
             self._cadence.observe_all(columns.steps[run], has_accuracy=len(plan.metrics) > 4)
-            return {}
+            return ()
         ranks = columns.ranks[run]
         is_one = ranks.count(ranks[0]) == len(ranks)
         last = {ranks[0]: places[-1]} if is_one else dict(zip(ranks, places, strict=True))
+        contexts = [self._states.of(rank).context for rank in last]
         if plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0:
-            epochs = {rank: self._states.of(rank).context.epoch for rank in last}
+            epochs = dict(zip(last, [context.epoch for context in contexts], strict=True))
             columns.epochs[run] = [epochs[ranks[0]]] * len(ranks) if is_one else [*map(epochs.get, ranks)]
-        return last
+        return zip(contexts, last.values(), strict=True)
 
     def _keep(self, lines: Lines, group: PlanLines, places: Sequence[int]) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
@@ -254,13 +254,17 @@ class LineReader:
         state = self._states.of(columns.ranks[run.start])
         if plan.layout.epoch < 0:
             columns.epochs[run] = [state.context.epoch] * (run.stop - run.start)
-        positions = [(state.epoch, state.step), *zip(columns.epochs[run], columns.steps[run], strict=True)]
-        again = [place for place, (last, at) in enumerate(pairwise(positions), run.start) if last == at]
+        steps, epochs = [state.step, *columns.steps[run]], [state.epoch, *columns.epochs[run]]
+        again = [
+            run.start + index
+            for index, is_same in enumerate(map(eq, steps, steps[1:]))
+            if is_same and epochs[index] == epochs[index + 1]
+        ]
         begin = run.start
         for end in (*again, run.stop):
             if begin < end:
                 self._keep(lines, group, range(begin, end))
-                state.epoch, state.step = positions[end - run.start]
+                state.epoch, state.step = columns.epochs[end - 1], columns.steps[end - 1]
                 state.report([metric.name for metric in plan.metrics], group.values(end - 1))
             if end < run.stop:
                 self._enter(lines, group, end, readings)

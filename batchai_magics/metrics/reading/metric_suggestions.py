@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -254,7 +255,9 @@ class LogStart:
         self._due_bytes = 2 * self._size_bytes
         data = b"\n".join(self._pieces.values())
         read = self._read if self._read.names else _read_in(data, UserPatterns(patterns))
-        known, every = read.names.union(names), data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
+        known, every = read.names.union(names), list[bytes]()
+        if len(read.ends) < data.count(b"\n") + data.count(b"\r"):
+            every = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
         lines = [
             line.rstrip(b"\r\n")
             for line, end in zip(every, accumulate(map(len, every)), strict=True)
@@ -278,8 +281,7 @@ class _ReadLines:
                 self.ends.add(record.offset)
         for group in readings.groups:
             self.names.update(metric.name for metric in group.metrics)
-            if group.ends[0] <= MAX_SCAN_BYTES:
-                self.ends.update(group.ends)
+            self.ends.update(group.ends[: bisect_right(group.ends, MAX_SCAN_BYTES)])
 
 
 def _read_in(data: bytes, patterns: UserPatterns) -> _ReadLines:
