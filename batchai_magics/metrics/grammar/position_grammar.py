@@ -190,13 +190,16 @@ def word_position(text: bytes, at: int) -> Position | None:
     return Position(kind, found.span("number"), found.end(), fineness, phase, _total(found))
 
 
+_MOST_STEPS = 1e18  # of a number with an exponent, which may be larger than any float
+
+
 def count(text: bytes) -> int:
     """A step as printed, which may be rounded: `12.5K` is 12,500."""
     try:
         return int(text)
     except ValueError:
         if b"e+" in text:
-            return round(float(text))
+            return round(min(float(text), _MOST_STEPS))
         factor = _FACTORS.get(text[-1:], 1)
         return round(float(text.rstrip(b"kKM").replace(b",", b"")) * factor) if factor > 1 else _whole(text)
 

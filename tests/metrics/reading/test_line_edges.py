@@ -32,6 +32,11 @@ def test_a_carriage_return_ends_a_line():
     same(f"{LINE}\rnoise\r\n{step(20)}\rmore\n".encode())
 
 
+def test_a_step_beyond_any_number_stops_no_reading():
+    records = both("step: 3.0998e+344 loss: 0.5\nstep: 3.0998e+02 loss: 0.25\n")
+    assert [(record.step, record.value) for record in records][-1] == (310, 0.25)
+
+
 def test_a_rank_of_too_many_digits_is_none():
     log = "".join(f"[1,{10**width}]<stdout>:{LINE}\n[{10**width}]<stdout>:{LINE}\n" for width in range(9))
     assert max(rank or 0 for rank, _ in steps_of(both(log))) == 100_000
