@@ -149,11 +149,6 @@ class Layout:
         return None if self.epoch < 0 else self.count_epoch(groups[self.epoch])
 
     @property
-    def has_only_stamp(self) -> bool:
-        """Whether no time stands on a line but one in its prefixes, of which only glog's may lack a year."""
-        return self.seconds < 0 and not self.clock.is_named
-
-    @property
     def is_timeless(self) -> bool:
         """Whether no time stands on a line."""
         clock = self.clock

@@ -15,7 +15,7 @@ from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_context import LineContext, Values
 from batchai_magics.metrics.reading.line_groups import Block, Lines, PlanLines, is_of_bar, rank_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan
-from batchai_magics.metrics.reading.parser_state import RankState, RankStates, StepCadence
+from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.readings import Readings
 from batchai_magics.metrics.reading.timestamps import (
@@ -278,7 +278,8 @@ class LineReader:
     def _is_year_unknown(self, lines: Lines, group: PlanLines) -> bool:
         """Whether nothing tells when lines in glog's form were printed."""
         layout = group.plan.layout
-        if self._clock or lines.stamps or layout.clock.has_glog_year or not layout.has_only_stamp:
+        has_other_time = layout.seconds >= 0 or layout.clock.is_named
+        if self._clock or lines.stamps or layout.clock.has_glog_year or has_other_time:
             return False
         return all(self._states.of(rank).year is None for rank in {*group.columns.ranks})
 
@@ -443,7 +444,7 @@ class LineReader:
         if kind is LineKind.BELOW:
             step, epoch = state.context.step, state.context.epoch
         elif kind is LineKind.REDRAWN:
-            epoch, reported = _redrawn_epoch(state, epoch), state.reported
+            epoch, reported = state.context.epoch if epoch is None else epoch, state.reported
             state.enter_step(epoch, step)
             if reported is state.reported:
                 numbers = [each for each in numbers if reported.get(each[0].name) != each[1]]
@@ -539,11 +540,6 @@ def _run_end(owners: Sequence[PlanLines | SkeletonPlans | None], row: int) -> in
         row += 1
     owner.next_place = place
     return row
-
-
-def _redrawn_epoch(state: RankState, told: float | None) -> float | None:
-    """The epoch of numbers that may be printed again: their own, else that of the line above."""
-    return state.context.epoch if told is None else told
 
 
 def _places(run: slice) -> range:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import accumulate, chain, count
 from operator import add
 
@@ -87,13 +87,9 @@ class LogFile:
         with self._streams.within(StreamKey(rank, b"label")):
             yield
 
-    def _labelled_rest(self) -> AbstractContextManager[None]:
-        """The same for an incomplete line."""
-        return self._labelled(self._returns.rank_of_rest(self._splitter.carry))
-
     def finish(self) -> Iterator[Record]:
         """Yield the complete records on unterminated lines."""
-        with self._labelled_rest():
+        with self._labelled(self._returns.rank_of_rest(self._splitter.carry)):
             last = self._splitter.finish()
             for readings in self._read_block(last) if last else ():
                 yield from readings.records()
