@@ -45,7 +45,9 @@ def test_each_kind_of_mount_has_its_folder() -> None:
         fileServers=[server],
         unmanagedFileSystems=[unmanaged_one],
     )
-    assert mounts.targets(LAYOUT, made) == {
+    usual = mounts.with_default(LAYOUT, None)
+    assert mounts.with_default(LAYOUT, made) == {
+        **usual,
         "afs": Path("/home/shares/acc/data"),
         "bfs": Path("/home/containers/acc/boxes"),
         "nfs": Path("/home/fileservers/g/w/f/inner"),
@@ -69,7 +71,7 @@ def test_the_usual_mounts_are_there_unless_their_place_is_taken() -> None:
     ],
 )
 def test_a_path_below_a_mount_is_in_its_folder(path: str, folder: str) -> None:
-    assert mounts.resolve(LAYOUT, path, ROOTS) == Path(folder)
+    assert mounts.resolve(path, ROOTS) == Path(folder)
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_a_path_below_a_mount_is_in_its_folder(path: str, folder: str) -> None:
 )
 def test_a_path_on_no_mount_or_out_of_one_is_refused(path: str) -> None:
     with pytest.raises(SpecError) as caught:
-        mounts.resolve(LAYOUT, path, ROOTS, field="the.field")
+        mounts.resolve(path, ROOTS, field="the.field")
     assert caught.value.problems[0].path == "the.field"
 
 
