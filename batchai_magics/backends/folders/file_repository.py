@@ -1,4 +1,4 @@
-"""Records as small files on a shared file system, its clock, and what to do when it is full.
+"""Records as small files on a shared file system, and its clock.
 
 A record is created by a link and replaced by a rename.
 """
@@ -28,7 +28,7 @@ from batchai_magics.backends.service.repository import (
     Record,
     RecordPage,
 )
-from batchai_magics.errors import DISK_FULL, SpecError, StorageError, is_disk_full
+from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.untrusted_files import NotRegularError, read_json, read_text
 
@@ -75,32 +75,6 @@ class FileClock:
     def _extrapolated(self) -> float:
         """The time extrapolated from the last read; this host's time if there was none."""
         return time.time() if self._offset_s is None else time.monotonic() + self._offset_s
-
-
-@contextlib.contextmanager
-def left_for_later_if_full() -> Iterator[None]:
-    """Within the context, writes are skipped if the disk is full; they are repeated on the next poll."""
-    try:
-        yield
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
-
-
-@contextlib.contextmanager
-def full_disk_refused(home: Path, *, setting: str) -> Iterator[None]:
-    """Within the context, a full disk raises a StorageError that says what to do.
-
-    `setting` is the setting that selects the folder.
-    """
-    try:
-        yield
-    except OSError as error:
-        if not is_disk_full(error):
-            raise
-        hint = f"Free some space there, or set {setting} to a folder that has some; then try again."
-        text = f"{home} is full ({error.strerror}): nothing was created or submitted"
-        raise StorageError(text, code=DISK_FULL, hint=hint) from error
 
 
 _CONTAINER_FILE = "resource.json"  # the record of a resource that contains others

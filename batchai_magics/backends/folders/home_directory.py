@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.backends.folders import (
     entries,
-    file_repository,
     logged_parameters,
     mounts,
     telemetry_files,
@@ -68,7 +67,7 @@ class HomeDirectory:
 
     def refusing_full_disk(self) -> AbstractContextManager[None]:
         """Within the context, a full disk raises a StorageError that says what to do."""
-        return file_repository.full_disk_refused(self._layout.home, setting=self._setting)
+        return private_files.full_disk_refused(self._layout.home, setting=self._setting)
 
     def write_files(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes the script files of jobs to the folder of a share, each whole or not at all."""

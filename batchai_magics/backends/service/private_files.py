@@ -1,4 +1,4 @@
-"""Folders and files that only their owner can access, here and on other machines; homes are such folders."""
+"""Folders and files that only their owner can access, here and on other machines; homes; full disks."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import contextlib
 import os
 import stat
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, TypeGuard
 
-from batchai_magics.errors import StorageError
+from batchai_magics.errors import DISK_FULL, StorageError, is_disk_full
 
 
 class FileStatus(NamedTuple):
@@ -313,3 +313,29 @@ def _restrict(home: Path, mode: int, setting: str) -> None:
     except OSError as error:
         text = f"{home} is open to other users, and cannot be closed: {error.strerror}"
         raise StorageError(text, code="HomeNotPrivate", hint=_choose(setting)) from error
+
+
+@contextlib.contextmanager
+def left_for_later_if_full() -> Iterator[None]:
+    """Within the context, writes are skipped if the disk is full; they are repeated on the next poll."""
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+
+
+@contextlib.contextmanager
+def full_disk_refused(home: Path, *, setting: str) -> Iterator[None]:
+    """Within the context, a full disk raises a StorageError that says what to do.
+
+    `setting` is the setting that selects the folder.
+    """
+    try:
+        yield
+    except OSError as error:
+        if not is_disk_full(error):
+            raise
+        hint = f"Free some space there, or set {setting} to a folder that has some; then try again."
+        text = f"{home} is full ({error.strerror}): nothing was created or submitted"
+        raise StorageError(text, code=DISK_FULL, hint=hint) from error

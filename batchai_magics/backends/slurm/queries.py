@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.folders.file_repository import FileClock, left_for_later_if_full, try_lock
+from batchai_magics.backends.folders.file_repository import FileClock, try_lock
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.cli_args import SEPARATOR, job_name
@@ -155,7 +155,7 @@ class QueryCache:
         """
         lock = file.with_suffix(".lock")
         is_ours = True
-        with left_for_later_if_full():
+        with private_files.left_for_later_if_full():
             is_ours = try_lock(lock)
         if not is_ours:
             known = before or _wait_for_first(file)
@@ -176,7 +176,7 @@ class QueryCache:
     def _store(self, file: Path, reply: CachedReply, lock: Path | None = None) -> CachedReply:
         """Caches the reply for all processes, if the disk has room; releases the lock."""
         self._unsaved[file] = reply
-        with left_for_later_if_full():
+        with private_files.left_for_later_if_full():
             with private_files.pipelined(file):
                 private_files.write(file, json.dumps(reply))
                 if lock:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.folders.file_repository import left_for_later_if_full
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.service import private_files
@@ -344,7 +343,7 @@ class Runs:
             return False
         asked = attempt
         # If the disk is full, Slurm's own signal still ends the run, but cannot requeue it.
-        with contextlib.nullcontext() if reason == REQUEUE else left_for_later_if_full():
+        with contextlib.nullcontext() if reason == REQUEUE else private_files.left_for_later_if_full():
             asked = files.ask_to_stop(attempt, Stop(reason, self._clock.now()))
         if submission is None:
             return bool(asked)
@@ -368,7 +367,7 @@ class Runs:
         if (line := self._slurm.jobs().get(number)) and not end_state_of(line.state):
             return False
         if reason != REQUEUE:
-            with left_for_later_if_full():
+            with private_files.left_for_later_if_full():
                 files.note_end(stopped(reason)._replace(ended=self._clock.now()))
         return True
 
@@ -413,7 +412,7 @@ class Runs:
         """The state of a run, after what is due was recorded: a report at first, then the end."""
         state, due = self._observed(run)
         while due:
-            with left_for_later_if_full():
+            with private_files.left_for_later_if_full():
                 files = self.files(run.guid)
                 if due.overdue:
                     self._slurm.cancel(due.overdue)
