@@ -153,12 +153,15 @@ def _sizes(path: Path) -> Iterator[int]:
     if not path.is_dir():
         yield from (path.lstat().st_size for _ in range(path.exists()))
         return
-    for folder, _, names in os.walk(path):
-        for name in names:
-            try:
-                yield Path(folder, name).lstat().st_size
-            except FileNotFoundError:
-                continue
+    pending: list[str | Path] = [path]
+    while pending:  # os.walk would recurse, and a job's folders may be deeper than that goes
+        with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(FileNotFoundError):
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.path)
+                    elif not entry.is_dir():
+                        yield entry.stat(follow_symlinks=False).st_size
 
 
 def _remove(path: Path) -> None:

@@ -8,6 +8,7 @@ what a crash left mounted.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
@@ -66,7 +67,7 @@ def remove(*folders: Path) -> None:
             if str(path) not in mounted and not path.is_symlink():
                 try:
                     _remove(path, path.lstat().st_dev, mounted)
-                except RecursionError:  # too deep for Python, and perhaps for PATH_MAX
+                except RecursionError:  # too deep for Python or for PATH_MAX
                     if not mount_points(path):
                         subprocess.run(
                             ["rm", "-rf", "--one-file-system", "--", path], capture_output=True, check=False
@@ -79,12 +80,15 @@ def _remove(folder: Path, device: int, mounted: set[str]) -> None:
     with os.scandir(folder) as entries:
         children = list(entries)
     for entry in children:
-        with contextlib.suppress(OSError):  # one failure keeps its folder, not the others
+        try:
             if not entry.is_dir(follow_symlinks=False):
                 Path(entry.path).unlink()
             # The mount table has bind mounts; the device shows what was mounted since it was read.
             elif entry.path not in mounted and entry.stat(follow_symlinks=False).st_dev == device:
                 _remove(Path(entry.path), device, mounted)
+        except OSError as error:  # one failure keeps its folder, not the others
+            if error.errno == errno.ENAMETOOLONG:
+                raise RecursionError from error
     folder.rmdir()
 
 

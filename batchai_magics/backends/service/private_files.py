@@ -227,15 +227,33 @@ def remove_folder(path: Path) -> None:
         return path.rmtree(ignore_errors=True)
     import shutil  # later: few who write files remove trees
 
-    shutil.rmtree(path, ignore_errors=True)
-    if path.is_dir():
-        # A script may have removed the permissions of subfolders.
-        for folder, names, _ in os.walk(path):
-            for subfolder in (Path(folder, name) for name in names):
-                if not subfolder.is_symlink():
-                    with contextlib.suppress(OSError):
-                        subfolder.chmod(FOLDER)
+    try:
         shutil.rmtree(path, ignore_errors=True)
+        if path.is_dir():
+            # A script may have removed the permissions of subfolders.
+            for folder, names, _ in os.walk(path):
+                for subfolder in (Path(folder, name) for name in names):
+                    if not subfolder.is_symlink():
+                        with contextlib.suppress(OSError):
+                            subfolder.chmod(FOLDER)
+            shutil.rmtree(path, ignore_errors=True)
+    except RecursionError:
+        _remove_deep(path)
+
+
+def _remove_deep(path: Path) -> None:
+    """Deletes a folder that is deeper than Python's recursion goes."""
+    folders = [path]
+    for folder in folders:  # the list grows
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(folder / entry.name)
+                else:
+                    (folder / entry.name).unlink()
+    for folder in reversed(folders):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 OTHERS = 0o077

@@ -24,11 +24,16 @@ def test_a_cell_writes_straight_into_the_folder_of_its_run(world: World) -> None
     assert job.download(f"{folder.name}/model.pt", world.home.parent, directory_id=WORKDIR).read_text() == "x"
 
 
-def test_deleting_a_job_removes_folders_that_are_deeper_than_any_path(world: World) -> None:
-    deep = "import os\nfor _ in range(2500):\n    os.mkdir('d')\n    os.chdir('d')"
-    job = world.run("deep", deep)
+@pytest.mark.parametrize(("name", "depth"), [("d", 1500), ("d" * 60, 100)], ids=["recursion", "path"])
+def test_folders_that_are_deeper_than_a_recursion_or_a_path_are_counted_and_deleted_with_their_job(
+    world: World, name: str, depth: int
+) -> None:
+    job = world.run(
+        "deep", f"import os\nfor _ in range({depth}):\n    os.mkdir('{name}')\n    os.chdir('{name}')"
+    )
     folder = world.home / "jobs" / world.guid(job)
     try:
+        assert CLEANING.of(world.backend).stored_items()
         job.delete()
         assert not folder.exists()
     finally:  # pytest itself could not remove it

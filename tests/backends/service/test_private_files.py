@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,16 @@ def test_a_home_that_cannot_be_made_names_its_setting(setting: str) -> None:
     with pytest.raises(StorageError, match="cannot be used") as caught:
         private_files.make_home(IMPOSSIBLE, setting=setting)
     assert setting in caught.value.hint
+
+
+@pytest.mark.slow
+def test_a_folder_that_is_deeper_than_a_recursion_is_removed(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    folder.mkdir()
+    deep = "import os\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')"
+    subprocess.run([sys.executable, "-c", deep], cwd=folder, check=True)
+    try:
+        private_files.remove_folder(folder)
+        assert not folder.exists()
+    finally:  # pytest itself could not remove it
+        subprocess.run(["rm", "-rf", folder], check=True)

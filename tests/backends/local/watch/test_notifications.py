@@ -214,12 +214,12 @@ def test_a_silent_job_that_computes_is_not_reported(
     world: World, webhook: Webhook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = WatchRequest.to_json
-    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=2.0)))
+    monkeypatch.setattr(WatchRequest, "to_json", lambda self: whole(self._replace(stalled_s=1.0)))
     script = """
 import time
 print("begin", flush=True)
 line = 0
-while time.process_time() < 4.5:  # no two samples of its stack are alike
+while time.process_time() < 2.5:  # no two samples of its stack are alike
     line += 1
     exec(compile("\\n" * line + "for _ in range(10**6): pass", "work.py", "exec"))
 """
