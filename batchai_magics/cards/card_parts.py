@@ -38,8 +38,6 @@ _MOST_SHORT = 16  # letters of a cell that never wrap
 _FACT = "text-align:left;vertical-align:top;padding:1px 16px 1px 0;background:none;border:none"
 _LABEL = f"{_FACT};{MUTED};font-weight:normal"
 _TAG = re.compile(r"<[^>]*>")
-_BARS = "▁▂▃▄▅▆▇█"
-_BARS_SHOWN = 8
 
 
 def frame(*parts: str) -> str:
@@ -120,16 +118,6 @@ def text_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[i]) for line in lines) for i in range(len(titles))]
     cells = ("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
     return "\n".join(f"  {line}".rstrip() for line in cells)
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Numbers as a sparkline: `▁▃▆█`; heights start at zero."""
-    if not values or max(values) <= 0:
-        return ""
-    count, top = min(len(values), _BARS_SHOWN), max(values)
-    stride = (len(values) - 1) / max(1, count - 1)
-    thinned = [values[round(i * stride)] for i in range(count)]
-    return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in thinned)
 
 
 def pluralize(count: int, noun: str) -> str:

@@ -10,7 +10,7 @@ from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.jobs.job_logs import progress_text
 from batchai_magics.metrics.progress.progress_reader import Progress
-from batchai_magics.metrics.runs.metric_summary import number_text
+from batchai_magics.metrics.runs.metric_summary import number_text, sparkline
 from batchai_magics.models.resources import JobResource
 
 MAX_JOBS = 50
@@ -63,7 +63,7 @@ class JobListCard:
                     self._duration(job),
                     exit_code_of(job),
                     f"{self.labels.get(job.id.name, '')} {number_text(rates[-1])}".strip() if rates else "",
-                    card_parts.sparkline(rates),
+                    sparkline(rates),
                     *([self._progress_of(job)] if self.progress else []),
                 ),
             )

@@ -8,6 +8,7 @@ import pytest
 
 from batchai_magics.cards import card_parts, cluster_card
 from batchai_magics.cards import job_list_card as jobs_card
+from batchai_magics.metrics.runs.metric_summary import sparkline
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.states import ExecutionState, NodeState
@@ -166,7 +167,12 @@ def test_many_jobs_are_counted_not_listed(place):
     ("values", "shown"), [([], ""), ([0.0], ""), ([1, 2, 4], "▃▅█"), (range(1, 100), "▁▂▃▄▅▆▇█")]
 )
 def test_bars_count_from_zero_and_cover_all_values(values, shown):
-    assert card_parts.sparkline(list(values)) == shown
+    assert sparkline(list(values)) == shown
+
+
+def test_free_bars_count_from_the_least_value():
+    assert sparkline([9.2, 9.1, 9.0], is_free=True) == "█▅▁"
+    assert sparkline([9.0, 9.0], is_free=True) == ""
 
 
 def test_a_page_gets_a_list_of_jobs_in_few_columns_with_what_matters_less_below(place):

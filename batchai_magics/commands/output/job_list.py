@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -209,7 +210,24 @@ class JobList(list[JobResource]):
 
 
 class NewestFirst(JobList):
-    """Jobs that are shown the newest first."""
+    """Jobs that are shown the newest first, with the curve of the headline metric."""
+
+    def _metrics(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """Also the curve; that of a rate stands above zero."""
+        yield from super()._metrics()
+        from batchai_magics.metrics.runs.metric_summary import sparkline
+        from batchai_magics.metrics.runs.metric_traits import MetricKind
+
+        models = self._started(MAX_METRICS_READ).items()
+        headlines = {key: headline for key, model in models if (headline := model.metrics.headline)}
+        curves = {
+            key: sparkline(
+                [value for value in metric.combined().values() if math.isfinite(value)],
+                is_free=metric.traits.kind is not MetricKind.RATE,
+            )
+            for key, metric in headlines.items()
+        }
+        yield "Curve", {key: curve for key, curve in curves.items() if curve}
 
     def to_table(self) -> Table:
         """The rows in that order."""

@@ -317,7 +317,7 @@ _SHORT_COMMANDS = (
     ),
     CommandSpec(
         "watch",
-        "Show the newest jobs live, until Ctrl-C.",
+        "Show the newest jobs and the curves of their metrics live, until Ctrl-C.",
         "handlers.job_commands:watched",
         _SOME,
         prints_summaries=True,

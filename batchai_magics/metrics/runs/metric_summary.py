@@ -131,6 +131,23 @@ class MetricSummary:
         return {name: value for name, value in values.items() if value not in (None, "")}
 
 
+_BARS = "▁▂▃▄▅▆▇█"
+_BARS_SHOWN = 8
+
+
+def sparkline(values: Sequence[float], *, is_free: bool = False) -> str:
+    """Numbers as a sparkline: `▁▃▆█`; heights start at zero, or if `is_free` at the least of them."""
+    if is_free and values:
+        least = min(values)
+        values = [value - least for value in values]
+    if not values or max(values) <= 0:
+        return ""
+    count, top = min(len(values), _BARS_SHOWN), max(values)
+    stride = (len(values) - 1) / max(1, count - 1)
+    thinned = [values[round(i * stride)] for i in range(count)]
+    return "".join(_BARS[min(len(_BARS) - 1, int(value / top * len(_BARS)))] for value in thinned)
+
+
 def number_text(value: float) -> str:
     """A number for display, with about four significant digits: `0.4123`, `2,799.5`, `1.2e-05`."""
     size = abs(value)

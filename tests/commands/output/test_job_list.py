@@ -39,6 +39,15 @@ def test_the_newest_job_is_shown_first(tmp_path: Path) -> None:
     assert [each["name"] for each in shown.to_summaries()] == names
 
 
+def test_the_newest_jobs_have_a_curve_of_their_metric_and_no_other_list_has(tmp_path: Path) -> None:
+    backend = ScriptedBackend(tmp_path)
+    backend.write("".join(f"step={step} loss={9.3 - step / 10}\n" for step in (1, 2, 3)))
+    job = resource(ExecutionState.SUCCEEDED, exit_code=0)
+    table = NewestFirst([job], backend).to_table()
+    assert dict(zip(table.titles, table.rows[0], strict=True))["Curve"] == "█▅▁"
+    assert "Curve" not in JobList([job], backend).to_table().titles
+
+
 def test_a_table_that_is_too_long_keeps_its_first_rows() -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=40, height=4)
     watch_table([Table(("Name",), tuple((f"job-{number}",) for number in range(9)))], console)
