@@ -17,7 +17,7 @@ from batchai_magics.untrusted_files import parse_json
 
 DIFFERS = 0.15  # how much larger a share is where a rank differs from the others
 TOP_LINES, MIN_SHARE = 3, 0.01  # of the lines that are told of a rank
-SPY = "py-spy"
+_OF_KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")  # the file that a notebook's kernel names for a cell
 
 
 class Activity(Enum):
@@ -389,9 +389,11 @@ def _is_at(activity: Activity, frame: Frame, code: Mapping[str, str]) -> bool:
 
 
 def _place(frame: Frame | None, paths: SourcePaths) -> str:
-    """`train.py:33`, `src/model.py:3`, `cell line 11`; empty without a function."""
+    """`train.py:33`, `src/model.py:3`, `cell line 11`, `line 2 of a cell`; empty without a function."""
     if frame is None:
         return ""
+    if _OF_KERNEL.search(frame.file):
+        return f"line {frame.line} of a cell"
     place = paths.place(RaisedError("", frame.file, frame.line))
     return place.rpartition("/")[2] if place.startswith("/") else place
 

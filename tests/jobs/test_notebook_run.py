@@ -69,6 +69,17 @@ def test_cells_run_in_one_kernel_with_parameters_behind_the_tagged_cell(home):
     assert cells[2].outputs[-1].data["text/plain"] == "0.2"
 
 
+def test_stacks_and_profile_of_a_notebook_are_those_of_its_kernel(home):
+    write("import time\nprint('up', flush=True)\ntime.sleep(1000)")
+    job = batchai_magics.run("analysis.ipynb")
+    until(lambda: "up" in job.log())
+    (stack,), (rank,) = job.stacks().ranks, job.profile(1).ranks
+    assert (stack.user_frame.line, stack.user_frame.function) == (3, "<module>")
+    assert rank.lines() == [("line 3 of a cell", 1.0)]
+    job.cancel()
+    job.wait(PATIENCE_S)
+
+
 def test_a_failing_cell_is_named_with_its_line_and_earlier_cells_are_saved(home):
     write("print('kept')", "x = 1\nx / 0", "print('never')")
     job = batchai_magics.run("analysis.ipynb").wait(PATIENCE_S)

@@ -25,6 +25,7 @@ TIMEOUT_S = 5.0  # for a process to answer
 QUIET_S = 0.15  # a stack is complete when nothing was added for this long
 POLL_S = 0.02
 CURRENT = "Current thread"  # in what faulthandler writes: the one that took the signal
+KERNEL = b"ipykernel_launcher"  # in its command line
 FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in ')
 RUNNING, STOPPED, GONE = "R", ("T", "t"), ("Z", "X", "")  # states of a process
 SPY_FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$")
@@ -50,7 +51,7 @@ def stack_lines(guid: str, node: str = "") -> Iterator[str]:
     """A line of JSON for each rank of the run on the node, by default on all nodes of this machine."""
     for rank, processes in sorted(ranks_of(guid, node).items()):
         text, stopped = "", False
-        for pid, env in sorted((each for each in processes if handles_signal(each[0])), key=started)[:1]:
+        for pid, env in sorted((each for each in processes if handles_signal(each[0])), key=script_first)[:1]:
             stopped = is_stopped(pid)
             text = "" if stopped else stack_of(pid)
             keep(env, rank, text)
@@ -102,10 +103,11 @@ def state_of(pid: int) -> str:
     return content(str(pid), "stat").rpartition(b")")[2].decode().strip()[:1]
 
 
-def started(process: Process) -> Tuple[int, int]:
-    """When a process was started: the oldest Python of a rank runs its script."""
+def script_first(process: Process) -> Tuple[bool, int, int]:
+    """Sorts the Pythons of a rank: the kernel of a notebook runs its script, or else the oldest does."""
+    is_kernel = KERNEL in content(str(process[0]), "cmdline")
     fields = content(str(process[0]), "stat").rpartition(b")")[2].split()
-    return (int(fields[19]) if fields else sys.maxsize, process[0])
+    return (not is_kernel, int(fields[19]) if fields else sys.maxsize, process[0])
 
 
 def dump_of(pid: int) -> str:
@@ -179,7 +181,7 @@ class Sampler:
 
     def __init__(self, rank: int, processes: List[Process], folder: str, spying: List[str]) -> None:
         asked = [process for process in processes if handles_signal(process[0])]
-        pythons = sorted(asked or filter(is_python, processes), key=started)
+        pythons = sorted(asked or filter(is_python, processes), key=script_first)
         self._rank, (self._pid, self._env) = rank, (pythons or processes)[0]
         self._stacks = Counter()  # type: Counter[Stack]
         self._unanswered, self._end = 0, 0
