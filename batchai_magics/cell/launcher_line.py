@@ -492,7 +492,7 @@ def config_options(path: Path) -> list[str]:
     """The settings of `accelerate config` as options of `accelerate launch`.
 
     Raises:
-        UsageError: The file is not there, or is none of Accelerate's.
+        UsageError: The file is not there, or is not one of Accelerate's.
     """
     settings = _settings(path)
     options = []

@@ -202,7 +202,7 @@ def _range(name: str, kind: str, bounds: str) -> Range:
 def _checked_row(number: int, row: object) -> dict[str, Parameter]:
     if not isinstance(row, Mapping) or not row or len(row) > MAX_PARAMETERS:
         raise UsageError(f"{OPTION}: row {number} is not a mapping of 1 to {MAX_PARAMETERS} parameters")
-    trial = {str(name): _plain(value) for name, value in row.items()}
+    trial = {str(name): _python_value(value) for name, value in row.items()}
     for name, value in trial.items():
         _check_name(name)
         if not is_parameter(value):
@@ -211,7 +211,7 @@ def _checked_row(number: int, row: object) -> dict[str, Parameter]:
     return trial  # type: ignore[return-value]  # `is_parameter` has checked the values
 
 
-def _plain(value: object) -> object:
+def _python_value(value: object) -> object:
     """The Python value of a NumPy scalar."""
     item = getattr(value, "item", None)
     return item() if callable(item) else value

@@ -159,10 +159,10 @@ class _Cell:
 def _remedy(key: str, text: str, parameters: Mapping[str, object]) -> str:
     """What to write for a name that a script lacks, which may be a parameter of the sweep."""
     name = key.removeprefix(f"{NAME} ")
-    return f"{name} is a parameter of the sweep: {_place(name)}" if name in parameters else text
+    return f"{name} is a parameter of the sweep: {_variable_hint(name)}" if name in parameters else text
 
 
-def _place(name: str) -> str:
+def _variable_hint(name: str) -> str:
     return f"the script finds it as os.environ['PARAM_{name.upper()}']"
 
 
@@ -295,7 +295,7 @@ def _check_uses(request: CellRequest, names: Sequence[str]) -> None:
     """Checks that no parameter of the sweep is shipped with `--use`: it has another value in each trial."""
     twice = [name for name in names if request.source and name in request.source.uses]
     if twice:
-        hint = f"T{_place(twice[0])[1:]}."
+        hint = f"T{_variable_hint(twice[0])[1:]}."
         raise UsageError(f"--use {twice[0]}: this is a parameter of the sweep", hint=hint)
 
 

@@ -47,7 +47,7 @@ def with_wait_reasons(backend: Backend, jobs: Iterable[JobResource]) -> list[Job
 
 
 def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
-    """The job with the reason why it is queued; as it is if it is not, or already says so."""
+    """The job with the reason why it is queued; unchanged if it is not queued, or has a reason."""
     if job.state is not ExecutionState.QUEUED or job.waiting:
         return job
     reason = _reason(job, queue_position(backend, job), _node_states(backend, job))

@@ -56,7 +56,7 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     The project is `folder`, the working directory; that of a script elsewhere is the folder it lies in.
 
     Raises:
-        UsageError: It does not exist, the project is no folder to send, or it is too large.
+        UsageError: It does not exist, the project cannot be sent, or is too large.
     """
     file = Path(os.path.abspath(folder / path.expanduser()))  # noqa: PTH100 links are kept
     if not file.is_file():

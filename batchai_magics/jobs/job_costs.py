@@ -30,13 +30,15 @@ class JobCosts:
     @property
     def has_prices(self) -> bool:
         """Whether there are any prices."""
-        return bool(self._own or self._backend.prices)
+        return bool(self._configured_prices or self._backend.prices)
 
     def of_cluster(self, cluster: Cluster) -> Price | None:
         """The price of a cluster's nodes, by its VM size or partition; None if it is unknown."""
         names = cluster.spec.vm_size.lower(), cluster.partition.lower()
-        own = next((self._own[name] for name in names if name in self._own), None)
-        return own or (self._backend.prices.node_price(cluster) if self._backend.prices else None)
+        configured = next(
+            (self._configured_prices[name] for name in names if name in self._configured_prices), None
+        )
+        return configured or (self._backend.prices.node_price(cluster) if self._backend.prices else None)
 
     def of_job(self, job: JobResource) -> Cost | None:
         """What a job has cost so far, with all its attempts; None if it has not started or has no price."""
@@ -62,7 +64,7 @@ class JobCosts:
         except NotFoundError:
             default = workspace_id(self._settings).child(Kind.CLUSTER, self._settings.cluster)
             size = default_vm_size(self._settings) if id.key == default.key else ""
-            return self._own.get(size.lower())
+            return self._configured_prices.get(size.lower())
         return self.of_cluster(self._nodes_of(job, cluster)) if isinstance(cluster, Cluster) else None
 
     def _nodes_of(self, job: JobSpec, cluster: Cluster) -> Cluster:
@@ -70,7 +72,7 @@ class JobCosts:
         return self._backend.prices.nodes_of(job, cluster) if self._backend.prices else cluster
 
     @cached_property
-    def _own(self) -> dict[str, Price]:
+    def _configured_prices(self) -> dict[str, Price]:
         prices = table_in(self._settings.prices)
         return {
             name.lower(): Price(float(text), self._settings.currency) for name, text in prices.items() if text

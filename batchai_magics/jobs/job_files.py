@@ -146,9 +146,9 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
         whole = [pair for pair in matching if f"{pair[1]}/".startswith(f"{wanted}/")]
         least = min((_depth(name, wanted) for _, name in matching), default=0)
         chosen = whole or [pair for pair in matching if _depth(pair[1], wanted) == least]
-        if len({_above(name, wanted) for _, name in chosen}) == 1:
+        if len({_path_above(name, wanted) for _, name in chosen}) == 1:
             base = wanted.rpartition("/")[2]
-            return [(file, base + _behind(name, wanted)) for file, name in chosen]
+            return [(file, base + _path_below(name, wanted)) for file, name in chosen]
     places = list(map(visible, places))
     several = [place for place in places if f"/{wanted}/" in f"/{place}/"]
     text = f"several files are called {visible(path)}" if several else f"there is no file {visible(path)}"
@@ -157,16 +157,16 @@ def named_files(files: Sequence[OutputFile], path: str) -> list[tuple[OutputFile
     raise NotFoundError(text, code="FileNotFound", hint=hint)
 
 
-def _above(name: str, wanted: str) -> str:
+def _path_above(name: str, wanted: str) -> str:
     """What precedes a part of a path: of `a/b/c` and `b`, `/a`."""
     return f"/{name}/".partition(f"/{wanted}/")[0]
 
 
 def _depth(name: str, wanted: str) -> int:
-    return _above(name, wanted).count("/")
+    return _path_above(name, wanted).count("/")
 
 
-def _behind(name: str, wanted: str) -> str:
+def _path_below(name: str, wanted: str) -> str:
     """What follows a part of a path: of `a/b/c` and `a`, `/b/c`."""
     rest = f"/{name}/".partition(f"/{wanted}/")[2].rstrip("/")
     return f"/{rest}" if rest else ""

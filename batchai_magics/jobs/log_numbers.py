@@ -66,7 +66,7 @@ class LogNumbers:
         """Adds the numbers among the records, which follow those that were added."""
         every = [*records]
         self.has_moved |= self._timeline.add([record for record in every if isinstance(record, Measurement)])
-        self._place(every)
+        self._add_records(every)
         self._mark_attempt(every)
 
     def renumber(self, records: Collection[Record]) -> None:
@@ -75,7 +75,7 @@ class LogNumbers:
         self._forget_places()
         attempt = self._attempt
         self._timeline.add([record for record in records if isinstance(record, Measurement)])
-        self._place(records)
+        self._add_records(records)
         self._attempt = attempt
 
     def restart(self) -> None:
@@ -140,7 +140,7 @@ class LogNumbers:
             times,
         ]
 
-    def _place(self, records: Iterable[Record]) -> None:
+    def _add_records(self, records: Iterable[Record]) -> None:
         for is_fact, part in groupby(records, lambda record: isinstance(record, Fact)):
             if is_fact:
                 for fact in part:

@@ -68,7 +68,7 @@ class JobBounds:
         sizes = Variables({**dict.fromkeys(_PREFIXES, _PATH_BYTES), **lists})
         total = 0
         for item in variables or ():
-            pieces = sizes.pieces(item.value)
+            pieces = sizes.split_references(item.value)
             size = sum(len(text.encode()) + (sizes[name] if name else 0) for text, name in pieces)
             sizes[item.name] = size
             total += len(item.name) + size

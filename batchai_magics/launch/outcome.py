@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
         return f"the job ended with exit code {code}" + (f" ({reasons})" if reasons else "") + warnings
 
     def to_json(self) -> str:
-        """The JSON of the end of a run, as every engine keeps it; a requeue is none."""
+        """The JSON of the end of a run, as every engine keeps it; a requeue is not an end."""
         data = {
             "version": VERSION,
             "ended": self.ended,

@@ -163,7 +163,7 @@ class Variables(dict[str, Value]):
         if self._lengths[index : index + 1] != [len(name)]:
             self._lengths.insert(index, len(name))
 
-    def pieces(self, text: str) -> Iterator[tuple[str, str]]:
+    def split_references(self, text: str) -> Iterator[tuple[str, str]]:
         """Split a text at references to known variables: pairs of a literal and the name behind it."""
         begin = 0
         for match in _VARIABLE.finditer(text):
@@ -186,5 +186,8 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
         return text
     known = variables if isinstance(variables, Variables) else Variables(variables)
     return joined(
-        part for text, name in known.pieces(text) for part in (text, known[name] if name else "") if part
+        part
+        for text, name in known.split_references(text)
+        for part in (text, known[name] if name else "")
+        if part
     )

@@ -88,7 +88,7 @@ _PATTERNS = (
     r"(?<=[?&;])(?P<name>[\w.\[\]-]{1,60})=(?P<value>[^&\s\"'<>;#]+)",
 )
 _ALWAYS = (
-    # the login of an address, which may hold @ and /; a port is none
+    # the login of an address, which may hold @ and /; a port is not a secret
     r"(?<=://)(?P<value>(?![\w.-]+:\d+(?:/|\s|$))[^\s/:@'\"]{0,300}:[^\s'\"<>?]{0,300}(?=@)"
     r"|[^\s/:@'\"]{1,300}(?=@))",
     r"\bAuthorization\\?[\"']?\s*[:=]\s*\\?[\"']?(?:[A-Za-z-]+[ ]+)?(?P<value>[^\s\"'\\,]+)",

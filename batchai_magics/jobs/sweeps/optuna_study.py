@@ -55,7 +55,7 @@ class Study:
         optuna = optuna_module()
         seed = self.seed + len(self.trials)
         study = self._study(optuna, optuna.samplers.TPESampler(seed=seed, constant_liar=True))
-        return [self._plain(study.ask(self._distributions(optuna)).params) for _ in range(count)]
+        return [self._rounded_parameters(study.ask(self._distributions(optuna)).params) for _ in range(count)]
 
     def are_pruned(self) -> list[bool]:
         """Whether each open trial is to be pruned: its best value is worse than the others' median.
@@ -99,7 +99,7 @@ class Study:
     def _distributions(self, optuna: ModuleType) -> dict[str, Any]:
         return {name: _distribution(optuna, domain) for name, domain in self.space.domains.items()}
 
-    def _plain(self, parameters: Mapping[str, Any]) -> dict[str, Parameter]:
+    def _rounded_parameters(self, parameters: Mapping[str, Any]) -> dict[str, Parameter]:
         """Parameters with as many digits as people read, inside their ranges."""
         return {name: _rounded(value, self.space.domains[name]) for name, value in parameters.items()}
 

@@ -127,7 +127,7 @@ def varying_parameters(labels: Iterable[Labels], limit: int, *, least_share: flo
 
 
 def _patterns(value: object) -> dict[str, str]:
-    """The expressions by name; what is none is left out."""
+    """The expressions by name; anything else is left out."""
     items = value.items() if isinstance(value, Mapping) else ()
     return {name: text for name, text in items if isinstance(name, str) and isinstance(text, str)}
 
