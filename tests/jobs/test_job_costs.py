@@ -11,7 +11,7 @@ import pytest
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError
+from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import AutoScale, NodeStateCounts, ScaleSettings
@@ -25,7 +25,7 @@ from tests.widgets.scripted_job import cluster, resource
 
 
 class Priced:
-    """A backend with one cluster, and prices of its own if it is to have any."""
+    """A backend with one cluster and no logs, and prices of its own if it is to have any."""
 
     records = None
 
@@ -43,6 +43,9 @@ class Priced:
     def show(self, id):
         self.shows += 1
         return self._clusters[id.key]
+
+    def read(self, *_):
+        raise NotFoundError("the job has no logs")
 
     def ensure(self, needs):
         self.needs = needs
@@ -115,7 +118,8 @@ def test_lists_and_json_show_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     (first, second) = json.loads("".join(Result(listed).text_parts("json")))
     assert (first["cost"], first["currency"], second["cost"]) == (6.0, "USD", 3.0)
     assert [item["cost"] for item in Result(listed).data] == [6.0, 3.0]
-    assert list(listed._cost_texts().values()) == ["3.00 USD"]  # of the same name
+    table = listed.to_table()
+    assert {row[table.titles.index("Cost")] for row in table.rows} == {"3.00 USD"}  # of the same name
 
 
 def test_a_condition_on_the_cost_needs_a_price() -> None:
