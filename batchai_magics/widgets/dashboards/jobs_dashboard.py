@@ -230,19 +230,18 @@ class AllJobsModel(JobsModel):
     def _found_experiments(self) -> list[ResourceId]:
         """All experiments that exist, and `home`."""
         workspaces = self.backend.list(self.id.workspace_id, Kind.WORKSPACE)
-        found = [
-            experiment.id
-            for workspace in workspaces
-            if isinstance(workspace, Workspace)
-            for experiment in self.backend.list(workspace.id, Kind.EXPERIMENT)
-        ]
+        found: list[ResourceId] = []
+        for workspace in workspaces:
+            with contextlib.suppress(NotFoundError):  # deleted meanwhile
+                if isinstance(workspace, Workspace):
+                    found += [each.id for each in self.backend.list(workspace.id, Kind.EXPERIMENT)]
         return [self.id, *(id for id in found if id.key != self.id.key)]
 
     def name_of(self, id: ResourceId) -> str:
         """What the view calls a job."""
         if id.workspace.lower() != self.id.workspace.lower():
             return f"{id.workspace}/{id.experiment}/{id.name}"
-        return id.name if id.parent.key == self.id.key else f"{id.experiment}/{id.name}"
+        return id.name if id.experiment.lower() == self.id.name.lower() else f"{id.experiment}/{id.name}"
 
     def id_of(self, name: str) -> ResourceId:
         """The id of the job that `name_of` calls this. Raises SpecError if none can be called so."""

@@ -118,3 +118,30 @@ def test_of_many_trials_the_first_hundred_have_rows_and_more_on_request(lab, tmp
         lab.theme(theme)
         lab.page.wait_for_function(NOTHING_MOVES)
         assert violations(lab.page, ".ba-dashboard") == []
+
+
+def test_a_range_of_an_axis_selects_rows_and_rows_and_lines_are_marked_together(lab, tmp_path):
+    view = opened(lab, tmp_path, "parallel", 12, END)
+    lab.run(2)
+    expect(view.locator(".ba-badge").first).to_have_text("finished")
+    lines = view.get_by_role("img", name="12 trials over lr, batch, best loss, accuracy")
+    lines.scroll_into_view_if_needed()
+    box, axis = lines.bounding_box(), lines.locator(".ba-parallel-axis").nth(1)
+    at, front = axis.bounding_box(), view.locator(".ba-parallel-front")
+    view.locator("tbody tr").first.hover()
+    expect(front).to_have_attribute("d", re.compile("^M"))
+    lines.scroll_into_view_if_needed()
+    box, at = lines.bounding_box(), axis.bounding_box()
+    page = lab.page
+    page.mouse.move(at["x"], at["y"] - 3)  # the largest batch size
+    page.mouse.down()
+    page.mouse.move(at["x"], at["y"] + 10, steps=3)
+    page.mouse.up()
+    expect(view.locator("tbody tr")).to_have_count(4)
+    assert set(view.locator("td[data-column='parameter:batch']").all_inner_texts()) == {"128"}
+    page.mouse.move((box["x"] + at["x"]) / 2, at["y"] + 40)
+    page.mouse.move(at["x"] - 12, at["y"] + 2)
+    expect(view.locator("tbody tr[data-marked]")).to_have_count(1)
+    view.get_by_role("button", name="Show all trials").click()
+    expect(view.locator("tbody tr")).to_have_count(12)
+    assert lab.errors == []

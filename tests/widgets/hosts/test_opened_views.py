@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from batchai_magics.backends.base import Capabilities, Pace
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Experiment, Workspace
 from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel
@@ -81,6 +81,18 @@ def test_jobs_of_all_experiments_are_listed_under_names_that_lead_to_them(group)
     assert sorted(names) == ["here", "lab/far/beyond", "other/there"]
     assert {model.id_of(name) for name in names} == {job.id for job in group.jobs.values()}
     assert all(model.rates[name].values == [1, 2, 3] for name in names)
+
+
+def test_a_workspace_or_experiment_that_is_deleted_meanwhile_leaves_the_others(group, monkeypatch):
+    def deleted(parent, kind, listed=group.list):
+        if parent in (LAB, EXPERIMENTS[1]):
+            raise NotFoundError("gone")
+        return listed(parent, kind)
+
+    monkeypatch.setattr(group, "list", deleted)
+    model = AllJobsModel(group, EXPERIMENT, clock=Clock())
+    model.poll()
+    assert [row["name"] for row in model.rows()] == ["here"]
 
 
 def test_each_list_of_an_experiment_counts_towards_the_pace_of_the_backend(group):

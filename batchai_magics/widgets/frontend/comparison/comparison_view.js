@@ -5,6 +5,7 @@ import { el, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
 import { Dashboard, sentenceList } from "../dashboards/dashboard.js";
 import { DASH, LinesChart, runColour } from "./lines_chart.js";
+import { ParallelCoordinates } from "./parallel_coordinates.js";
 import { RunCharts } from "./run_charts.js";
 import { groupRows } from "./run_parameters.js";
 import { RunTable } from "./run_table.js";
@@ -14,6 +15,7 @@ import { RunTable } from "./run_table.js";
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
 
 const STUDY_METRICS = 4; // columns of a scaling study
+const PARALLEL_METRICS = 4; // axes beside the parameters
 
 export default {
   /** @param {{model: KernelModel, el: HTMLElement}} context */
@@ -47,12 +49,16 @@ function overlayPart(model, dashboard) {
   const charts = new RunCharts(model.get("view_id"), {
     ask: (metrics) => dashboard.connection.tell({ kind: "draw", metrics, page: dashboard.connection.page }),
     group: () => update(model.get("facts"), model.get("rows")),
-    focus: (run) => table.mark(run),
+    focus: (run) => (table.mark(run), parallel.mark(run)),
+  });
+  const parallel = new ParallelCoordinates("run", {
+    focus: (run) => (table.mark(run), charts.focus(run)),
+    select: (runs) => table.select(runs),
   });
   const link = dashboard.host.get("link");
   const table = new RunTable("Runs compared", {
-    toggle: (place) => charts.toggleRun(place),
-    focus: (run) => charts.focus(run),
+    toggle: (place) => (charts.toggleRun(place), drawParallel(model.get("facts"), model.get("rows"))),
+    focus: (run) => (charts.focus(run), parallel.mark(run)),
     valuesOf: (place, metric) => charts.valuesOf(place, metric),
     addressOf: link && ((place) => link("job", [model.get("names")[place]])),
   });
@@ -64,16 +70,25 @@ function overlayPart(model, dashboard) {
     if (!charts.groupedBy) table.updateSparks(content.runs.map((/** @type {{run: number}} */ { run }) => run));
   };
 
+  /** Draws the runs that the charts show, unless they are grouped. @type {Part["update"]} */
+  const drawParallel = ({ parameters, metrics }, rows) => {
+    const places = charts.groupedBy || !parameters.length ? [] : rows.map((_, place) => place).filter((place) => !table.hidden.has(place));
+    const axisOf = (/** @type {string} */ title, /** @type {(row: RunRow) => any} */ of) => ({ title, values: places.map((place) => of(/** @type {RunRow} */ (rows[place]))) });
+    const results = metrics.slice(0, PARALLEL_METRICS).map(({ name, label }) => axisOf(label, ({ values }) => values[name]?.[1] ?? values[name]?.[0]));
+    parallel.update([...parameters.map((name) => axisOf(name, (row) => row.parameters[name])), ...results], places.map((place) => ({ key: String(place), colour: `var(${runColour(place)})` })));
+  };
+
   /** @type {Part["update"]} */
   const update = (facts, rows) => {
     charts.update(facts, rows);
+    drawParallel(facts, rows);
     sentences.update(facts.sentences);
     const { groupedBy } = charts;
     if (groupedBy) table.update(facts, groupRows(rows, groupedBy), true);
     else table.update(facts, rows);
   };
-  const stop = () => (charts.stop(), table.stop());
-  return { elements: [charts.element, table.element, sentences.element], update, stop, stopTicking: () => table.stop() };
+  const stop = () => [charts, parallel, table].forEach((part) => part.stop());
+  return { elements: [charts.element, parallel.element, table.element, sentences.element], update, stop, stopTicking: () => table.stop() };
 }
 
 /**

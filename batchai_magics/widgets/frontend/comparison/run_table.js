@@ -64,6 +64,8 @@ export class RunTable {
     this.isStopped = false; // the kernel is gone: no more updates
     /** @type {Set<number>} */
     this.hidden = new Set();
+    /** @type {Set<string> | null} */
+    this.selected = null; // the runs whose rows are shown; null: all
     const change = () => ((this.isBaseChosen = true), this.#draw());
     this.bases = el("select", { class: "ba-select", "aria-label": "Baseline", title: "The run that the others' metrics are compared with", change });
     this.isBaseChosen = false; // here, not by its tag
@@ -120,6 +122,12 @@ export class RunTable {
     for (const line of places?.map((place) => this.lines[place]) ?? this.lines) line?.spark();
   }
 
+  /** Shows only some runs, and those that are hidden in the charts; null: all. @param {Set<string> | null} runs */
+  select(runs) {
+    this.selected = runs;
+    this.lines.forEach(({ row }, i) => (row.hidden = Boolean(runs) && !this.isGrouped && !runs?.has(String(i)) && !this.hidden.has(i)));
+  }
+
   /** Marks the row of a run. @param {string | null} run */
   mark(run) {
     this.lines.forEach(({ row }, i) => row.toggleAttribute("data-marked", !this.isGrouped && String(i) === run));
@@ -138,6 +146,7 @@ export class RunTable {
       ...columns.map(({ title, key, metric }) => sortHead({ title, key, kind: metric ? "metric" : null }, () => this.#sortBy(key))),
     );
     this.lines = this.rows.map((_, place) => this.#line(place));
+    this.select(this.selected);
     this.body.replaceChildren(...this.lines.map((line) => line.row));
   }
 

@@ -9,6 +9,7 @@ import { markSorted, sortHead } from "../core/sort_heads.js";
 import { Dashboard, sentenceList } from "../dashboards/dashboard.js";
 import { OpenedView } from "../dashboards/opened_view.js";
 import { LinesChart, runColour } from "./lines_chart.js";
+import { ParallelCoordinates } from "./parallel_coordinates.js";
 import { parameterAxis } from "./run_parameters.js";
 
 /** @typedef {import("../core/messages.d.ts").KernelModel} KernelModel */
@@ -19,6 +20,8 @@ import { parameterAxis } from "./run_parameters.js";
 
 const REST = 25; // times as long as drawing took, in which new data is not drawn
 const COMPARED = 10; // trials
+const MAX_LINES = 2000; // of the best trials, in parallel coordinates …
+const COLOURS = 5; // … from the worst to the best
 const BY_TRIAL = "trial";
 const STATES = ["succeeded", "failed", "stopped", "cancelled", "pruned", "terminating", "running", "queued", "waiting"];
 const OPEN = ["terminating", "running", "queued", "waiting"];
@@ -34,15 +37,18 @@ export default {
     const opened = new OpenedView(dashboard, (names) => (names.length > 1 ? `The ${names.length} best trials` : `Trial ${names[0] ?? ""}`));
     const link = dashboard.host.get("link");
     const table = new TrialTable(sweep, (name) => void opened.toggle([name]), link && ((name) => link("job", [name])));
+    const parallel = new ParallelCoordinates("trial", { focus: (key) => table.point(key), select: (keys) => table.select(keys) });
+    table.onPoint = (key) => parallel.mark(key);
     opened.onChange = (names) => table.mark(names.length === 1 ? String(names[0]) : "");
     const compare = el("button", { type: "button", class: "ba-button ba-compare", hidden: true, click: () => void opened.toggle(sweep.best(COMPARED)) }, `Compare the ${COMPARED} best`);
     const bar = el("div", { class: "ba-chart-bar" }, chart.choice, compare);
     const sentences = sentenceList();
-    dashboard.show(root, "Sweep", head.element, sentences.element, bar, chart.element, table.element, opened.element);
+    dashboard.show(root, "Sweep", head.element, sentences.element, bar, chart.element, parallel.element, table.element, opened.element);
     dashboard.onLost = () => table.stop();
 
     const drawing = resting(() => {
       chart.draw();
+      parallel.update(...coordinatesOf(sweep));
       table.draw();
       head.nameBest(sweep);
       compare.hidden = !sweep.facts.sign || sweep.known.length < 2;
@@ -60,12 +66,29 @@ export default {
     });
     return () => {
       drawing.stop();
-      chart.stop();
-      table.stop();
+      for (const part of [chart, parallel, table]) part.stop();
       dashboard.close();
     };
   },
 };
+
+/**
+ * The axes of a sweep's parameters and metrics, and a line for each trial with a value, the best ones last and in colour.
+ * @param {SweepTrials} sweep
+ * @returns {[import("./parallel_coordinates.js").Axis[], import("./parallel_coordinates.js").Line[]]}
+ */
+export function coordinatesOf(sweep) {
+  const { parameters, metric, metrics } = sweep.facts;
+  const trials = sweep.ranked.slice(0, MAX_LINES).reverse();
+  const axisOf = (/** @type {string} */ title, /** @type {(trial: Trial) => string | number | boolean | null} */ of) => ({ title, values: trials.map(of) });
+  const axes = [
+    ...parameters.map((name, place) => axisOf(name, (trial) => trial.parameters[place] ?? null)),
+    ...(metric ? [axisOf(`best ${metric}`, ({ best }) => best)] : []),
+    ...metrics.map(({ label }, place) => axisOf(label, (trial) => trial.metrics[place] ?? null)),
+  ];
+  const classOf = (/** @type {number} */ place) => Math.round(((place + 1) / trials.length) * COLOURS) * (100 / COLOURS);
+  return [axes, trials.map(({ number }, place) => ({ key: String(number), colour: `color-mix(in srgb, var(--ba-accent) ${classOf(place)}%, var(--ba-rank-0))` }))];
+}
 
 /** The trials that the kernel has sent. */
 export class SweepTrials {
@@ -98,11 +121,15 @@ export class SweepTrials {
     if (isNew) this.all.sort((a, b) => a.number - b.number);
   }
 
+  /** The trials with a value, the best ones first. */
+  get ranked() {
+    const { sign } = this.facts;
+    return this.known.sort((a, b) => sign * (Number(a.best) - Number(b.best)) || a.number - b.number);
+  }
+
   /** The names of the best trials. @param {number} count */
   best(count) {
-    const { sign } = this.facts;
-    const ranked = this.known.sort((a, b) => sign * (Number(a.best) - Number(b.best)) || a.number - b.number);
-    return ranked.slice(0, count).map(({ name }) => name);
+    return this.ranked.slice(0, count).map(({ name }) => name);
   }
 }
 
@@ -299,6 +326,9 @@ export class TrialTable {
     this.made = "";
     this.hasProgress = false; // while the sweep runs, the column stays
     this.isStopped = false; // the kernel is gone: no more updates
+    /** @type {Set<string> | null} */
+    this.selected = null; // numbers of the trials that are shown; null: all
+    this.onPoint = (/** @type {string | null} */ _key) => {}; // called with the number of the trial under the pointer
     /** @type {Column[]} */
     this.columns = [];
     /** @type {TrialLine[]} */
@@ -327,6 +357,17 @@ export class TrialTable {
     const rows = this.lines.map(({ row }) => row);
     if (rows.length !== this.body.children.length) this.body.replaceChildren(...rows);
     this.more.update(this.order.length);
+  }
+
+  /** Shows only some trials; null: all. @param {Set<string> | null} keys their numbers */
+  select(keys) {
+    this.selected = keys;
+    this.draw();
+  }
+
+  /** Marks the row of a trial. @param {string | null} key its number */
+  point(key) {
+    this.lines.forEach(({ row }, i) => row.toggleAttribute("data-marked", String(this.order[i]?.number) === key));
   }
 
   /** Marks the row of the open trial. @param {string} name */
@@ -379,7 +420,9 @@ export class TrialTable {
     const column = this.columns.find(({ key }) => key === this.sorted) ?? /** @type {Column} */ (this.columns[0]);
     if (!this.isTurned) this.isDescending = Boolean(column.isFalling);
     const direction = this.isDescending ? -1 : 1;
-    if (this.order.length !== this.sweep.all.length) this.order = [...this.sweep.all];
+    const { selected } = this;
+    const all = selected ? this.sweep.all.filter(({ number }) => selected.has(String(number))) : this.sweep.all;
+    if (selected || this.order.length !== all.length) this.order = [...all];
     this.order.sort((a, b) => compare(column.by(a), column.by(b), direction) || a.number - b.number);
     markSorted(this.head, column.key, this.isDescending);
   }
@@ -405,10 +448,12 @@ export class TrialTable {
     cells[1]?.replaceChildren(badge);
     cell(PROGRESS.key)?.replaceChildren(bar.element);
     cell(VALUE)?.prepend(/** @type {any} */ (spark.element));
-    const row = el("tr", {}, ...cells);
+    let key = "";
+    const row = el("tr", { pointerenter: () => this.onPoint(key), pointerleave: () => this.onPoint(null) }, ...cells);
     /** @param {Trial} trial */
     const update = (trial) => {
       name = trial.name;
+      key = String(trial.number);
       setText(open, name);
       const isWaiting = trial.state === "waiting";
       if (this.addressOf && isWaiting) open.removeAttribute("href");

@@ -102,8 +102,8 @@ function stateFilter(apply) {
     changed();
   };
   const changed = () => {
-    const wanted = text.value.toLowerCase().split(/\s+/);
-    apply((row) => (!chosen.size || chosen.has(row.state)) && wanted.every((word) => wordsOf(row).includes(word)));
+    const wanted = text.value.toLowerCase().split(/\s+/).filter(Boolean);
+    apply((row) => (!chosen.size || chosen.has(row.state)) && (!wanted.length || hasWords(row, wanted)));
   };
   /** @param {JobRow[]} rows */
   const update = (rows) => {
@@ -116,9 +116,10 @@ function stateFilter(apply) {
   return { element, update };
 }
 
-/** What a row is found by. @param {JobRow} row */
-function wordsOf(row) {
-  return [row.name, ...row.tags, parametersOf(row)].join(" ").toLowerCase();
+/** Whether all of the words are in a row's name, tags and parameters. @type {(row: JobRow, wanted: string[]) => boolean} */
+function hasWords(row, wanted) {
+  const words = [row.name, ...row.tags, parametersOf(row)].join(" ").toLowerCase();
+  return wanted.every((word) => words.includes(word));
 }
 
 const SWEEP = "sweep:"; // before the name of a sweep: the tag of its trials
@@ -392,10 +393,17 @@ export class JobTable {
       bar.update(this.progressOf(row), row.state, !this.isStopped);
     };
 
+    let drawn = "";
     /** @param {JobRow} now */
     const update = (now) => {
       row = now;
       const isOpen = this.opened === row.name;
+      const values = this.rates.get(row.name) ?? [];
+      const metric = this.labels.get(row.name) ?? "";
+      const wanted = JSON.stringify([row, isOpen, values, metric, this.ticked.has(row.name)]);
+      count();
+      if (wanted === drawn) return;
+      drawn = wanted;
       if (!this.addressOf) {
         open.setAttribute("aria-expanded", String(isOpen));
         open.title = isOpen ? "Close the job's view" : "Open the job's view below";
@@ -403,9 +411,8 @@ export class JobTable {
       element.dataset.open = String(isOpen);
       setText(badge, row.state);
       badge.dataset.state = row.state;
-      const values = this.rates.get(row.name) ?? [];
-      spark.update(values);
-      label.title = values.length ? (this.labels.get(row.name) ?? "") : "";
+      spark.update(values, 0, !metric.includes("/s")); // rates stand above zero
+      label.title = values.length ? metric : "";
       setText(label, label.title);
       setText(rate, values.length ? quantity(values.at(-1)) : "");
       for (const key of /** @type {const} */ (["nodes", "cluster", "toolkit"])) setText(cell(key), String(row[key]));
@@ -414,7 +421,6 @@ export class JobTable {
       cell("exit").dataset.failed = String(Boolean(row.exit_code));
       for (const key of /** @type {const} */ (["tags", "parameters"])) setText(cell(key), (cell(key).title = COLUMN_OF[key](row)));
       tick.checked = this.ticked.has(row.name);
-      count();
     };
     update(first);
     return { element, update, tick: count };
