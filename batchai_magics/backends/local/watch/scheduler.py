@@ -79,18 +79,20 @@ def is_ready(store: Store, layout: Layout, job: JobRow) -> bool:
 
 
 def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> list[subprocess.Popen[bytes]]:
-    """Starts a job's supervisor in its own session, so that it outlives this process.
-
-    Returns none if that fails, which fails the job.
-    """
+    """Starts a job's supervisor; returns none if that fails, which fails the job."""
     try:
-        child = detached_process.start(_supervisor(layout, job), secrets=secrets._asdict())
-        with store.write() as db:
-            job_table.set_supervisor(db, job, process.identity_of_child(child.pid))
-        return [child]
+        return [spawn(store, layout, job, secrets=secrets)]
     except Exception as error:  # noqa: BLE001 as above
         _fail_start(store, layout, job, error)
         return []
+
+
+def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
+    """Starts a job's supervisor in its own session, so that it outlives this process."""
+    child = detached_process.start(_supervisor(layout, job), secrets=secrets._asdict())
+    with store.write() as db:
+        job_table.set_supervisor(db, job, process.identity_of_child(child.pid))
+    return child
 
 
 @contextlib.contextmanager
