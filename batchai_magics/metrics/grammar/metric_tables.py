@@ -208,6 +208,8 @@ class MetricTable:
         if self._columns and self._columns.table.layout is Layout.PAIRS and self._shown:
             self._columns = None
         is_config, self._is_config = self._is_config and bool(box), self._is_config and not box
+        if box and self._is_bare and any(name.lower() == "epochs" for name, _ in box):
+            is_config = True  # of a training to come
         if box and not is_config:
             return _box_numbers(box, is_placed=self._is_placed)
         return NOTHING if self._columns or is_config else None

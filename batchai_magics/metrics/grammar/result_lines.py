@@ -36,7 +36,9 @@ _VALUE = rb"-?\d{1,9}(?:\.\d{1,20}(?:[eE][-+]\d{1,3})?(?:[ ]?%)?|[ ]?%)" + _SPRE
 _COMMENTS = rb"(?:[ ]\([^()\n]{1,40}\)){0,2}"
 _PAIR = _NAME + rb"(?:[ ]?[:=][ \t]{0,20}|[ ]is:?[ ]|[ \t]{1,40})" + _VALUE + _COMMENTS
 _FOLD = rb"(?:(?:fold|split|seed|repeat)[ ]?#?\d{1,6}(?:[ ]?/[ ]?\d{1,6})?[ ]?[:,|-]?[ ])?"
-_MODEL = rb"(?:(?-i:[A-Z]\w*[A-Z])\w*[ ])?"  # `RandomForest accuracy: 0.93`
+_MODEL = (  # `RandomForest accuracy: 0.93`, but `NMS IoU: 0.65`
+    rb"(?:(?!(?:min|max|target|goal)[ ])(?-i:[A-Z]\w*[A-Z])\w*[ ](?!m?iou|score|map))?"
+)
 _RESULT = re.compile(
     rb"(?i)"
     + _FOLD

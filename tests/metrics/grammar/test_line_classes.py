@@ -211,6 +211,7 @@ HYPERPARAMETERS = (
     "╭────────────────┬─────────╮\n│ hyperparameter │ value   │\n├────────────────┼─────────┤\n"
     "│ epochs         │ 10      │\n│ loss_weight    │ 0.5     │\n╰────────────────┴─────────╯\n",
     "iterations: 5000\nloss_weight: 0.5\n",
+    "------------  -----\nepochs        10\nlabel loss    0.5\n------------  -----\n",
 )
 
 
