@@ -144,6 +144,8 @@ NAMES = {
         "right_lung_mean_dice": 0.25,
     },
     "Test: [5/80]\tTime 0.5 (0.5)\tEPE 5.25 (5.25)\n": {"val_time": 0.5, "val_epe": 5.25},
+    "At step 5 the loss is 0.5\n": {"loss": 0.5},
+    "Epoch 5. The mean loss is 0.5.\n": {"mean_loss": 0.5},
     "Generation 5: best fitness = 9.5, mean fitness = 7.5\n": {"mean_fitness": 7.5},
 }
 
