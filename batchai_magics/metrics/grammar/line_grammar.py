@@ -79,6 +79,7 @@ _ALONE = re.compile(
     rb"(?i:(?:global[ ])?step|iter(?:ation)?|epoch|episode|round|update|generation)"
     rb"[ \t]*[:=][ \t]*\d{1,18}(?:[ ]?/[ ]?\d{1,18})?"
 )
+_HAS_DIGIT = re.compile(r"\d")
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
 _JSON_MEMBER = re.compile(rb'[ \t]{2,4}"[^"\n]{1,80}": [^\s"\[{]{1,40}')  # of an object over several lines
@@ -447,5 +448,9 @@ def _total_of(scan: LineScan, position: Position) -> int:
 
 
 def _distinct(found: list[NamedNumber]) -> tuple[NamedNumber, ...]:
-    """The numbers, each name of a phase once."""
-    return tuple({(each.name.lower(), each.phase): each for each in reversed(found)}.values())[::-1]
+    """The numbers, each name of a phase once; one with digits may have others on the next line."""
+    own = {
+        (each.name.lower(), each.phase, each.begin if _HAS_DIGIT.search(each.name) else 0): each
+        for each in reversed(found)
+    }
+    return tuple(own.values())[::-1]

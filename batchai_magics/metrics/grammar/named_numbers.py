@@ -169,8 +169,8 @@ def _is_aside(name: str, found: re.Match[bytes]) -> bool:
 def _is_apart(scan: LineScan, name: str, end: int) -> bool:
     """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
     is_last = not scan.text[end:].strip(b". ")
-    if is_last and (scan.at == scan.begin or scan.positions):
-        return is_quality(name)  # `The accuracy is 0.5`, `at step 7 the loss is 0.5`
+    if is_last and (scan.at == scan.begin or (scan.positions and name.lower().startswith("the "))):
+        return is_quality(name)  # `Accuracy is 0.5`, `at step 7 the loss is 0.5`
     if scan.at == scan.begin and name.lower().startswith("average"):
         return is_quality(name)
     return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|", b".")

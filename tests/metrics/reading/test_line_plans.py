@@ -1,6 +1,6 @@
 """Plans depend on the skeletons of lines alone: any order and any subset of lines give the same numbers."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
@@ -39,6 +39,7 @@ def numbers(records):
     return [(each.name, each.value, each.step, each.rank, each.phase) for each in records]
 
 
+@example(["step 1 acc5: 1.5 acc5: 0.25", "step 1 acc5: 1.5 acc2: 0.25"], False)
 @given(st.lists(lines, max_size=20), st.booleans())
 def test_any_lines_around_a_line_leave_its_numbers_alone(chosen, is_growing):
     parser, read = Parser(), []
