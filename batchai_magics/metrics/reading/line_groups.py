@@ -125,7 +125,10 @@ class PlanLines:
 
     def add(self, rows: Sequence[int], texts: list[bytes]) -> None:
         """Add lines that follow those that are there."""
-        self.rows = [*self.rows, *rows] if self.texts else rows
+        if not self.texts:
+            self.rows, self.texts = rows, texts
+            return
+        self.rows = [*self.rows, *rows]
         self.texts += texts
 
     def add_line(self, row: int, groups: Groups) -> None:
@@ -323,7 +326,8 @@ class Block:
                 if tried >= len(plans.layouts):
                     break
             layout = plans.layouts[tried]
-            texts = layout.expression.split(self._joined(rows))[:-1]
+            texts = layout.expression.split(self._joined(rows))
+            del texts[-1]  # what is behind the last line
             between, others = texts[:: layout.stride], list[int]()
             if len(between) != len(rows):
                 found = [rows[place] for place in accumulate([each.count(b"\n") for each in between])]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.metrics.reading.line_prefixes import (
+    DIGITS_TO_ZERO,
     TagShapes,
     clean_lines,
     parse_prefix,
     parse_prefix_cached,
     text_through_tag,
+    timestamp_slices,
 )
 from batchai_magics.metrics.reading.prefix_patterns import StreamKey
+from batchai_magics.metrics.reading.timestamps import parse_timestamp
 
 EVEN = b"[1,0]<stdout>:one\n[1,11]<stderr>:two\n"
 
@@ -65,3 +68,23 @@ def test_what_is_remembered_is_what_is_read() -> None:
     assert first.timestamp is not None
     assert second.timestamp is not None
     assert second.timestamp.seconds - first.timestamp.seconds == 0.25
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "2026-{}-02 10:05:{},087 INFO",
+        "[2026-{}-02T10:05:{}.5+01:30] ",
+        "2026-{}-02 23:59:{}",
+        "{}/02/2026 10:05:{}",
+    ],
+)
+def test_times_of_many_lines_are_those_of_each(form: str) -> None:
+    lines = [
+        form.format(*parts).encode() for parts in (("03", "07"), ("13", "07"), ("03", "60"), ("12", "59"))
+    ]
+    slices = timestamp_slices(lines[0].translate(DIGITS_TO_ZERO), 0, len(lines[0]))
+    assert slices is not None
+    each = [parse_timestamp(line) for line in lines]
+    assert slices.seconds_of(lines) == [found and found.seconds for found in each]
+    assert [slices.parse(line) for line in lines] == each
