@@ -2,12 +2,15 @@
 
 import pytest
 
-from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.base import Chunk, FileRef
 from batchai_magics.cards.job_card import to_text
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_overview import job_overview
+from batchai_magics.models.job_execution import FileKind, OutputFile
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.job.failure_report import failure_report
 from tests.patience import PATIENCE_S
+from tests.widgets.scripted_job import resource
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -60,3 +63,16 @@ def test_a_job_that_was_ended_from_outside_has_no_first_failure(world):
     assert failure(world, job) == {}
     assert job.error is None
     assert "failed" not in to_text(job_overview(job))
+
+
+@pytest.mark.parametrize(
+    ("state", "lines"), [(ExecutionState.FAILED, ["no such package"]), (ExecutionState.SUCCEEDED, None)]
+)
+def test_the_last_lines_of_a_preparation_are_shown_where_no_process_of_the_job_failed(state, lines):
+    log = b"no such package\n"
+
+    def read(file, offset, limit):
+        return Chunk(log[offset : offset + limit], offset, len(log), True)
+
+    files = [OutputFile("stdout-job_prep-n1.txt", FileKind.FILE, len(log))]
+    assert failure_report(resource(state), read, files).get("lines") == lines
