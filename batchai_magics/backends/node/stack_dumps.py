@@ -156,7 +156,7 @@ def sample_lines(guid: str, node: str, seconds: float, rate_hz: float) -> Iterat
         with contextlib.suppress(SystemExit):
             for due in tick_times(begin, seconds, rate_hz):
                 time.sleep(max(0.0, due - time.monotonic()))
-                if not sum(sampler.sample() for sampler in samplers):
+                if not sum(sampler.sample() for sampler in samplers):  # any() would end at the first
                     break
         elapsed_s = time.monotonic() - begin
         for sampler in samplers:
