@@ -110,7 +110,7 @@ _SPENT = {  # what a rank does, and what may help
 
 
 @dataclass(frozen=True)
-class Sample:
+class StackSample:
     """A stack of a rank, innermost function first, and how often it was seen.
 
     `place` is where the job's own code was, such as `train.py:33`.
@@ -132,7 +132,7 @@ class RankProfile:
 
     rank: int
     node: str
-    samples: tuple[Sample, ...] = ()
+    samples: tuple[StackSample, ...] = ()
     seconds: float = 0.0
     way: str = ""
     is_stopped: bool = False
@@ -336,7 +336,7 @@ def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> 
     for text, is_idle, count in told["stacks"]:
         activity = activity_of(frames_of(text), told["code"], is_idle=is_idle)
         frames = frames_of(mask(paths.shown_in(text)))
-        samples.append(Sample(frames, count, activity, _place(own_frame(frames), paths)))
+        samples.append(StackSample(frames, count, activity, _place(own_frame(frames), paths)))
     return RankProfile(
         rank=told["rank"],
         node=told["node"],
