@@ -24,6 +24,8 @@ FILE = "/memfd:batchai-stacks"
 TIMEOUT_S = 5.0  # for a process to answer
 QUIET_S = 0.15  # a stack is complete when nothing was added for this long
 POLL_S = 0.02
+MAX_KEPT = 1 << 20  # bytes of answers that stay in a process's file, for others that read it now
+PUNCH_HOLE = 0x02 | 0x01  # for fallocate, whose other flag keeps the size
 CURRENT = "Current thread"  # in what faulthandler writes: the one that took the signal
 KERNEL = b"ipykernel_launcher"  # in its command line
 FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in ')
@@ -127,11 +129,23 @@ def stack_of(pid: int) -> str:
         before = os.stat(path).st_size
         os.kill(pid, SIGNAL)
         wait_for_growth(path, before)
-        with open(path, "rb") as file:
+        with open(path, "r+b", buffering=0) as file:
             file.seek(before)
-            return file.read().decode(errors="replace")
+            text = file.read()
+            free_memory(file.fileno(), before + len(text))
+            return text.decode(errors="replace")
     except OSError:  # it has gone
         return ""
+
+
+def free_memory(file: int, end: int) -> None:
+    """Frees what a process's file in memory holds, but for its last part: another may read it still."""
+    if end > MAX_KEPT:
+        with contextlib.suppress(ImportError, AttributeError):  # a Python or C library that lacks it
+            import ctypes  # not every Python has it
+
+            until = ctypes.c_long(end - MAX_KEPT)
+            ctypes.CDLL(None).fallocate(file, PUNCH_HOLE, ctypes.c_long(0), until)  # if refused, all is kept
 
 
 def wait_for_growth(path: str, before: int) -> None:
@@ -189,7 +203,7 @@ class Sampler:
         self._file = None  # type: Optional[IO[bytes]]
         if asked:
             with contextlib.suppress(OSError):  # it has gone
-                self._file = open(dump_of(self._pid), "rb")  # noqa: SIM115 __exit__ closes it
+                self._file = open(dump_of(self._pid), "r+b", buffering=0)  # noqa: SIM115 __exit__ closes it
                 self._end = os.fstat(self._file.fileno()).st_size
         self._output = os.path.join(folder, str(rank))
         self._spy = start_spy(self._pid, self._env, [*spying, "--output", self._output]) if pythons else None
@@ -251,6 +265,7 @@ class Sampler:
             frames = [line for line in text.partition("\n\n")[0].splitlines() if FRAME.match(line)]
             self._stacks["\n".join([CURRENT, *frames]), self._is_idle] += self._unanswered
             self._unanswered, self._end = 0, size
+            free_memory(file.fileno(), size)
 
 
 def is_python(process: Process) -> bool:

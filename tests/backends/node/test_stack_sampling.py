@@ -32,6 +32,15 @@ while True:
 SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)\n"
 # No signal reaches Python code as long as this runs, and the interpreter is locked.
 IN_C = "print('up', flush=True)\nimport re\nre.match(r'(a*)*$', 'a' * 60 + 'b')\n"
+# One answer takes 300 kB.
+DEEP = f"""
+import threading
+def {"f" * 400}(depth):
+    {"f" * 400}(depth - 1) if depth else threading.Event().wait()
+for _ in range(8):
+    threading.Thread(target={"f" * 400}, args=(90,)).start()
+print("up", flush=True)
+"""
 
 
 @pytest.fixture
@@ -178,3 +187,21 @@ def test_secrets_of_the_job_are_masked(start, tmp_path):
     (told,) = sampled(tmp_path)
     assert "s3cr3t" not in json.dumps(told)
     assert "***/loop.py" in told["stacks"][0][0]
+
+
+def test_memory_of_a_rank_does_not_grow_with_its_samples(start, tmp_path):
+    rank = start(0, DEEP)
+    with Path(stack_dumps.dump_of(rank.pid)).open("rb") as answers, begun(tmp_path, seconds=600) as sampler:
+        until(lambda: os.fstat(answers.fileno()).st_size > 8 * stack_dumps.MAX_KEPT)
+        held = os.fstat(answers.fileno()).st_blocks * 512
+        rank.kill()
+        assert held < 2 * stack_dumps.MAX_KEPT
+        assert count(json.loads(sampler.stdout.read())) > 2
+
+
+def test_memory_of_a_rank_does_not_grow_each_time_it_is_asked(start):
+    rank = start(0, DEEP)
+    with Path(stack_dumps.dump_of(rank.pid)).open("rb") as answers:
+        while os.fstat(answers.fileno()).st_size < 3 * stack_dumps.MAX_KEPT:
+            assert stack_dumps.CURRENT in stack_dumps.stack_of(rank.pid)
+        assert os.fstat(answers.fileno()).st_blocks * 512 < 2 * stack_dumps.MAX_KEPT
