@@ -16,6 +16,7 @@ from batchai_magics.records.rank_stacks import Frame, frames_of, named_ranks, ow
 from batchai_magics.untrusted_files import parse_json
 
 DIFFERS = 0.15  # how much larger a share is where a rank differs from the others
+_NONE = "(?!)"  # matches nothing
 TOP_LINES, MIN_SHARE = 3, 0.01  # of the lines that are told of a rank
 _OF_KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")  # the file that a notebook's kernel names for a cell
 
@@ -35,11 +36,13 @@ class _Signs(NamedTuple):
     """Expressions by which an activity is recognised; those for functions match whole names.
 
     Attributes:
-        files: Of the code's files.
-        functions: Of functions that are no library's.
+        libraries: In paths of libraries' files.
+        files: Names of the job's own files; matched whole.
+        functions: Of the job's own functions.
         code: Of lines of code.
     """
 
+    libraries: str
     files: str
     functions: str
     code: str
@@ -48,7 +51,8 @@ class _Signs(NamedTuple):
 _SIGNS = {
     Activity.CHECKPOINT: _Signs(
         r"/torch/serialization|/torch/distributed/checkpoint/|/safetensors/|/orbax/|/keras/.*/saving/"
-        r"|/tensorflow/python/(?:checkpoint|saved_model)/|(?:^|/)checkpoint\w*\.py$",
+        r"|/tensorflow/python/(?:checkpoint|saved_model)/",
+        r"checkpoint\w*\.py",
         r"(?:save|load|restore|write|store|dump)_(?:\w+_)?(?:checkpoint|ckpt|snapshot|state|state_dict|model"
         r"|weights)s?|checkpoint|save",
         r"\btorch\.(?:save|load)\(|\b(?:save_pretrained|save_checkpoint|save_model|save_weights"
@@ -56,8 +60,8 @@ _SIGNS = {
     ),
     Activity.INPUT: _Signs(
         r"/torch/utils/data/|/tensorflow/python/data/|/(?:tensorflow_)?datasets/|/webdataset/|/nvidia/dali/"
-        r"|/torchvision/(?:datasets|transforms|io)/|/(?:petastorm|PIL|cv2|h5py|zarr|fsspec|pyarrow)/"
-        r"|(?:^|/)(?:data|datasets?|data_?loaders?|data_?loading|input_pipeline)\.py$",
+        r"|/torchvision/(?:datasets|transforms|io)/|/(?:petastorm|PIL|cv2|h5py|zarr|fsspec|pyarrow)/",
+        r"(?:data|datasets?|data_?loaders?|data_?loading|input_pipeline)\.py",
         r"(?:load|read|fetch|get|next|prefetch|prepare|preprocess|decode|augment|generate|make)_(?:\w+_)?"
         r"(?:data|batch(?:es)?|(?:sample|image|example|item|record|file|chunk|shard|dataset|input)s?)"
         r"|(?:data_?)?loader|load|dataset|collate(?:_fn)?|augment|prefetch|__getitem__|__next__",
@@ -67,6 +71,7 @@ _SIGNS = {
     Activity.COMMUNICATION: _Signs(
         r"/torch/distributed/(?!fsdp|_composable|elastic|launcher|run\.py|optim|pipelining|tensor)|/mpi4py/"
         r"|/horovod/|/deepspeed/comm/|/jax/experimental/multihost_utils|/tensorflow/python/distribute/",
+        _NONE,
         r"all_?reduce\w*|all_?gather\w*|reduce_scatter\w*|broadcast\w*|barrier|average_grad\w*|sync\w*_grad\w*",
         r"(?i)\b(?:i?all_?(?:reduce|gather|to_?all)|reduce_scatter|broadcast|i?bcast|i?barrier)\w*\("
         r"|\b\w*(?:comm|world|dist|hvd|mpi|group)\w*(?:\.\w+)*\.(?:i?(?:gather|scatter|reduce|send|recv|wait))",
@@ -74,13 +79,15 @@ _SIGNS = {
     Activity.COMPUTATION: _Signs(
         r"/(?:torch|torchvision|tensorflow|keras|jax|jaxlib|flax|optax|numpy|scipy|sklearn|xgboost|lightgbm"
         r"|cupy|numba|triton|transformers|apex|deepspeed)/",
+        _NONE,
         r"forward|backward",
         r"\b(?:np|numpy|torch|tf|jnp|jax|cp|F|nn|scipy)\.\w|\.(?:backward|step|item|cpu|cuda|to|matmul|dot|fit"
         r"|block_until_ready)\(|\bmodel\(|\w @ \w",
     ),
     Activity.WAITING: _Signs(
         r"/(?:threading|selectors|subprocess|queue|socket)\.py$",
-        "",
+        _NONE,
+        _NONE,
         r"\bsleep\(|\.(?:wait|join|acquire|accept|recv|poll|select|result|communicate)\(|\binput\(",
     ),
 }
@@ -377,9 +384,15 @@ def activity_of(frames: Sequence[Frame], code: Mapping[str, str], *, is_idle: bo
 def _is_in(activity: Activity, frame: Frame) -> bool:
     """Whether a function is one of an activity, by its file or name."""
     signs, name = _SIGNS[activity], frame.function.rpartition(".")[2].lstrip("_")
-    is_own = not is_library(frame.file)
-    return bool(re.search(signs.files, frame.file)) or (
-        is_own and any(re.fullmatch(signs.functions, each) for each in (name, frame.function))
+    if is_library(frame.file):
+        return re.search(signs.libraries, frame.file) is not None
+    return any(
+        re.fullmatch(expression, text)
+        for expression, text in (
+            (signs.files, frame.file.rpartition("/")[2]),
+            (signs.functions, name),
+            (signs.functions, frame.function),
+        )
     )
 
 

@@ -97,6 +97,25 @@ def test_an_activity_is_recognised_by_its_functions_and_line(calls, code, activi
 
 
 @pytest.mark.parametrize(
+    "wrapper", ["torch/utils/checkpoint.py", "deepspeed/runtime/activation_checkpointing/checkpointing.py"]
+)
+def test_activation_checkpointing_is_computation(wrapper):
+    block = ("/job/net.py", 5, "forward")
+    layer = library("torch/nn/modules/linear.py", 9, "forward")
+    assert doing(MAIN, library(wrapper, 480, "checkpoint"), block, layer) is Activity.COMPUTATION
+
+
+@pytest.mark.parametrize("folder", ["/mnt/datasets/run", "/home/me/transformers", "/home/me/PIL/torch"])
+def test_folders_of_the_jobs_own_files_decide_nothing(folder):
+    assert doing((f"{folder}/train.py", 3, "main"), code="x += 1") is Activity.PYTHON
+
+
+@pytest.mark.parametrize(("name", "activity"), [("checkpointing.py", A), ("dataset.py", B)])
+def test_names_of_the_jobs_own_files_decide(name, activity):
+    assert doing(MAIN, (f"/home/me/{name}", 3, "main"), code="x += 1") is activity
+
+
+@pytest.mark.parametrize(
     ("code", "is_idle", "activity"),
     [
         ("queue.get()", True, Activity.WAITING),
