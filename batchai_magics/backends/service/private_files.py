@@ -136,6 +136,7 @@ def is_remote(path: object) -> TypeGuard[RemotePath]:
 
 
 FOLDER, FILE = 0o700, 0o600
+_LONGEST = 1_000  # bytes of a path below a folder that is deleted; Linux takes 4,095 in all
 
 
 def make_folder(path: Path) -> None:
@@ -227,33 +228,40 @@ def remove_folder(path: Path) -> None:
         return path.rmtree(ignore_errors=True)
     import shutil  # later: few who write files remove trees
 
-    try:
+    with contextlib.suppress(RecursionError):
         shutil.rmtree(path, ignore_errors=True)
-        if path.is_dir():
-            # A script may have removed the permissions of subfolders.
-            for folder, names, _ in os.walk(path):
-                for subfolder in (Path(folder, name) for name in names):
-                    if not subfolder.is_symlink():
-                        with contextlib.suppress(OSError):
-                            subfolder.chmod(FOLDER)
-            shutil.rmtree(path, ignore_errors=True)
-    except RecursionError:
-        _remove_deep(path)
+    if path.is_dir() and not path.is_symlink():
+        _remove_rest(path)
 
 
-def _remove_deep(path: Path) -> None:
-    """Deletes a folder that is deeper than Python's recursion goes."""
-    folders = [path]
+def _remove_rest(path: Path) -> None:
+    """Deletes what `shutil.rmtree` left: closed folders, and those deeper than a recursion, or than a path.
+
+    A path longer than a system call takes is shortened: its folder is moved to the top.
+    """
+    folders, limit = [path], len(os.fsencode(path)) + _LONGEST
     for folder in folders:  # the list grows
-        with contextlib.suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(folder / entry.name)
-                else:
-                    (folder / entry.name).unlink()
+        with contextlib.suppress(OSError):
+            folder.chmod(FOLDER)  # a script may have removed permissions
+        for entry in _entries(folder):
+            with contextlib.suppress(OSError):  # one failure keeps its folder, not the others
+                child = folder / entry.name
+                if not entry.is_dir(follow_symlinks=False):
+                    child.unlink()
+                    continue
+                if len(os.fsencode(child)) > limit:
+                    child.chmod(FOLDER)  # to move it, which changes its `..`
+                    child = child.rename(path / os.urandom(16).hex())
+                folders.append(child)
     for folder in reversed(folders):
         with contextlib.suppress(OSError):
             folder.rmdir()
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        return list(entries)
+    return []
 
 
 OTHERS = 0o077

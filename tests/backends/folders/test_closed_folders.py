@@ -19,6 +19,13 @@ REMOVALS = {
 }
 
 
+def remove_as_anybody(backend: str, folder: Path) -> None:
+    """Removes the folder without the rights of root."""
+    program = f"import pathlib, sys; {REMOVALS[backend]}; remove(pathlib.Path(sys.argv[1]))"
+    who = _AS_ANYBODY if os.geteuid() == 0 else []
+    subprocess.run([*who, sys.executable, "-c", program, str(folder)], check=True)
+
+
 @pytest.mark.parametrize("backend", REMOVALS)
 def test_a_folder_that_is_closed_or_read_only_is_removed(tmp_path: Path, backend: str) -> None:
     root, beside = tmp_path / "run", tmp_path / "beside"
@@ -28,13 +35,21 @@ def test_a_folder_that_is_closed_or_read_only_is_removed(tmp_path: Path, backend
         (folder / "inside").chmod(mode)
         folder.chmod(mode)
     (root / "link").symlink_to(beside)
-    program = [
-        sys.executable,
-        "-c",
-        f"import pathlib, sys; {REMOVALS[backend]}; remove(pathlib.Path(sys.argv[1]))",
-    ]
-    subprocess.run([*(_AS_ANYBODY if os.geteuid() == 0 else []), *program, str(root)], check=True)
+    remove_as_anybody(backend, root)
     assert not root.exists()
     assert beside.stat().st_mode & 0o777 == 0o500
     beside.chmod(0o700)
     (beside / "inside").chmod(0o700)
+
+
+def test_a_closed_folder_deeper_than_a_recursion_is_removed(tmp_path: Path) -> None:
+    deep = "import os\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')\n"
+    closed = "os.makedirs('a/b')\nos.chmod('a/b', 0)\nos.chmod('a', 0)"
+    root = tmp_path / "run"
+    root.mkdir()
+    subprocess.run([sys.executable, "-c", deep + closed], cwd=root, check=True)
+    try:
+        remove_as_anybody("slurm", root)
+        assert not root.exists()
+    finally:  # pytest itself could not remove it
+        subprocess.run(["rm", "-rf", root], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from batchai_magics.backends.machines import agent_files
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
+from tests.backends.local.namespace import scene, tell
 
 IMPOSSIBLE = Path("/proc/nope/home")
 
@@ -101,14 +103,55 @@ def test_a_home_that_cannot_be_made_names_its_setting(setting: str) -> None:
     assert setting in caught.value.hint
 
 
-@pytest.mark.slow
-def test_a_folder_that_is_deeper_than_a_recursion_is_removed(tmp_path: Path) -> None:
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Path]:
+    """A folder, which pytest itself could not remove once it is deep."""
     folder = tmp_path / "job"
     folder.mkdir()
-    deep = "import os\nfor _ in range(1500):\n    os.mkdir('d')\n    os.chdir('d')"
+    yield folder
+    subprocess.run(["rm", "-rf", folder], check=True)
+
+
+def deepen(folder: Path, depth: int) -> None:
+    """Makes folders inside each other."""
+    deep = f"import os\nfor _ in range({depth}):\n    os.mkdir('d')\n    os.chdir('d')"
     subprocess.run([sys.executable, "-c", deep], cwd=folder, check=True)
-    try:
-        private_files.remove_folder(folder)
-        assert not folder.exists()
-    finally:  # pytest itself could not remove it
-        subprocess.run(["rm", "-rf", folder], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [1500, 3000], ids=["recursion", "path"])
+def test_a_folder_that_is_deeper_than_a_recursion_or_a_path_is_removed(job: Path, depth: int) -> None:
+    deepen(job, depth)
+    private_files.remove_folder(job)
+    assert not job.exists()
+
+
+def remove_around_a_mount(job: Path) -> None:
+    """Removes a folder, one of whose innermost files cannot be deleted, and tells which are left."""
+    inmost = find(job, "-name", "7", "-printf", "%h")
+    subprocess.run(["mount", "--bind", "7", "7"], cwd=inmost, check=True)
+    private_files.remove_folder(job)
+    tell(find(job, "-type", "f", "-printf", "%f"))
+
+
+def find(folder: Path, *options: str) -> str:
+    """What the program tells, which goes as deep as need be."""
+    return subprocess.run(["find", folder, *options], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("depth", [1, 1500])
+def test_a_file_that_cannot_be_deleted_keeps_its_folders_and_nothing_else(job: Path, depth: int) -> None:
+    deepen(job, depth)
+    for number in range(20):
+        (job / Path(*["d"] * depth) / f"{number}").touch()
+    assert scene(remove_around_a_mount, job) == ["7"]
+
+
+def test_a_link_in_the_place_of_a_folder_and_what_it_leads_to_stay(tmp_path: Path) -> None:
+    (tmp_path / "outside" / "inner").mkdir(parents=True, mode=0o750)
+    (tmp_path / "outside" / "inner").chmod(0o750)
+    (tmp_path / "link").symlink_to(tmp_path / "outside")
+    private_files.remove_folder(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert mode(tmp_path / "outside" / "inner") == 0o750
