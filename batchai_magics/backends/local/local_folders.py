@@ -157,7 +157,7 @@ def _sizes(path: Path) -> Iterator[int]:
     while pending:  # os.walk would recurse, and a job's folders may be deeper than that goes
         with contextlib.suppress(OSError), os.scandir(pending.pop()) as entries:
             for entry in entries:
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):  # it vanished, or is a link to itself
                     if entry.is_dir(follow_symlinks=False):
                         pending.append(entry.path)
                     elif not entry.is_dir():

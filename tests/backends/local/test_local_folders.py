@@ -23,6 +23,15 @@ def test_what_is_kept_is_counted_part_by_part(world: World) -> None:
     assert kept["file shares"].path == str(world.home / "shares")
 
 
+def test_a_link_to_itself_hides_no_file_beside_it(world: World) -> None:
+    shares = world.home / "shares"
+    for number in range(20):
+        (shares / f"{number}").write_bytes(bytes(10_000))
+        (shares / f"link-{number}").symlink_to(f"link-{number}")
+    kept = {part.name: part for part in world.backend.cleaning.stored_items()}
+    assert kept["file shares"].size_bytes >= 200_000
+
+
 def test_all_of_it_goes_and_what_is_somebody_elses_stays(world: World) -> None:
     world.run("one")
     (world.home / "mine.txt").write_text("of no concern")
