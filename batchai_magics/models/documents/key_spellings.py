@@ -25,6 +25,7 @@ from batchai_magics.models.documents.spec_problems import (
     holds,
     inner_enum,
     inner_model,
+    is_list,
     unknown_key,
     wire_fields,
 )
@@ -188,16 +189,20 @@ class KeyConverter:
 
     def _value(self, value: Any, field: FieldInfo, path: str) -> Any:
         inner = inner_model(field)
-        if inner and isinstance(value, Mapping):
-            return self.object(value, inner, path)
+        if inner and isinstance(value, Mapping):  # in the place of a list it is refused as a whole
+            return value if is_list(field) else self.object(value, inner, path)
         if isinstance(value, (list, tuple)) and len(value) > LONGEST_LIST:
             self.problems.append(
                 Problem(path, f"expected at most {LONGEST_LIST:,} items, got {len(value):,}")
             )
             return []
         if inner and isinstance(value, (list, tuple)):
-            return [self._value(item, field, join_path(path, index)) for index, item in enumerate(value)]
+            return [self._item(item, field, inner, join_path(path, i)) for i, item in enumerate(value)]
         return self._text(value, field, path) if isinstance(value, str) else value
+
+    def _item(self, item: Any, field: FieldInfo, inner: type[BaseModel], path: str) -> Any:
+        is_object = isinstance(item, Mapping)
+        return self.object(item, inner, path) if is_object else self._value(item, field, path)
 
     def _text(self, value: str, field: FieldInfo, path: str) -> str | int:
         if _TEMPLATE.fullmatch(value):

@@ -137,6 +137,13 @@ def holds(field: FieldInfo, kind: type) -> bool:
     return any(issubclass(inner, kind) for inner in _classes(field.annotation))
 
 
+def is_list(field: FieldInfo) -> bool:
+    """Whether the field's value is a list, or null."""
+    annotation = field.annotation
+    kinds = (annotation, *typing.get_args(annotation))
+    return any(typing.get_origin(kind) in (list, tuple) for kind in kinds)
+
+
 def model_at(model: type[BaseModel], location: tuple[str | int, ...]) -> type[BaseModel] | None:
     """The model of the object at `location` below `model`."""
     for part in location:

@@ -111,3 +111,18 @@ def test_a_command_with_brackets_is_no_template_expression():
 
 def test_the_table_of_old_keys_is_in_lower_case():
     assert all(key == key.lower() for keys in LEGACY_KEYS.values() for key in keys)
+
+
+@pytest.mark.parametrize(
+    ("key", "got"),
+    [("environmentVariables", ", got an object"), ("secrets", ""), ("inputDirectories", ", got an object")],
+)
+def test_an_object_in_the_place_of_a_list_is_told_once_and_its_keys_are_not_unknown(key, got):
+    path = f"properties.{key}"
+    assert refused(job_body(**{key: {"A": "b"}})) == {path: f"{path}: expected a list{got}"}
+
+
+def test_an_object_in_a_list_in_a_list_is_told_with_its_index():
+    path = "properties.mountVolumes.azureFileShares"
+    assert list(refused(job_body(mountVolumes={"azureFileShares": {"A": "b"}}))) == [path]
+    assert f"{path}[1].x" in refused(job_body(mountVolumes={"azureFileShares": [{}, {"x": 1}]}))
