@@ -1,9 +1,10 @@
-"""Which nodes come and go when a cluster changes its size, and what becomes of their jobs."""
+"""Which nodes come and go when a cluster changes its size, their jobs, and who makes nodes ready."""
 
 from __future__ import annotations
 
 import pytest
 
+from batchai_magics.backends.local.state import node_table
 from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.place import manual
@@ -106,3 +107,25 @@ def test_a_preempted_idle_node_is_replaced_by_one_and_no_job_stops(still: Still)
     assert not still.preempt(cluster, first)
     assert list(still.nodes(cluster).values()) == ["idle", "preparing"]
     assert second in still.nodes(cluster)
+
+
+@pytest.mark.parametrize(("problem", "state"), [("", "idle"), ("no disk", "unusable")])
+def test_a_node_is_settled_once(still: Still, problem: str, state: str) -> None:
+    settled, other = still.nodes(still.cluster())
+    with still.store.write() as db:
+        node_table.finish_preparation(db, settled, problem)
+        node_table.finish_preparation(db, settled, "too late")
+    rows = [tuple(row) for row in still.rows("SELECT id, state, error FROM node ORDER BY ordinal")]
+    assert rows == [(settled, state, problem), (other, "preparing", "")]
+
+
+def test_one_process_claims_a_node_and_only_one(still: Still) -> None:
+    claimed, other = still.nodes(still.cluster())
+    with still.store.write() as db:
+        assert node_table.claim(db, claimed, "me")
+        assert not node_table.claim(db, claimed, "you")
+        assert not node_table.claim(db, "nowhere", "me")
+    assert dict(still.rows("SELECT id, preparer FROM node")) == {claimed: "me", other: ""}
+    with still.store.write() as db:
+        node_table.set_preparer(db, claimed, "you")
+    assert dict(still.rows("SELECT id, preparer FROM node")) == {claimed: "you", other: ""}
