@@ -17,6 +17,7 @@ from batchai_magics.untrusted_files import parse_json
 
 DIFFERS = 0.15  # how much larger a share is where a rank differs from the others
 _NONE = "(?!)"  # matches nothing
+HUNG_S = 2.0  # without an answer or stopped, of a rank that has samples too
 TOP_LINES, MIN_SHARE = 3, 0.01  # of the lines that are told of a rank
 _OF_KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")  # the file that a notebook's kernel names for a cell
 
@@ -112,8 +113,11 @@ _SPENT = {  # what a rank does, and what may help
         "spend{s} {share} of the time in Python code",
         "Arrays instead of loops, or less work for each step, may help",
     ),
-    Activity.WAITING: ("wait{s} {share} of the time", "Look at what it waits for there"),
+    Activity.WAITING: ("wait{s} {share} of the time", "Look at what {they_wait} for there"),
 }
+
+_ONE = {"s": "s", "its": "its", "they_wait": "it waits", "was": "was"}  # the forms of words for ranks
+_SEVERAL = {"s": "", "its": "their", "they_wait": "they wait", "was": "were"}
 
 
 @dataclass(frozen=True)
@@ -133,8 +137,9 @@ class StackSample:
 class RankProfile:
     """What a rank did within `seconds`; no samples if it runs no Python that can be sampled.
 
-    `way` is how it was sampled: by `py-spy`, or by a `signal` that has it write its stack. One that
-    `is_stopped`, by a signal or a debugger, and one that hangs in the kernel have no samples either.
+    `way` is how it was sampled: by `py-spy`, or by a `signal` that has it write its stack. Of these seconds,
+    it was stopped, by a signal or a debugger, for `stopped_s`, and had not answered for the last `silent_s`,
+    as one that hangs in the kernel. It `is_unfinished` if py-spy did not finish.
     """
 
     rank: int
@@ -142,8 +147,15 @@ class RankProfile:
     samples: tuple[StackSample, ...] = ()
     seconds: float = 0.0
     way: str = ""
-    is_stopped: bool = False
-    is_silent: bool = False
+    stopped_s: float = 0.0
+    silent_s: float = 0.0
+    is_unfinished: bool = False
+
+    @property
+    def is_hung(self) -> bool:
+        """Whether it was stopped or did not answer for so long that it differs from a rank that works."""
+        hung_s = max(self.stopped_s, self.silent_s)
+        return hung_s >= HUNG_S or (hung_s > 0 and not self.count)
 
     @cached_property
     def count(self) -> int:
@@ -221,19 +233,23 @@ class RunProfile:
 
     @property
     def different(self) -> tuple[int, ...]:
-        """The ranks that differ from the others."""
-        return tuple(rank.rank for rank in self.difference[1]) if self.difference else ()
+        """The ranks that differ from the others in what they do, or since they hung or were stopped."""
+        hung = [rank for rank in self.ranks if rank.is_hung]
+        hung = hung if 2 * len(hung) <= len(self.ranks) else []
+        busy = self.difference[1] if self.difference else ()
+        return tuple(sorted({rank.rank for rank in (*hung, *busy)}))
 
     @property
     def sentence(self) -> str:
         """What to look at first, and what may help."""
         if not self.ranks:
             return f"No process of {self.job} was found."
+        faults = "; ".join(self._faults)
         if not self.sampled:
-            return f"No rank of {self.job} could be sampled: {'; '.join(self._unsampled)}."
+            return f"No rank of {self.job} could be sampled: {faults}."
         if self.difference:
             activity, ranks = self.difference
-            others = f", the others {_percent(self._usual(activity))}{self._waiting(ranks)}"
+            others = self._others(activity, ranks)
         else:
             activity = max(Activity, key=self._mean)
             ranks, others = tuple(self.sampled), ""
@@ -242,12 +258,16 @@ class RunProfile:
             named_ranks(rank.rank for rank in ranks).capitalize()
             if self.difference or len(ranks) == 1
             else "Each rank"
+            if len(ranks) == len(self.ranks)
+            else "Each sampled rank"
         )
         spent, advice = _SPENT[activity]
         share = _percent(sum(rank.shares[activity] for rank in ranks) / len(ranks))
-        words = spent.format(share=share, s="s" * is_one, its="its" if is_one else "their")
+        forms = _ONE if is_one else _SEVERAL
+        words, advice = spent.format(share=share, **forms), advice.format(**forms)
         place = next((f", at {place}" for place, _ in ranks[0].lines(activity)), "")
-        return f"{who} {words}{place}{others}. {advice}."
+        first = f"{faults[0].upper()}{faults[1:]}. " if faults else ""
+        return f"{first}{who} {words}{place}{others}. {advice}."
 
     @property
     def terminal_text(self) -> str:
@@ -283,8 +303,7 @@ class RunProfile:
         by = " and ".join(sorted(ways))
         taken = [f"{count:,} samples in {seconds:.0f} s, by {by}{how}."] if count else []
         kept = [f"Kept with the run: {', '.join(self.files)}"] if self.files else []
-        missing = [f"Not sampled: {'; '.join(self._unsampled)}."] if self._unsampled and count else []
-        return [*taken, *missing, *self.notes, *kept]
+        return [*taken, *self.notes, *kept]
 
     def to_data(self) -> dict[str, object]:
         """The profile as JSON."""
@@ -319,21 +338,28 @@ class RunProfile:
     def _mean(self, activity: Activity) -> float:
         return sum(rank.shares[activity] for rank in self.sampled)
 
-    def _waiting(self, ranks: Sequence[RankProfile]) -> str:
-        """That the others wait for some ranks in communication, where they do."""
+    def _others(self, activity: Activity, ranks: Sequence[RankProfile]) -> str:
+        """What the others do, and that they wait for these ranks in communication, where they do."""
         others = [rank.shares[Activity.COMMUNICATION] for rank in self.sampled if rank not in ranks]
         waits = sum(others) / len(others)
         more = waits - max(rank.shares[Activity.COMMUNICATION] for rank in ranks)
-        return f", which wait in communication ({_percent(waits)})" if more >= DIFFERS else ""
+        is_one = len(others) == 1
+        text = f", the other{'s' * (not is_one)} {_percent(self._usual(activity))}"
+        if more < DIFFERS:
+            return text
+        return f"{text}, which wait{'s' * is_one} in communication ({_percent(waits)})"
 
     @property
-    def _unsampled(self) -> list[str]:
-        """Which ranks have no samples, by the reason."""
-        reasons: dict[str, list[int]] = {}
-        for rank in self.ranks:
-            if not rank.count:
-                reasons.setdefault(_reason(rank), []).append(rank.rank)
-        return [f"{named_ranks(ranks)} {reason}" for reason, ranks in reasons.items()]
+    def _faults(self) -> list[str]:
+        """Which ranks have no samples, or hung for a part of the time; those that hung come first."""
+        found: dict[str, list[int]] = {}
+        for rank in sorted(self.ranks, key=lambda rank: not rank.is_hung):
+            if rank.is_hung or not rank.count:
+                found.setdefault(_fault(rank), []).append(rank.rank)
+        return [
+            f"{named_ranks(ranks)} {fault.format(**_ONE if len(ranks) == 1 else _SEVERAL)}"
+            for fault, ranks in found.items()
+        ]
 
 
 def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> RankProfile:
@@ -350,8 +376,9 @@ def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> 
         samples=tuple(samples),
         seconds=told["seconds"],
         way=told["way"],
-        is_stopped=told["stopped"],
-        is_silent=told["unanswered"] > 0,
+        stopped_s=told["stopped_s"],
+        silent_s=told["silent_s"],
+        is_unfinished=told["unfinished"],
     )
 
 
@@ -411,11 +438,15 @@ def _place(frame: Frame | None, paths: SourcePaths) -> str:
     return place.rpartition("/")[2] if place.startswith("/") else place
 
 
-def _reason(rank: RankProfile) -> str:
-    """Why a rank has no samples; it follows its name."""
-    if rank.is_stopped:
-        return "stopped by a signal or a debugger"
-    return "did not answer, as if it hung in the kernel" if rank.is_silent else "without a Python to sample"
+def _fault(rank: RankProfile) -> str:
+    """Why a rank has no samples, or too few; it follows its name, with forms for one or several ranks."""
+    if rank.is_unfinished and not rank.count:
+        return "{was} not sampled: py-spy did not finish"
+    if rank.is_hung and rank.stopped_s >= rank.silent_s / 2:
+        return f"{{was}} stopped for {rank.stopped_s:.0f} of {rank.seconds:.0f} s, by a signal or a debugger"
+    if rank.is_hung:
+        return f"hung for {rank.silent_s:.0f} of {rank.seconds:.0f} s and did not answer"
+    return "run{s} no Python that can be sampled"
 
 
 def _percent(share: float) -> str:

@@ -42,7 +42,8 @@ def told(rank, *stacks, code=CODE, **others):
         ]
         for calls, idle, count in stacks
     ]
-    fields = {"rank": rank, "node": "n0", "way": "signal", "seconds": 10.0, "stopped": False, "unanswered": 0}
+    fields = {"rank": rank, "node": "n0", "way": "signal", "seconds": 10.0}
+    fields |= {"stopped_s": 0.0, "silent_s": 0.0, "unfinished": False}
     return json.dumps({**fields, "folder": "", "stacks": texts, "code": code, **others})
 
 
@@ -162,18 +163,51 @@ def test_several_ranks_that_differ_are_named_together():
     )
 
 
-def test_ranks_without_samples_are_told_with_their_reason():
-    run = profile(told(0, ([MAIN, STEP], False, 5)), told(1), told(2, stopped=True), told(3, unanswered=99))
-    missing = next(remark for remark in run.remarks if remark.startswith("Not sampled"))
-    assert "rank 1 without a Python to sample" in missing
-    assert "rank 2 stopped by a signal or a debugger" in missing
-    assert "rank 3 did not answer" in missing
-    assert run.sentence.startswith("Rank 0 spends 100 % of the time in Python code")
+def test_ranks_without_samples_are_told_first_with_their_reason():
+    run = profile(
+        *(told(rank, ([MAIN, STEP], False, 5)) for rank in (0, 4, 5, 6)),
+        told(1),
+        told(2, stopped_s=10.0),
+        told(3, silent_s=10.0),
+        told(7, unfinished=True),
+    )
+    assert run.sentence.startswith(
+        "Rank 2 was stopped for 10 of 10 s, by a signal or a debugger; rank 3 hung for 10 of 10 s and did "
+        "not answer; rank 1 runs no Python that can be sampled; rank 7 was not sampled: py-spy did not "
+        "finish. Each sampled rank spends 100 % of the time in Python code"
+    )
+    assert run.different == (2, 3)
+
+
+def test_a_rank_that_hung_for_most_of_the_time_is_named_though_it_has_samples():
+    others = [told(rank, ([MAIN, STEP], False, 100)) for rank in (0, 1)]
+    run = profile(*others, told(2, ([MAIN, STEP], False, 20), silent_s=8.0))
+    assert run.sentence.startswith("Rank 2 hung for 8 of 10 s and did not answer. Each rank spends 100 %")
+    assert run.different == (2,)
+
+
+def test_a_rank_that_answers_a_little_late_is_not_named():
+    run = profile(told(0, ([MAIN, STEP], False, 99), silent_s=0.1))
+    assert run.sentence.startswith("Rank 0 spends")
+    assert run.different == ()
+
+
+def test_sentences_count_the_ranks_that_they_name():
+    wait = ([("/job/train.py", 21, "step")], True, 90)
+    work, share = ([MAIN, STEP], False, 100), ([MAIN, REDUCE], False, 100)
+    several = profile(*(told(n, wait) for n in (0, 2)), *(told(n, work) for n in (1, 3, 4))).sentence
+    assert several.startswith("Ranks 0, 2 wait 100 %")
+    assert several.endswith("the others 0 %. Look at what they wait for there.")
+    two = profile(told(0, wait), told(1, share)).sentence
+    assert "the other 0 %, which waits in communication (100 %). Look at what it waits for there." in two
+    assert "ranks 1, 2 run no Python that" in profile(told(1), told(2)).sentence
+    stopped = [told(n, stopped_s=10.0) for n in (1, 2)]
+    assert profile(told(0, work), *stopped).sentence.startswith("Ranks 1, 2 were stopped for 10 of")
 
 
 def test_a_program_without_python_says_so():
     run = profile(told(0), told(1))
-    assert run.sentence == "No rank of train could be sampled: ranks 0, 1 without a Python to sample."
+    assert run.sentence == "No rank of train could be sampled: ranks 0, 1 run no Python that can be sampled."
     assert RunProfile("train", ()).terminal_text.startswith("No process of train was found.")
 
 

@@ -31,7 +31,7 @@ KERNEL = b"ipykernel_launcher"  # in its command line
 FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+) in ')
 RUNNING, STOPPED, GONE = "R", ("T", "t"), ("Z", "X", "")  # states of a process
 SPY_FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$")
-SPY_HZ, SPY_TIMEOUT_S = 50, 5.0  # how often py-spy samples, at 2 % of a core; for it to write its file
+SPY_HZ, SPY_TIMEOUT_S = 50, 5.0  # how often py-spy samples, at 2 % of a core; for all to write their files
 SPY_OPTIONS = ("--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw")
 MAX_FRAMES = 100  # of a stack, as faulthandler writes
 MAX_LINES, MAX_LINE = 2000, 200  # of source code that are told, and characters of one
@@ -165,16 +165,24 @@ def sample_lines(guid: str, node: str, seconds: float, rate_hz: float) -> Iterat
         ranks = sorted(ranks_of(guid, node).items())
         spying = ["--duration", str(max(1, round(seconds))), "--rate", str(max(SPY_HZ, round(rate_hz)))]
         samplers = [opened.enter_context(Sampler(*each, folder, spying)) for each in ranks]
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the job ends: what there is by then counts
+        signal.signal(signal.SIGTERM, end_sampling)
         begin = time.monotonic()
         with contextlib.suppress(SystemExit):
             for due in tick_times(begin, seconds, rate_hz):
                 time.sleep(max(0.0, due - time.monotonic()))
                 if not sum(sampler.sample() for sampler in samplers):  # any() would end at the first
                     break
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
         elapsed_s = time.monotonic() - begin
+        deadline = time.monotonic() + SPY_TIMEOUT_S
         for sampler in samplers:
-            yield json.dumps(sampler.result(elapsed_s))
+            yield json.dumps(sampler.result(elapsed_s, deadline))
+
+
+def end_sampling(*_: object) -> None:
+    """Handles the signal that the job ends: what there is by then counts, and is printed whatever follows."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(0)
 
 
 def tick_times(begin: float, seconds: float, rate_hz: float) -> Iterator[float]:
@@ -198,7 +206,8 @@ class Sampler:
         pythons = sorted(asked or filter(is_python, processes), key=script_first)
         self._rank, (self._pid, self._env) = rank, (pythons or processes)[0]
         self._stacks = Counter()  # type: Counter[Stack]
-        self._unanswered, self._end = 0, 0
+        self._ticks, self._stopped, self._unanswered = 0, 0, 0  # intervals: all, and those of them
+        self._end, self._is_asked = 0, False
         self._is_idle, self._state = False, RUNNING
         self._file = None  # type: Optional[IO[bytes]]
         if asked:
@@ -223,24 +232,26 @@ class Sampler:
         self._state = state_of(self._pid) if self._state not in GONE else self._state
         if self._state in GONE:
             return False
+        self._ticks += 1
+        self._stopped += self._state in STOPPED
         if self._spy and self._spy.poll() in (None, 0):  # else it is refused
             return True
         if self._file is None:
             return False
         self._take_answer(self._file)
-        if not self._unanswered and self._state not in STOPPED:
-            self._is_idle = self._state != RUNNING
+        if not self._is_asked and self._state not in STOPPED:
+            self._is_asked, self._is_idle = True, self._state != RUNNING
             with contextlib.suppress(OSError):  # it has gone, as the next look shows
                 os.kill(self._pid, SIGNAL)
         self._unanswered += 1
         return True
 
-    def result(self, elapsed_s: float) -> Dict[str, Any]:
-        """What was seen, as JSON."""
+    def result(self, elapsed_s: float, deadline: float) -> Dict[str, Any]:
+        """What was seen, as JSON; py-spy must have ended by the deadline."""
         if self._file:
             self._take_answer(self._file)
-        way, stacks = "signal", self._stacks
-        if self._spy and ends_well(self._spy):
+        way, stacks, tick_s = "signal", self._stacks, elapsed_s / max(1, self._ticks)
+        if self._spy and ends_well(self._spy, deadline):
             way, stacks = "py-spy", spy_stacks(self._output, self._pid)
         hide = masking(self._env)
         code = source_lines(self._pid, (text for text, _ in stacks))
@@ -249,8 +260,9 @@ class Sampler:
             "node": self._env.get("AZ_BATCH_NODE_ID", ""),
             "way": way,
             "seconds": elapsed_s,
-            "stopped": self._state in STOPPED,
-            "unanswered": self._unanswered,
+            "stopped_s": self._stopped * tick_s,
+            "silent_s": self._unanswered * tick_s,
+            "unfinished": self._spy is not None and self._spy.poll() is None,
             "folder": self._env.get("BATCHAI_ARTIFACT_DIR", ""),
             "stacks": [[hide(text), is_idle, count] for (text, is_idle), count in stacks.items()],
             "code": {hide(place): hide(line) for place, line in code.items()},
@@ -264,7 +276,7 @@ class Sampler:
         if found:
             frames = [line for line in text.partition("\n\n")[0].splitlines() if FRAME.match(line)]
             self._stacks["\n".join([CURRENT, *frames]), self._is_idle] += self._unanswered
-            self._unanswered, self._end = 0, size
+            self._unanswered, self._is_asked, self._end = 0, False, size
             free_memory(file.fileno(), size)
 
 
@@ -290,10 +302,10 @@ def start_spy(pid: int, env: Dict[str, str], options: List[str]) -> "Optional[su
     )
 
 
-def ends_well(process: "subprocess.Popen[bytes]") -> bool:
-    """Whether a process ends with success, and soon."""
+def ends_well(process: "subprocess.Popen[bytes]", deadline: float) -> bool:
+    """Whether a process ends with success, and in time."""
     try:
-        return process.wait(SPY_TIMEOUT_S) == 0
+        return process.wait(max(0.0, deadline - time.monotonic())) == 0
     except subprocess.TimeoutExpired:
         return False
 

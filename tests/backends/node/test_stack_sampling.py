@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -126,14 +127,31 @@ def test_the_hook_replaces_a_py_spy_that_is_refused(start, tmp_path):
     assert count(told) > 10
 
 
-def test_a_py_spy_that_never_ends_is_ended(start, tmp_path, monkeypatch):
+@pytest.fixture
+def endless_spy(tmp_path):
+    """The path with a py-spy that never ends."""
     spy = tmp_path / "bin" / "py-spy"
     spy.parent.mkdir()
     spy.write_text("#!/bin/sh\nexec sleep 1000\n")
     spy.chmod(0o755)
+    return f"{spy.parent}:/usr/bin:/bin"
+
+
+def test_a_py_spy_that_never_ends_is_told_for_each_rank(start, tmp_path, endless_spy):
     start(0, LOOP)
-    (told,) = sampled(tmp_path, path=f"{spy.parent}:/usr/bin:/bin")
-    assert told["stacks"] == []
+    start(1, LOOP)
+    told = sampled(tmp_path, path=endless_spy)
+    assert [(each["unfinished"], each["stacks"]) for each in told] == [(True, []), (True, [])]
+
+
+def test_the_end_of_the_job_discards_nothing_once_samples_are_taken(start, tmp_path, endless_spy):
+    start(0, LOOP)
+    with begun(tmp_path, path=endless_spy) as sampler:
+        status = Path(f"/proc/{sampler.pid}/status")
+        ignored = re.compile(r"SigIgn:\s*(\w+)")
+        until(lambda: int(ignored.search(status.read_text())[1], 16) >> (signal.SIGTERM - 1) & 1)
+        sampler.terminate()
+        assert json.loads(sampler.stdout.read())["unfinished"]
 
 
 def test_a_rank_that_hangs_in_c_is_sampled(start, tmp_path):
@@ -147,7 +165,7 @@ def test_a_rank_that_blocks_the_signal_is_told_as_silent(start, tmp_path):
     start(0, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [50])\n" + SLEEP)
     (told,) = sampled(tmp_path)
     assert told["stacks"] == []
-    assert told["unanswered"] > 0
+    assert told["silent_s"] > 0
 
 
 def test_a_stopped_rank_and_one_without_python_are_told_as_such(start, tmp_path):
@@ -156,9 +174,21 @@ def test_a_stopped_rank_and_one_without_python_are_told_as_such(start, tmp_path)
     until(lambda: stack_dumps.is_stopped(stopped.pid))
     start(1, ["/bin/sh", "-c", "echo up; exec sleep 1000"])
     first, second = sampled(tmp_path)
-    assert (first["stopped"], first["stacks"]) == (True, [])
-    assert (second["stopped"], second["unanswered"], second["stacks"]) == (False, 0, [])
+    assert first["stopped_s"] == first["seconds"] > 0
+    assert (first["stacks"], first["unfinished"]) == ([], False)
+    assert (second["stopped_s"], second["silent_s"], second["stacks"]) == (0.0, 0.0, [])
     stopped.send_signal(signal.SIGCONT)
+
+
+def test_a_rank_that_goes_on_after_a_stop_is_sampled(start, tmp_path):
+    rank = start(0, LOOP)
+    rank.send_signal(signal.SIGSTOP)
+    until(lambda: stack_dumps.is_stopped(rank.pid))
+    with stack_dumps.Sampler(0, [(rank.pid, {})], str(tmp_path), []) as sampler:
+        sampler.sample()
+        rank.send_signal(signal.SIGCONT)
+        until(lambda: sampler.sample() and sampler.result(1.0, 0.0)["stacks"])
+        assert 0 < sampler.result(1.0, 0.0)["stopped_s"] < 1.0
 
 
 def test_samples_of_a_rank_that_ends_meanwhile_are_told(start, tmp_path):
