@@ -6,12 +6,12 @@ that it had within some seconds. Standard library only, for any Python from 3.6.
 
 import contextlib
 import json
-import linecache
 import os
 import random
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -35,6 +35,7 @@ SPY_HZ, SPY_TIMEOUT_S = 50, 5.0  # how often py-spy samples, at 2 % of a core; f
 SPY_OPTIONS = ("--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw")
 MAX_FRAMES = 100  # of a stack, as faulthandler writes
 MAX_LINES, MAX_LINE = 2000, 200  # of source code that are told, and characters of one
+MAX_SOURCE = 1 << 22  # bytes of a file of source code that are read
 MASK, MIN_SECRET = "***", 4  # as in `secret_masking`
 RANKS = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK", "AZ_BATCHAI_TASK_INDEX")
 
@@ -327,12 +328,29 @@ def spy_stacks(path: str, pid: int) -> "Counter[Stack]":
 def source_lines(pid: int, stacks: Iterable[str]) -> Dict[str, str]:
     """The lines of code in which the functions of stacks were, by `FILE:LINE`."""
     places = {(match["file"], int(match["line"])) for text in stacks for match in FRAME.finditer(text)}
-    code = {}
+    code, known, lines = {}, "", []  # type: Dict[str, str], str, List[bytes]
     for file, line in sorted(places)[:MAX_LINES]:
-        folder = "root" if file.startswith("/") else "cwd"
-        text = linecache.getline("/proc/{}/{}/{}".format(pid, folder, file.lstrip("/")), line)
-        code["{}:{}".format(file, line)] = text.strip()[:MAX_LINE]
+        if file != known:
+            folder = "root" if file.startswith("/") else "cwd"
+            text = source_of("/proc/{}/{}/{}".format(pid, folder, file.lstrip("/")))
+            known, lines = file, text.splitlines()
+        found = lines[line - 1] if 0 < line <= len(lines) else b""
+        code["{}:{}".format(file, line)] = found.decode(errors="replace").strip()[:MAX_LINE]
     return code
+
+
+def source_of(path: str) -> bytes:
+    """The beginning of a file that a job names; empty for what may block or have no end."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, ValueError):  # it is not there, or no file has such a name
+        return b""
+    try:
+        return os.read(file, MAX_SOURCE) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
 
 
 def masking(env: Dict[str, str]) -> Callable[[str], str]:

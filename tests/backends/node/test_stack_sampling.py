@@ -235,3 +235,20 @@ def test_memory_of_a_rank_does_not_grow_each_time_it_is_asked(start):
         while os.fstat(answers.fileno()).st_size < 3 * stack_dumps.MAX_KEPT:
             assert stack_dumps.CURRENT in stack_dumps.stack_of(rank.pid)
         assert os.fstat(answers.fileno()).st_blocks * 512 < 2 * stack_dumps.MAX_KEPT
+
+
+def test_of_what_a_job_names_only_the_beginning_of_regular_files_is_read(tmp_path):
+    code, pipe, endless, folder = (tmp_path / name for name in ("code.py", "pipe", "endless", "folder"))
+    code.write_text("first\n  sécond\n")
+    os.mkfifo(pipe)
+    endless.touch()
+    os.truncate(endless, 1 << 40)
+    folder.mkdir()
+    empty = [(code, 3), (pipe, 1), (folder, 1), (tmp_path / "missing", 1), ("/dev/zero", 1), ("<string>", 1)]
+    places = [(code, 2), (endless, 1), *empty]
+    stack = "\n".join(f'  File "{file}", line {line} in work' for file, line in places)
+    assert stack_dumps.source_lines(os.getpid(), [stack]) == {
+        f"{code}:2": "sécond",
+        f"{endless}:1": "\0" * stack_dumps.MAX_LINE,
+        **{f"{file}:{line}": "" for file, line in empty},
+    }
