@@ -150,8 +150,8 @@ def numbers_of(text: bytes) -> list[tuple[int, bytes]]:
 
 def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
     """A cell for each column, empty where the row has none."""
-    if cells and len(cells) == len(columns.names) + 1 and cells[0][1].isdigit() and not columns.separator:
-        cells = cells[1:]  # the index of a data frame
+    if len(cells) == len(columns.names) + 1 and _is_index(columns, *cells[0]):
+        cells = cells[1:]
     if len(cells) == len(columns.names):
         return [cell for _, cell in cells]
     if columns.separator or not 2 <= len(cells) < len(columns.names):
@@ -168,3 +168,8 @@ def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | N
         )
         row[place] = cell
     return row
+
+
+def _is_index(columns: Columns, start: int, cell: bytes) -> bool:
+    """Whether a cell is the index of a data frame, which ends before the first heading begins."""
+    return not columns.separator and cell.isdigit() and start + len(cell) <= columns.starts[0]

@@ -70,6 +70,26 @@ def test_columns_may_be_parted_in_several_ways(separator):
     assert [(row.step, row.numbers[0][2]) for row in read(text)] == [(7, 0.25)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "iter  epoch  loss  lr\n10  1  2.5  0.1  33\n",
+        "epoch   loss     acc\n3       0.5      0.9   17\n",
+        "iter epoch  loss  lr  mem\n100  1  2.5  0.1  33  7\n",
+    ],
+)
+def test_a_row_with_one_cell_more_than_its_header_gives_nothing(text):
+    assert read(text) == []
+
+
+def test_the_index_of_a_data_frame_is_no_column():
+    text = "    epoch  train_loss  val_acc\n9      10        0.50     0.80\n10     11        0.25     0.90\n"
+    assert [(row.epoch, [number[2] for number in row.numbers]) for row in read(text)] == [
+        (10, [0.5, 0.8]),
+        (11, [0.25, 0.9]),
+    ]
+
+
 def test_a_row_that_is_drawn_again_gives_its_numbers_once():
     text = "      Epoch    GPU_mem   box_loss       Size\n"
     text += "".join(
