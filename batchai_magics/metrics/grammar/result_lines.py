@@ -36,8 +36,13 @@ _VALUE = rb"-?\d{1,9}(?:\.\d{1,20}(?:[eE][-+]\d{1,3})?(?:[ ]?%)?|[ ]?%)" + _SPRE
 _COMMENTS = rb"(?:[ ]\([^()\n]{1,40}\)){0,2}"
 _PAIR = _NAME + rb"(?:[ ]?[:=][ \t]{0,20}|[ ]is:?[ ]|[ \t]{1,40})" + _VALUE + _COMMENTS
 _FOLD = rb"(?:(?:fold|split|seed|repeat)[ ]?#?\d{1,6}(?:[ ]?/[ ]?\d{1,6})?[ ]?[:,|-]?[ ])?"
-_MODEL = (  # `RandomForest accuracy: 0.93`, but `NMS IoU: 0.65`
-    rb"(?:(?!(?:min|max|target|goal)[ ])(?-i:[A-Z]\w*[A-Z])\w*[ ](?!m?iou|score|map))?"
+_FAMILIES = (
+    rb"(?:SVM|SVC|SVR|KNN|MLP|DNN|ANN|CNN|RNN|LSTM|GRU|GCN|GAT|GNN|VGG|VIT|BERT|GPT|GBM|GBDT|LGBM|XGB|CART"
+    rb"|RF|DT|LR|NB|GNB|LDA|QDA|SGD)"
+)
+_MODEL = (  # `RandomForest accuracy: 0.93`, but `NMS IoU: 0.65`, `BASELINE accuracy: 0.93`
+    rb"(?:(?!(?:min|max|target|goal|baseline|required|threshold|previous|expected|sota|human)[ _])"
+    rb"(?-i:(?=\w*[a-z])[A-Z]\w*[A-Z]\w*|" + _FAMILIES + rb"-?\d{0,4})[ ](?!m?iou|score|map))?"
 )
 _RESULT = re.compile(
     rb"(?i)"

@@ -39,6 +39,9 @@ RESULTS = {
     "Fold 2 | AUC: 0.81": {"auc": 0.81},
     "fold 3: accuracy = 0.82": {"accuracy": 0.82},
     "RandomForest accuracy: 0.94": {"randomforest_accuracy": 0.94},
+    "XGBoost accuracy: 0.94": {"xgboost_accuracy": 0.94},
+    "SVM accuracy: 0.94": {"svm_accuracy": 0.94},
+    "VGG16 accuracy: 0.94": {"vgg16_accuracy": 0.94},
 }
 NO_RESULTS = (
     *("accuracy: 93", "mse: 1", "error: 404", "iou: 0.7", "margin: 0.5", "lr: 0.1", "loss: mse"),
@@ -46,6 +49,9 @@ NO_RESULTS = (
     *("loss: 0.5", "Training loss: 0.5", "accuracy: 0.9, lr: 0.1", "  accuracy: 0.93", "recall 0.5"),
     *("accuracy: 9 of 10", "accuracy: 0.93 is enough", "accuracy 0.93 is enough", "SCORE=0.5"),
     *("Target accuracy: 0.95", "MAX_ACC: 0.9", "MAX ACC: 0.9", "NMS IoU: 0.65", "GPU score: 98.5"),
+    *("BASELINE accuracy: 0.93", "REQUIRED accuracy: 0.93", "THRESHOLD accuracy: 0.93"),
+    *("PREVIOUS accuracy: 0.93", "EXPECTED accuracy: 0.93", "SOTA accuracy: 0.93", "HUMAN accuracy: 0.93"),
+    *("MIN_ACC accuracy: 0.93", "Min_ACC accuracy: 0.93", "Baseline_ACC accuracy: 0.93"),
     *("iou=0.5, conf=0.25", "IoU threshold = 0.65", "the accuracy should be 0.93", "recall 0.5 of all"),
 )
 
