@@ -79,6 +79,17 @@ _ALONE = re.compile(
     rb"(?i:(?:global[ ])?step|iter(?:ation)?|epoch|episode|round|update|generation)"
     rb"[ \t]*[:=][ \t]*\d{1,18}(?:[ ]?/[ ]?\d{1,18})?"
 )
+_MOST_COUNTS = 2
+_COUNTED = (  # by numbers beside a position
+    r"(?:images?|imgs?|samples?|examples?|instances|batches|iterations?|iters|steps|timesteps|updates|frames"
+    r"|tokens|sequences|sentences|words|episodes|trajectories|rollouts)"
+)
+_COUNT_NAME = re.compile(r"(?:(?:num|n|nb|number_of|total|train|val|test)_?){0,3}" + _COUNTED)
+_SETTING = re.compile(
+    rb"(?i)\b(?:batch[_ -]?size|workers|world_size|seed|depth|num_(?!(?:(?:train|val|test)_)?"
+    + _COUNTED.encode()
+    + rb")\w+)'?[ \t]*[:= \t]"
+)
 _HAS_DIGIT = re.compile(r"\d")
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
@@ -305,7 +316,7 @@ def _kind(scan: LineScan) -> LineKind | None:
         return None
     if scan.is_bar and scan.positions:
         return LineKind.BAR
-    return LineKind.HEADING if scan.positions and _is_heading(scan) else None
+    return LineKind.HEADING if scan.positions and not _has_settings(scan) and _is_heading(scan) else None
 
 
 def _are_counts(scan: LineScan) -> bool:
@@ -314,6 +325,12 @@ def _are_counts(scan: LineScan) -> bool:
         is_quality(each.name) or each.unit or not scan.text[each.begin : each.end].isdigit()
         for each in scan.numbers
     )
+
+
+def _has_settings(scan: LineScan) -> bool:
+    """Whether numbers beside a position do not count what it goes over: `epoch: 100, hidden: 256`."""
+    others = [each for each in scan.numbers if not (_COUNT_NAME.fullmatch(each.name) or is_rate(each.name))]
+    return bool(others or _SETTING.search(scan.text, scan.begin)) or len(scan.numbers) > _MOST_COUNTS
 
 
 def _has_text(scan: LineScan) -> bool:

@@ -33,6 +33,7 @@ PLACES = {
     "Round {}\n\tTrain metrics: loss=0.5, accuracy=0.25\n": "step",
     "{{'Role': 'Server', 'Round': {}, 'Results': {{'loss': 0.5, 'accuracy': 0.25}}}}\n": "step",
     "[Epoch: {}, numImages:  1600]\nloss: 0.5, accuracy: 0.25\n": "epoch",
+    "[Epoch: {}, num_batches: 40, samples: 1600]\nloss: 0.5, accuracy: 0.25\n": "epoch",
     "Updates {}, FPS 1234\nloss: 0.5, accuracy: 0.25\n": "step",
 }
 
@@ -213,6 +214,13 @@ HYPERPARAMETERS = (
     "╭────────────────┬─────────╮\n│ hyperparameter │ value   │\n├────────────────┼─────────┤\n"
     "│ epochs         │ 10      │\n│ loss_weight    │ 0.5     │\n╰────────────────┴─────────╯\n",
     "iterations: 5000\nloss_weight: 0.5\n",
+    "epoch: 100, hidden: 256, heads: 8\nloss: 0.5\n",
+    "epoch 100 warmup 5 hidden 256\nloss: 0.5\n",
+    "max_epoch: 100, epoch: 100, hidden: 3\nloss: 0.5\n",
+    "epoch: 100 | bs: 32 | workers: 4\nloss: 0.5\n",
+    "epoch: 100, batch_size: 32\nloss: 0.5\n",
+    "epoch: 100, num_layers: 4\nloss: 0.5\n",
+    "epoch: 100, n_train_samples: 30, n_val_samples: 2, n_steps: 4\nloss: 0.5\n",
     "------------  -----\nepochs        10\nlabel loss    0.5\n------------  -----\n",
 )
 
