@@ -38,6 +38,7 @@ _ASIDES = re.compile(  # `cv_agg's train l2`, `the accuracy`, `accuracy of the m
     r"(?:\w+'s|END) (?=(?:train|valid|test)\b)|(?i:^the )(?=\w)| of the (?:model|network|classifier)\b"
 )
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
+_COUNT_OF_BAR = re.compile(rb"[ ]\d{1,18}/\d")
 _IS_SEAM = re.compile(r"/sec(?!ond)[A-Za-z]| #|_sec[A-Z]")  # two lines without a newline between
 _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "samples", "examples": "samples"}
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
@@ -145,7 +146,8 @@ def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
     """Whether a sentence, a share of progress, a list, the next line or a position begins here."""
     is_sentence = found["is"] and not _is_apart(scan, name, found.end())
     is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
-    if is_sentence or is_progress or _IS_SEAM.search(name):
+    is_bar = found["unit"] == b"%" and _COUNT_OF_BAR.match(scan.text, found.end("unit"), scan.end)
+    if is_sentence or is_progress or (is_bar and not is_quality(name)) or _IS_SEAM.search(name):
         return True
     is_position = ENDS_IN_POSITION.search(name) and not _is_of_position(name, found)
     is_vector = found["wrap"] == b"[" and _MORE_ELEMENTS.match(scan.text, found.end("number"))

@@ -18,11 +18,7 @@ _PER = (
     rb"|chip|h|hour|min)"
 )
 UNIT = (
-    rb"[kKM] (?=[A-Za-z]{2,20}/"
-    + _PER
-    + rb")[A-Za-z]{2,20}/"
-    + _PER
-    + rb"(?:/\w{1,10})?|%(?![|\d]|[ ]\d{1,18}/\d)"
+    rb"[kKM] (?=[A-Za-z]{2,20}/" + _PER + rb")[A-Za-z]{2,20}/" + _PER + rb"(?:/\w{1,10})?|%(?![|\d])"
     rb"|(?:(?<=\.\d)|(?<=\.\d\d)|(?<=\.\d\d\d)|(?<=\.\d\d\d\d))%(?=\|)"
     rb"|[mun\xb5]?s|\xc2\xb5s|secs?|seconds?|mins?|minutes?|hours?|[hm]|[KMGTPkB](?:i?[Bb](?:ytes)?)?|x|dB|deg"
     rb"|(?:MODEL_)?[TGPM]?(?:FLOPS|FLOPs|flops|Flops|FLOP)(?:/\w{1,10}){0,3}"

@@ -148,6 +148,9 @@ NAMES = {
     "At step 5 the loss is 0.5\n": {"loss": 0.5},
     "Epoch 5. The mean loss is 0.5.\n": {"mean_loss": 0.5},
     "Generation 5: best fitness = 9.5, mean fitness = 7.5\n": {"mean_fitness": 7.5},
+    "Epoch 1/3: loss 0.5 acc 95.5% 3/4 batches\n": {"loss": 0.5, "acc": 95.5},
+    "Epoch 5: Loss: 0.5 | Acc: 95.5% 9550/10000\n": {"loss": 0.5, "acc": 95.5},
+    "Step 5 validation: Accuracy: 98% 98/100\n": {"val_accuracy": 98},
 }
 
 
