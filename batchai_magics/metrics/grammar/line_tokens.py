@@ -49,6 +49,8 @@ DIGIT = re.compile(rb"\d")
 _TOLD_PHASE = re.compile(rb"'(?:mode|phase|split|stage|_?type)':[ ]?'(?P<phase>[A-Za-z]+)")
 _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation set in PyTorch's programs
 _APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?=(?i:epoch|step|iter)))")
+_LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fatal)|ERROR)$")
+_ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a file, a logger
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
 
 
@@ -215,7 +217,10 @@ def _take_text_pair(scan: LineScan) -> bool:
     name = (found["name"] or b"").decode("utf-8", "replace") if found else ""
     is_filler = name.split(" ")[-1].lower() in _NO_TEXT_NAMES
     if found and name and found[0].endswith(b":") and not is_filler and phase_of_word(name) is None:
-        scan.group, scan.at = f"{name}/", found.start() + found[0].index(b":") + 1  # `LOC: recall: 0.5`
+        scan.at = found.start() + found[0].index(b":") + 1
+        is_prefix = _LEVEL.search(name) or (_ORIGIN.search(name) and not scan.numbers)
+        if not is_prefix:
+            scan.group = f"{name}/"  # `LOC: recall: 0.5`
         return True
     if found is None or ENDS_IN_POSITION.search(name) or _is_phase_alone(found, name) or is_filler:
         return False

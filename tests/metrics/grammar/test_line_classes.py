@@ -151,6 +151,12 @@ NAMES = {
     "Epoch 1/3: loss 0.5 acc 95.5% 3/4 batches\n": {"loss": 0.5, "acc": 95.5},
     "Epoch 5: Loss: 0.5 | Acc: 95.5% 9550/10000\n": {"loss": 0.5, "acc": 95.5},
     "Step 5 validation: Accuracy: 98% 98/100\n": {"val_accuracy": 98},
+    "Epoch 5 WARNING: loss: 0.5\n": {"loss": 0.5},
+    "Epoch 5 trainer ERROR: loss: 0.5\n": {"loss": 0.5},
+    "Epoch 5 lr 0.25 warning: loss: 0.5\n": {"lr": 0.25, "loss": 0.5},
+    "Epoch 5 user@host: loss: 0.5\n": {"loss": 0.5},
+    "Epoch 5 train.py: loss: 0.5\n": {"loss": 0.5},
+    "Epoch 5 LOC: recall: 0.5\n": {"loc/recall": 0.5},
 }
 
 
