@@ -7,13 +7,14 @@ import shlex
 import time
 import uuid
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
+from threading import Event
+from typing import TypeVar
 
 from batchai_magics.backends.base import NODE_COMMANDS, Backend, CommandBytes
 from batchai_magics.backends.node import stack_dumps
@@ -47,6 +48,8 @@ if final:
 print(name)
 """
 
+_Answer = TypeVar("_Answer")
+
 
 def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
     """Asks every Python rank of a running job where it is; the stacks are kept in the run's record too.
@@ -56,9 +59,12 @@ def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
         CapabilityError: The backend runs no commands on nodes.
     """
     nodes = _running_nodes(backend, job, "has stacks")
-    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
-        lines = chain.from_iterable(threads.map(partial(_lines_of_node, backend, job), nodes))
-        stacks = RankStacks.of_lines(job.id.name, lines, paths_of(job))
+
+    def ask(node: Node, is_over: Event) -> list[bytes]:
+        return list(_lines_of_node(backend, job, node, is_over=is_over))
+
+    lines = chain.from_iterable(_ask_nodes(ask, nodes, _CONCURRENT))
+    stacks = RankStacks.of_lines(job.id.name, lines, paths_of(job))
     named = (replace(rank, node=node_name(rank.node)) for rank in stacks.ranks)
     return replace(stacks, ranks=tuple(named))
 
@@ -79,32 +85,51 @@ def profile_of(
     if not MIN_S <= seconds <= MAX_S:
         raise UsageError(f"a profile takes {MIN_S:g} s to {MAX_S / 60:g} minutes, not {seconds:g} s")
     nodes = _running_nodes(backend, job, "can be profiled")
-    lines, faults = list[bytes](), list[BatchAIError]()
+    lines, faults = {node.id: list[bytes]() for node in nodes}, list[BatchAIError]()
 
-    def sample(node: Node) -> None:
+    def sample(node: Node, is_over: Event) -> None:
+        sampled = _lines_of_node(
+            backend, job, node, seconds, rate_hz, timeout_s=seconds + TIMEOUT_S, is_over=is_over
+        )
         try:
-            lines.extend(_lines_of_node(backend, job, node, seconds, rate_hz, timeout_s=seconds + TIMEOUT_S))
-        except BatchAIError as fault:  # the node is lost, or the job has ended there; the others count
+            for line in sampled:
+                lines[node.id].append(line)
+        except BatchAIError as fault:  # the node is lost, or the job has ended there; all other lines count
             faults.append(fault)
 
-    with ThreadPoolExecutor(min(_CONCURRENT, max(1, len(nodes)))) as threads:
-        list(threads.map(sample, nodes))
-    if faults and not lines:
+    _ask_nodes(sample, nodes, len(nodes))  # all at the same time, as some ranks wait for others
+    if faults and not any(lines.values()):
         now = backend.show(job.id)
         assert isinstance(now, JobResource)
         _running_nodes(backend, now, "can be profiled")
         raise faults[0]
-    profile = RunProfile.of_lines(job.id.name, lines, paths_of(job), mask=SecretMask())
+    all_lines = chain.from_iterable(lines.values())
+    profile = RunProfile.of_lines(job.id.name, all_lines, paths_of(job), mask=SecretMask())
     ranks = tuple(replace(rank, node=node_name(rank.node)) for rank in profile.ranks)
-    profile = replace(profile, ranks=ranks, notes=tuple(sorted({fault.message for fault in faults})))
-    return _kept(backend, job, nodes[0], profile, lines) if profile.sampled else profile
+    notes = sorted({f"{fault.message[:1].upper()}{fault.message[1:]}." for fault in faults})
+    profile = replace(profile, ranks=ranks, notes=tuple(notes))
+    return _kept(backend, job, profile, lines) if profile.sampled else profile
+
+
+def _ask_nodes(
+    ask: Callable[[Node, Event], _Answer], nodes: Sequence[Node], concurrent: int
+) -> list[_Answer]:
+    """What nodes answer; Ctrl-C or an error sets the event, at which those that are being asked end."""
+    is_over = Event()
+    with ThreadPoolExecutor(max(1, min(concurrent, len(nodes)))) as threads:
+        try:
+            return list(threads.map(lambda node: ask(node, is_over), nodes))
+        except BaseException:
+            is_over.set()
+            raise
 
 
 def _kept(
-    backend: Backend, job: JobResource, node: Node, profile: RunProfile, lines: Sequence[bytes]
+    backend: Backend, job: JobResource, profile: RunProfile, lines: Mapping[str, Sequence[bytes]]
 ) -> RunProfile:
-    """The profile with its files, which a node writes to the folder of artifacts that its ranks have."""
-    artifacts = next(filter(None, (parse_json(line)["folder"] for line in lines)), "")
+    """The profile with its files, which a node that answered writes to its ranks' folder of artifacts."""
+    folders = ((node, parse_json(line)["folder"]) for node, printed in lines.items() for line in printed)
+    node, artifacts = next((each for each in folders if each[1]), ("", ""))
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
     texts = {f"{name}.svg": flame_graph(profile), f"{name}.speedscope.json": speedscope(profile)}
     try:
@@ -113,18 +138,18 @@ def _kept(
         for file, text in texts.items():
             _write(backend, job, node, f"{artifacts}/{FOLDER}", file, text)
     except BatchAIError as fault:
-        return replace(
-            profile, notes=(*profile.notes, f"The samples are not kept with the run: {fault.message}")
-        )
+        note = f"The samples are not kept with the run: {fault.message}."
+        return replace(profile, notes=(*profile.notes, note))
     return replace(profile, files=tuple(f"{FOLDER}/{file}" for file in texts))
 
 
-def _write(backend: Backend, job: JobResource, node: Node, folder: str, name: str, text: str) -> None:
+def _write(backend: Backend, job: JobResource, node: str, folder: str, name: str, text: str) -> None:
     pieces = [text[at : at + _PIECE].encode() for at in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces, 1):
         data = base64.b64encode(zlib.compress(piece)).decode()
         final = "final" * (number == len(pieces))
-        if _run_program(backend, job, node, _WRITER, folder, name, data, final).decode().strip() != name:
+        printed = b"".join(_output_of(backend, job, node, _WRITER, folder, name, data, final))
+        if printed.decode().strip() != name:
             raise CapabilityError(f"{name} could not be written to {folder}")
 
 
@@ -143,9 +168,14 @@ def _running_nodes(backend: Backend, job: JobResource, what: str) -> Sequence[No
 
 
 def _lines_of_node(
-    backend: Backend, job: JobResource, node: Node, *sampling: float, timeout_s: float = TIMEOUT_S
-) -> list[bytes]:
-    """What `stack_dumps` prints about the ranks of a node.
+    backend: Backend,
+    job: JobResource,
+    node: Node,
+    *sampling: float,
+    timeout_s: float = TIMEOUT_S,
+    is_over: Event,
+) -> Iterator[bytes]:
+    """What `stack_dumps` prints about the ranks of a node, in complete lines.
 
     Raises:
         NotFoundError: The job has ended.
@@ -154,13 +184,21 @@ def _lines_of_node(
     guid = job.output_path_segment.rpartition("/")[2]
     program = Path(stack_dumps.__file__).read_text(encoding="utf-8")
     words = [guid, node.id, *map(str, sampling)]
-    printed = _run_program(backend, job, node, program, *words, timeout_s=timeout_s)
-    return [line for line in printed.splitlines() if line.startswith(b"{")]
+    rest = b""
+    for part in _output_of(backend, job, node.id, program, *words, timeout_s=timeout_s, is_over=is_over):
+        *complete, rest = (rest + part).split(b"\n")
+        yield from (line for line in complete if line.startswith(b"{"))
 
 
-def _run_program(
-    backend: Backend, job: JobResource, node: Node, program: str, *words: str, timeout_s: float = TIMEOUT_S
-) -> bytes:
+def _output_of(
+    backend: Backend,
+    job: JobResource,
+    node: str,
+    program: str,
+    *words: str,
+    timeout_s: float = TIMEOUT_S,
+    is_over: Event | None = None,
+) -> Iterator[bytes]:
     """What a program in Python prints on a node of a running job, with these arguments.
 
     Raises:
@@ -168,15 +206,19 @@ def _run_program(
         CapabilityError: The node did not answer, has no Python, or the program failed and printed nothing.
     """
     command = f"python3 - {shlex.join(words)} <<'BATCHAI'\n{program}\nBATCHAI\n"
-    printed: dict[bool, bytes] = {False: b"", True: b""}
+    has_printed, errors = False, b""
     deadline = time.monotonic() + timeout_s
-    with closing(NODE_COMMANDS.of(backend).execute(job.id, node.id, command, tick_s=_TICK_S)) as output:
+    with closing(NODE_COMMANDS.of(backend).execute(job.id, node, command, tick_s=_TICK_S)) as output:
         for part in output:
-            if isinstance(part, CommandBytes):
-                printed[part.is_error] += part.data
-            elif part.exit_code and not printed[False]:  # else it was ended, with the job
-                last = printed[True].decode(errors="replace").strip().rpartition("\n")[2]
-                raise CapabilityError(f"node {node.id} could not run the program: {last}")
+            if isinstance(part, CommandBytes) and part.is_error:
+                errors += part.data
+            elif isinstance(part, CommandBytes):
+                has_printed = has_printed or bool(part.data)
+                yield part.data
+            elif part.exit_code and not has_printed:  # else it was ended, with the job
+                last = errors.decode(errors="replace").strip().rpartition("\n")[2]
+                raise CapabilityError(f"node {node} could not run the program: {last}")
+            if is_over and is_over.is_set():
+                return
             if time.monotonic() > deadline:
-                raise CapabilityError(f"node {node.id} did not answer within {timeout_s:g} s")
-    return printed[False]
+                raise CapabilityError(f"node {node} did not answer within {timeout_s:.0f} s")
