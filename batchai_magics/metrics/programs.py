@@ -605,6 +605,7 @@ class ProgramTable:
     `header` is an expression for the names of its columns, with bars between them; of copied rows, `mark` stands
     before each. `phase` is that of its numbers. A table with a `row_name` has the position of the line above and
     only rows of this name, one with a `label` only rows whose label begins so and names a phase.
+    `steps` are columns with the step, under names that no other program has.
     """
 
     program: str
@@ -615,6 +616,7 @@ class ProgramTable:
     phase: str | None = None
     row_name: str = ""
     label: str = ""
+    steps: tuple[str, ...] = ()
 
 
 PROGRAM_TABLES = (
@@ -644,6 +646,14 @@ PROGRAM_TABLES = (
         "| Value | <step=100>.000000 | <avg_reward=12.345678>  |",
         header=r"Name\|train_iter\|.*",
         row_name="Value",
+        steps=("train_iter",),
+    ),
+    ProgramTable(
+        program="H2O",
+        sample="             timestamp    duration  number_of_trees  training_rmse\n"
+        "0  2026-01-01 10:00:00   0.010 sec              <step=4>.0       <rmse=0.5123>",
+        header=r"timestamp\|duration\|number_of_trees\|.*",
+        steps=("number_of_trees",),
     ),
     ProgramTable(
         program="AllenNLP",

@@ -60,8 +60,8 @@ _COUNTED = (
 )
 _TABLES = (
     r"(?:^|[|,;\t\]:>}]|[ ]{2})[ \t]*(?:epochs?|ep|e|total_timesteps|timesteps|global_step|steps?|#"
-    r"|training_iteration|iteration|iter|it|update|round|batch|gen|generation"
-    r"|number_of_trees)[ \t]*(?:$|[|,;\t:]|[ ]{2})",
+    r"|training_iteration|iteration|iter|it|update|round|batch|gen|generation)"
+    r"[ \t]*(?:$|[|,;\t:]|[ ]{2})",
     r"(?:[a-z][\w./@-]*[ ]{2,}){4,}[a-z][\w./@-]*[ ]*\\?[ \t]*$",
     *program_openings(),
     r"\{'[^'\n]{1,80}': [^}\n]*,$",

@@ -279,7 +279,7 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | No
     phase = next(filter(None, map(phase_of_word, label.split())), columns.phase)
     if label and phase is None:
         return None
-    places = [columns.index_of(EPOCHS), columns.index_of(STEPS)]
+    places = [columns.index_of(EPOCHS), columns.index_of((*STEPS, *table.steps))]
     counts = [_COUNT.fullmatch(cells[place]) if place is not None else None for place in places]
     is_named = bool(table.row_name) and cells[0] == table.row_name.encode()
     if not (any(counts) or columns.is_placed or is_named):

@@ -35,7 +35,7 @@ _STATISTICS = ("mean", "std", "min", "max", "median", "avg", "average")
 _INFO = re.compile(r"(?i)(?P<phase>(?:train|cv|valid|val|test) )?info (?P<name>.+)")
 _SENTENCE = re.compile(r"[A-Za-z ]{0,40}[a-z]{5,}\. ")  # `complete. Loss: 0.5`, but `approx. KL: 0.5`
 _ASIDES = re.compile(  # `cv_agg's train l2`, `the accuracy`, `accuracy of the model`
-    r"(?:\w+'s|END) (?=(?:train|valid|test)\b)|(?i:^the )(?=\w)| of the (?:model|network|classifier)\b"
+    r"\w+'s (?=(?:train|valid|test)\b)|(?i:^the )(?=\w)| of the (?:model|network|classifier)\b"
 )
 _COUNTED = re.compile(rb"[ ]\d+ / \d+\Z")
 _COUNT_OF_BAR = re.compile(rb"[ ]\d{1,18}/\d")

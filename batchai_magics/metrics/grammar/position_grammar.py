@@ -27,7 +27,8 @@ _NOUN = (
 
 WORD_POSITION = re.compile(
     rb"'?(?i:(?P<epoch>(?:data[ _])?epochs?(?=[ \[(#\d]|\.{3} )|epoch(?=[:='_])|epch(?=:)"
-    rb"|epochs(?=[:=][ ]?\d{1,9}[ ]?/)|pass(?=[ ]\d{1,9},[ ](?:train[ ]|test[ ])?batch[ ])"
+    rb"|epochs(?=[:=][ ]?\d{1,9}[ ]?/)|pass(?=[ ]?[:#]?[ ]?\d{1,9}(?:/\d{1,9})?[ ]?[,|][ ]"
+    rb"(?:[a-z]{1,20}[ ])?(?:batch|step|iter))"
     rb"|ep(?:\.(?=[ ]\d))?)|(?P<step>" + _ADJECTIVE + rb"(?:" + _NOUN + rb")))(?![A-Za-z])"
     rb"(?:\((?P<phase>[A-Za-z]+)\))?'?"
     rb"(?:[ \t]*[:=#]{1,3}[ \t]*|[ \t]+#?|_(?=\d)|(?=[\[\d(])|\.{3}[ ]\(?)"

@@ -15,7 +15,7 @@ _OF = (
     rb"|squared|absolute|percentage|log|roc|pr|word|character|hold-?out)"
 )
 _MEASURE = (
-    rb"(?:accuracy|acc|f[12]|fb1|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r(?:\^?2|sq)"
+    rb"(?:accuracy|acc|f(?:b(?:eta)?)?[_-]?[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r(?:\^?2|sq)"
     rb"|bleu(?:-\d)?|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|miou|(?-i:IoU|IOU)"
     rb"|dice|fid|wer|cer|ndcg(?:@\d{1,3})?|mrr|logloss|silhouette|acc@\d{1,2}|pass@\d{1,3})"
 )

@@ -18,9 +18,9 @@ GAP = re.compile(rb"[ \t]{2,}|\t")
 _NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
 EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
-    "total_timesteps", "totalenvsteps", "timesteps", "global_step", "step", "steps", "#",
+    "total_timesteps", "timesteps", "global_step", "step", "steps", "#",
     "training_iteration", "iteration", "iter", "it", "update", "round", "batch", "total_train_updates", "gen",
-    "generation", "number_of_trees", "train_iter",
+    "generation",
 )  # fmt: skip
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+(?:[ ][\w./@%()-]+){0,2}")
 _FITNESS = frozenset(("avg", "min", "max"))  # of a generation

@@ -27,6 +27,7 @@ PLACES = {
     "Epoch 2 / 50, i = {} / 973, loss = 0.5, accuracy = 0.25\n": "step",
     "Pass 4, Batch {}, loss 0.5, accuracy 0.25\n": "step",
     "Pass {}, Batch 4, loss 0.5, accuracy 0.25\n": "epoch",
+    "Pass {}/9 | Batch 4 | loss 0.5 accuracy 0.25\n": "epoch",
     "Epoch[4] Batch [0-{}]\tloss=0.5\taccuracy=0.25\n": "step",
     "[epoch]: 4, [batch]: {}, [loss]: 0.5, [accuracy]: 0.25\n": "step",
     "In step {}:\n [MICRO] loss: 0.5, accuracy: 0.25\n": "step",
