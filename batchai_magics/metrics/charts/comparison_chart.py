@@ -28,7 +28,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, RATE, RunMetrics, metrics_of_run
+from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, RunMetrics, metrics_of_run
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import runs
 
@@ -118,6 +118,7 @@ _OVER_LABELS = {
     "time": "time (s)",
     "images": "images seen",
     "seconds": "training time (s)",
+    ORDER: "value",
 }
 _NEEDS = {"epoch": "epochs", "time": "times", "images": "batch size", "seconds": "batch size"}
 _HEADROOM = 1.08
@@ -152,7 +153,8 @@ def draw_runs(
     for panel, chart in zip(panels, charts, strict=False):
         _draw_panel(panel, drawn, places, chart)
     if charts:
-        panels[-1].set_xlabel(_OVER_LABELS[over])
+        axes = {metric.axis for run in compared for metric in run.metrics}
+        panels[-1].set_xlabel(_OVER_LABELS[ORDER if over == AXES[0] and axes == {ORDER} else over])
         _legend(panels[0], names, is_outside=ax is None)
     else:
         show_message(panels[0], NOTHING)

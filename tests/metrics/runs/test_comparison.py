@@ -68,6 +68,14 @@ def keras(factor):
     return read_metrics(text.encode())
 
 
+def test_the_chart_of_values_without_a_position_is_not_over_steps():
+    results = {
+        name: read_metrics(f"Accuracy: {value}\n".encode()) for name, value in (("a", 0.9), ("b", 0.8))
+    }
+    assert compare(results).plot().get_xlabel() == "value"
+    assert compare({**results, "c": read_metrics(b"step 3: accuracy 0.5\n")}).plot().get_xlabel() == "step"
+
+
 def test_every_metric_of_the_runs_is_compared():
     found = compare({"one": keras(1), "two": keras(2)})
     table = found.frame()
