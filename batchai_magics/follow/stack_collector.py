@@ -35,6 +35,7 @@ SIGNAL_HZ = 10.0  # how often ranks are sampled without py-spy
 TIMEOUT_S = 60.0  # for a node to answer
 FOLDER = "profiles"  # among the artifacts
 _CONCURRENT, _TICK_S = 64, 1.0  # nodes that are asked at a time
+MAX_FILE = 4 << 20  # characters of a file of samples
 _PIECE = 1 << 16  # characters of a file that one command can carry, compressed
 _WRITER = """
 import base64, os, sys, zlib
@@ -131,24 +132,42 @@ def _kept(
     folders = ((node, parse_json(line)["folder"]) for node, printed in lines.items() for line in printed)
     node, artifacts = next((each for each in folders if each[1]), ("", ""))
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
-    texts = {f"{name}.svg": flame_graph(profile), f"{name}.speedscope.json": speedscope(profile)}
+    texts = {
+        f"{name}.svg": _bounded(flame_graph, profile),
+        f"{name}.speedscope.json": _bounded(speedscope, profile),
+    }
+    deadline = time.monotonic() + TIMEOUT_S
     try:
         if not artifacts:
             raise CapabilityError("its ranks have no folder for artifacts")
         for file, text in texts.items():
-            _write(backend, job, node, f"{artifacts}/{FOLDER}", file, text)
+            _write(backend, job, node, f"{artifacts}/{FOLDER}/{file}", text, deadline=deadline)
     except BatchAIError as fault:
         note = f"The samples are not kept with the run: {fault.message}."
         return replace(profile, notes=(*profile.notes, note))
     return replace(profile, files=tuple(f"{FOLDER}/{file}" for file in texts))
 
 
-def _write(backend: Backend, job: JobResource, node: str, folder: str, name: str, text: str) -> None:
+def _bounded(text_of: Callable[[RunProfile], str], profile: RunProfile) -> str:
+    """The text of a file; if it would be too large, with fewer stacks of each rank, the most frequent."""
+    text, count = text_of(profile), stack_dumps.MAX_STACKS
+    while len(text) > MAX_FILE and count > 1:
+        count //= 4
+        text = text_of(profile.of_most_frequent(count))
+    return text
+
+
+def _write(backend: Backend, job: JobResource, node: str, path: str, text: str, *, deadline: float) -> None:
+    folder, _, name = path.rpartition("/")
     pieces = [text[at : at + _PIECE].encode() for at in range(0, len(text), _PIECE)]
     for number, piece in enumerate(pieces, 1):
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:
+            raise CapabilityError(f"node {node} did not write them within {TIMEOUT_S:g} s")
         data = base64.b64encode(zlib.compress(piece)).decode()
         final = "final" * (number == len(pieces))
-        printed = b"".join(_output_of(backend, job, node, _WRITER, folder, name, data, final))
+        words = (folder, name, data, final)
+        printed = b"".join(_output_of(backend, job, node, _WRITER, *words, timeout_s=left_s))
         if printed.decode().strip() != name:
             raise CapabilityError(f"{name} could not be written to {folder}")
 

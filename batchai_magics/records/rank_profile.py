@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
+from heapq import nlargest
 from statistics import median_low
 from typing import NamedTuple
 
@@ -139,7 +140,8 @@ class RankProfile:
 
     `way` is how it was sampled: by `py-spy`, or by a `signal` that has it write its stack. Of these seconds,
     it was stopped, by a signal or a debugger, for `stopped_s`, and had not answered for the last `silent_s`,
-    as one that hangs in the kernel. It `is_unfinished` if py-spy did not finish.
+    as one that hangs in the kernel. It `is_unfinished` if py-spy did not finish. `other_count` samples had
+    rarer stacks, which are left out.
     """
 
     rank: int
@@ -150,6 +152,7 @@ class RankProfile:
     stopped_s: float = 0.0
     silent_s: float = 0.0
     is_unfinished: bool = False
+    other_count: int = 0
 
     @property
     def is_hung(self) -> bool:
@@ -239,6 +242,14 @@ class RunProfile:
         busy = self.difference[1] if self.difference else ()
         return tuple(sorted({rank.rank for rank in (*hung, *busy)}))
 
+    def of_most_frequent(self, count: int) -> RunProfile:
+        """The same with that many stacks of each rank."""
+        ranks = (
+            replace(rank, samples=tuple(nlargest(count, rank.samples, key=lambda sample: sample.count)))
+            for rank in self.ranks
+        )
+        return replace(self, ranks=tuple(ranks))
+
     @property
     def sentence(self) -> str:
         """What to look at first, and what may help."""
@@ -303,7 +314,9 @@ class RunProfile:
         by = " and ".join(sorted(ways))
         taken = [f"{count:,} samples in {seconds:.0f} s, by {by}{how}."] if count else []
         kept = [f"Kept with the run: {', '.join(self.files)}"] if self.files else []
-        return [*taken, *self.notes, *kept]
+        other = sum(rank.other_count for rank in self.ranks)
+        rare = [f"{other:,} more had rarer stacks, which are left out."] if other else []
+        return [*taken, *rare, *self.notes, *kept]
 
     def to_data(self) -> dict[str, object]:
         """The profile as JSON."""
@@ -379,6 +392,7 @@ def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> 
         stopped_s=told["stopped_s"],
         silent_s=told["silent_s"],
         is_unfinished=told["unfinished"],
+        other_count=told["other"],
     )
 
 

@@ -117,3 +117,25 @@ def test_a_node_that_answers_writes_the_files(backend, tmp_path):
     assert backend.node_commands.written_on == {"node-1"}
     assert all((tmp_path / file).read_text() for file in profile.files)
     assert json.loads((tmp_path / profile.files[1]).read_text())["profiles"][0]["name"].startswith("rank 1")
+
+
+@pytest.mark.slow
+def test_large_files_have_the_most_frequent_stacks(backend, tmp_path, monkeypatch):
+    monkeypatch.setattr(stack_collector, "MAX_FILE", 20_000)
+    stacks = [([("/job/train.py", number, "step")], False, 1) for number in range(2000)]
+    many = told(0, *stacks, ([MAIN, LOAD], True, 9), folder=str(tmp_path)).encode() + b"\n"
+    backend.node_commands.parts = {"node-0": lambda: [CommandBytes(many)], "node-1": list}
+    svg, scope = ((tmp_path / file).read_text() for file in profile_of(backend, backend.job).files)
+    assert max(len(svg), len(scope)) <= 20_000
+    assert "load_batch" in svg
+    assert "load_batch" in scope
+
+
+def test_files_that_take_too_long_are_given_up(backend, tmp_path, monkeypatch):
+    monkeypatch.setattr(stack_collector, "TIMEOUT_S", 0.0)
+    backend.node_commands.parts = {"node-0": lambda: [CommandBytes(line(0, tmp_path))], "node-1": list}
+    profile = profile_of(backend, backend.job)
+    assert profile.files == ()
+    assert profile.notes == (
+        "The samples are not kept with the run: node node-0 did not write them within 0 s.",
+    )

@@ -43,7 +43,7 @@ def told(rank, *stacks, code=CODE, **others):
         for calls, idle, count in stacks
     ]
     fields = {"rank": rank, "node": "n0", "way": "signal", "seconds": 10.0}
-    fields |= {"stopped_s": 0.0, "silent_s": 0.0, "unfinished": False}
+    fields |= {"stopped_s": 0.0, "silent_s": 0.0, "unfinished": False, "other": 0}
     return json.dumps({**fields, "folder": "", "stacks": texts, "code": code, **others})
 
 
@@ -225,3 +225,8 @@ def test_what_looks_like_a_secret_is_masked_and_nothing_steers_a_terminal():
     run = RunProfile.of_lines("train", [told(0, ([call], False, 1))], mask=SecretMask())
     assert "hf_abc" not in str(run.ranks[0].samples)
     assert "\x1b" not in run.terminal_text
+
+
+def test_samples_of_rarer_stacks_are_counted():
+    run = profile(told(0, ([MAIN, STEP], False, 5), other=1200), told(1, other=34))
+    assert "1,234 more had rarer stacks, which are left out." in run.remarks

@@ -34,6 +34,7 @@ SPY_FRAME = re.compile(r"(?P<function>.*) \((?P<file>.*):(?P<line>\d+)\)$")
 SPY_HZ, SPY_TIMEOUT_S = 50, 5.0  # how often py-spy samples, at 2 % of a core; for all to write their files
 SPY_OPTIONS = ("--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw")
 MAX_FRAMES = 100  # of a stack, as faulthandler writes
+MAX_STACKS, MAX_TEXT = 2000, 1 << 20  # different stacks that are told of a rank, and characters of all
 MAX_LINES, MAX_LINE = 2000, 200  # of source code that are told, and characters of one
 MAX_SOURCE = 1 << 22  # bytes of a file of source code that are read
 MASK, MIN_SECRET = "***", 4  # as in `secret_masking`
@@ -254,6 +255,8 @@ class Sampler:
         way, stacks, tick_s = "signal", self._stacks, elapsed_s / max(1, self._ticks)
         if self._spy and ends_well(self._spy, deadline):
             way, stacks = "py-spy", spy_stacks(self._output, self._pid)
+        seen = sum(stacks.values())
+        stacks = most_frequent(stacks)
         hide = masking(self._env)
         code = source_lines(self._pid, (text for text, _ in stacks))
         return {
@@ -266,6 +269,7 @@ class Sampler:
             "unfinished": self._spy is not None and self._spy.poll() is None,
             "folder": self._env.get("BATCHAI_ARTIFACT_DIR", ""),
             "stacks": [[hide(text), is_idle, count] for (text, is_idle), count in stacks.items()],
+            "other": seen - sum(stacks.values()),
             "code": {hide(place): hide(line) for place, line in code.items()},
         }
 
@@ -323,6 +327,17 @@ def spy_stacks(path: str, pid: int) -> "Counter[Stack]":
                 form = '  File "{0[file]}", line {0[line]} in {0[function]}'
                 stacks["\n".join([CURRENT, *map(form.format, matches)]), None] += int(count)
     return stacks
+
+
+def most_frequent(stacks: "Counter[Stack]") -> "Counter[Stack]":
+    """As many stacks as are told of a rank."""
+    told, size = Counter(), 0  # type: Counter[Stack], int
+    for stack, count in stacks.most_common(MAX_STACKS):
+        size += len(stack[0])
+        if size > MAX_TEXT:
+            break
+        told[stack] = count
+    return told
 
 
 def source_lines(pid: int, stacks: Iterable[str]) -> Dict[str, str]:

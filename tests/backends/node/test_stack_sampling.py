@@ -128,6 +128,26 @@ def test_the_hook_replaces_a_py_spy_that_is_refused(start, tmp_path):
 
 
 @pytest.fixture
+def many_stacks(tmp_path):
+    """The path with a py-spy that sees one stack 10 times and 3,000 once."""
+    spy = tmp_path / "bin" / "py-spy"
+    spy.parent.mkdir()
+    spy.write_text(
+        "#!/bin/sh\nfor path; do :; done\n"
+        "(seq 3000 | sed 's/.*/MainThread;f (a.py:&) 1/'; echo 'MainThread;g (a.py:1) 10') > \"$path\"\n"
+    )
+    spy.chmod(0o755)
+    return f"{spy.parent}:/usr/bin:/bin"
+
+
+def test_the_most_frequent_stacks_are_told_and_others_counted(start, tmp_path, many_stacks):
+    start(0, LOOP)
+    (told,) = sampled(tmp_path, path=many_stacks)
+    assert (len(told["stacks"]), told["other"]) == (2000, 1001)
+    assert 10 in [count for _, _, count in told["stacks"]]
+
+
+@pytest.fixture
 def endless_spy(tmp_path):
     """The path with a py-spy that never ends."""
     spy = tmp_path / "bin" / "py-spy"
