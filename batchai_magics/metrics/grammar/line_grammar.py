@@ -82,7 +82,7 @@ _ALONE = re.compile(
 _MOST_COUNTS = 2
 _COUNTED = (  # by numbers beside a position
     r"(?:images?|imgs?|samples?|examples?|instances|batches|iterations?|iters|steps|timesteps|updates|frames"
-    r"|tokens|sequences|sentences|words|episodes|trajectories|rollouts)"
+    r"|tokens|sequences|sentences|words|documents|videos|clients|episodes|trajectories|rollouts)"
 )
 _COUNT_NAME = re.compile(r"(?:(?:num|n|nb|number_of|total|train|val|test)_?){0,3}" + _COUNTED)
 _SETTING = re.compile(
@@ -329,7 +329,11 @@ def _are_counts(scan: LineScan) -> bool:
 
 def _has_settings(scan: LineScan) -> bool:
     """Whether numbers beside a position do not count what it goes over: `epoch: 100, hidden: 256`."""
-    others = [each for each in scan.numbers if not (_COUNT_NAME.fullmatch(each.name) or is_rate(each.name))]
+    others = [
+        each
+        for each in scan.numbers
+        if not (_COUNT_NAME.fullmatch(each.name) or is_rate(each.name) or is_timer(each.name))
+    ]
     return bool(others or _SETTING.search(scan.text, scan.begin)) or len(scan.numbers) > _MOST_COUNTS
 
 

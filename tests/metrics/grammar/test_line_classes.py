@@ -35,6 +35,8 @@ PLACES = {
     "{{'Role': 'Server', 'Round': {}, 'Results': {{'loss': 0.5, 'accuracy': 0.25}}}}\n": "step",
     "[Epoch: {}, numImages:  1600]\nloss: 0.5, accuracy: 0.25\n": "epoch",
     "[Epoch: {}, num_batches: 40, samples: 1600]\nloss: 0.5, accuracy: 0.25\n": "epoch",
+    "[Epoch: {}, num_images: 1600, time: 12]\nloss: 0.5, accuracy: 0.25\n": "epoch",
+    "[Epoch: {}, clients: 10]\nloss: 0.5, accuracy: 0.25\n": "epoch",
     "Updates {}, FPS 1234\nloss: 0.5, accuracy: 0.25\n": "step",
 }
 
