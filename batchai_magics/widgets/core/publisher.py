@@ -48,12 +48,19 @@ class Publisher:
         return self
 
     def model(self, key: str, make: Callable[[], AnyModel]) -> AnyModel:
-        """Returns the model that all views of `key` share, created by `make` if there is none."""
+        """Returns the model that all views of `key` share, created by `make` if there is none.
+
+        `make` may ask the backend, while other views go on.
+        """
         with self._changed:
-            if key not in self._pollers:
-                self._pollers[key] = ModelPoller(make())
-            self._pollers[key].had_output = False  # kept until its output is added
-            return cast("AnyModel", self._pollers[key].model)
+            if poller := self._pollers.get(key):
+                poller.had_output = False  # kept until its output is added
+                return cast("AnyModel", poller.model)
+        made = ModelPoller(make())
+        with self._changed:
+            poller = self._pollers.setdefault(key, made)
+            poller.had_output = False
+            return cast("AnyModel", poller.model)
 
     def add(self, output: PublishedOutput) -> None:
         """Keeps an output up to date from now on."""

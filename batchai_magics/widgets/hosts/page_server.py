@@ -1,7 +1,8 @@
 """A server of one plain page on this machine: the live views of jobs, or the replay of a recording.
 
 It listens on 127.0.0.1 only. The token is in the fragment of the page's address, which no request contains;
-the page exchanges it for a cookie. Without the cookie only the front end itself is served.
+the page keeps it and sends it in a header, since a cookie would go to every port of this machine. Without it
+only the front end itself is served.
 """
 
 from __future__ import annotations
@@ -10,10 +11,9 @@ import hmac
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.untrusted_files import parse_json
@@ -49,9 +49,10 @@ STYLE = '<link rel="stylesheet" href="{}.css">'
 LIVE_SCRIPT = """import { showPages } from "./job_view.js";
 showPages(document.getElementById("view"));
 """
-REPLAY_SCRIPT = """import widget, { signIn } from "./job_view.js";
-await signIn();
-const model = { get: (name) => (name === "recording" ? "recording" : undefined) };
+REPLAY_SCRIPT = """import widget, { authorization, keepToken } from "./job_view.js";
+keepToken();
+const traits = { recording: "recording", headers: authorization() };
+const model = { get: (name) => traits[name] };
 widget().render({ model, el: document.getElementById("view") });
 """
 
@@ -130,15 +131,6 @@ class PageServer:
         """Whether a token is the server's, in constant time."""
         return hmac.compare_digest(token.encode(), self._token.encode())
 
-    @property
-    def cookie_name(self) -> str:
-        """The name of the cookie: those of a machine's servers are sent to all of its ports."""
-        return f"batchai-{self.port}"
-
-    def cookie(self) -> str:
-        """The cookie that a page with the right token gets."""
-        return f"{self.cookie_name}={self._token}; HttpOnly; SameSite=Strict; Path=/"
-
     def file(self, path: str) -> tuple[str, bytes] | None:
         """The type and content of a file of the front end, which is the same for everyone."""
         return self._files.get(path)
@@ -191,9 +183,9 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        url = urlsplit(self.path)
         if not self._is_to_this_host():
             return
+        url = _target(self.path)
         if file := self.page_server.file(url.path):
             self._send_file(*file)
         elif not self._is_allowed():
@@ -206,28 +198,18 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(404, "There is no such file.")
 
     def do_POST(self) -> None:
-        url = urlsplit(self.path)
+        url = _target(self.path)
         host = self.headers.get("Host", "")
         if self.headers.get("Origin", "") != f"http://{host}":
             return self._refuse(403, "Messages are accepted from the page itself only.")
         if not self._is_to_this_host():
             return
-        if url.path == "/session":
-            self._sign_in()
-        elif self._is_allowed():
+        if self._is_allowed():
             content = self._message()
             if content is None or not self.page_server.receive(_value_of("page", url.query), content):
                 self._refuse(400, "This is no message of an open page.")
             else:
                 self._respond(204, b"", {})
-
-    def _sign_in(self) -> None:
-        """Gives the page that has the token a cookie."""
-        token = (self._message() or {}).get("token")
-        if isinstance(token, str) and self.page_server.accepts_token(token):
-            self._respond(204, b"", {"Set-Cookie": self.page_server.cookie()})
-        else:
-            self._refuse(403, NO_TOKEN)
 
     def _is_to_this_host(self) -> bool:
         """Whether the request names this server; answers it if not."""
@@ -237,18 +219,12 @@ class _Handler(BaseHTTPRequestHandler):
         return False
 
     def _is_allowed(self) -> bool:
-        """Whether the cookie is right; answers the request if not."""
-        if self.page_server.accepts_token(self._cookie_token()):
+        """Whether the request has the token; answers it if not."""
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if scheme == "Bearer" and self.page_server.accepts_token(token):
             return True
         self._refuse(403, NO_TOKEN)
         return False
-
-    def _cookie_token(self) -> str:
-        try:
-            cookie = SimpleCookie(self.headers.get("Cookie", "")).get(self.page_server.cookie_name)
-        except CookieError:
-            return ""
-        return cookie.value if cookie else ""
 
     def _message(self) -> dict[str, Any] | None:
         """The JSON object of the request; None if there is none, or it is too large."""
@@ -297,3 +273,11 @@ class _Handler(BaseHTTPRequestHandler):
 
 def _value_of(name: str, query: str) -> str:
     return parse_qs(query).get(name, [""])[0]
+
+
+def _target(text: str) -> SplitResult:
+    """The parts of a request's target; empty ones if it is ill-formed."""
+    try:
+        return urlsplit(text)
+    except ValueError:
+        return urlsplit("")

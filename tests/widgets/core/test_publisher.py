@@ -1,5 +1,7 @@
 """The publisher with real handles of jobs over scripted backends: turns, budgets, pages that ask."""
 
+import threading
+
 import pytest
 
 from batchai_magics import widgets
@@ -7,7 +9,9 @@ from batchai_magics.errors import UsageError
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.job.job_output import JobCardOutput
-from batchai_magics.widgets.job.job_stream import FollowedJob
+from batchai_magics.widgets.job.job_stream import FollowedJob, followed_job
+from tests.patience import PATIENCE_S
+from tests.threads import join_all
 from tests.widgets.core.recorded_page import live, say, turns
 from tests.widgets.scripted_job import JOB, ExecutionState
 
@@ -128,3 +132,29 @@ def test_a_view_that_comes_just_as_the_last_one_is_frozen_is_kept_up_to_date(pub
     backend.write("news\n")
     turns(publisher, clock, 3)
     assert b"news\n" in b"".join(part for _, buffers in page.messages for part in buffers or ())
+
+
+def test_a_view_that_is_slow_to_open_keeps_no_other_waiting(publisher, backend):
+    begun, end, stepped = threading.Event(), threading.Event(), threading.Event()
+
+    def open_slowly():
+        begun.set()
+        end.wait()
+        return followed_job(Job(backend, JOB))
+
+    def step():
+        publisher.step()
+        stepped.set()
+
+    threads = [
+        threading.Thread(target=publisher.model, args=("slow", open_slowly)),
+        threading.Thread(target=step),
+    ]
+    threads[0].start()
+    try:
+        assert begun.wait(PATIENCE_S)
+        threads[1].start()
+        assert stepped.wait(PATIENCE_S)
+    finally:
+        end.set()
+        assert not join_all(threads)

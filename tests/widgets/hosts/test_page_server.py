@@ -1,7 +1,6 @@
 """The server of a plain page: who gets in, and what it never says."""
 
 import http.client
-import json
 import socket
 from urllib.parse import quote, urlsplit
 
@@ -33,33 +32,22 @@ def ask(page, path, *, method="GET", body=None, refused=False, **headers):
     return answer.status, answer.headers, content
 
 
-def origin(page):
-    return page.url.partition("/#")[0]
-
-
 def token(page):
     return page.url.partition("?token=")[2]
 
 
-def sign_in(page, with_token, **headers):
-    body = json.dumps({"token": with_token})
-    return ask(page, "/session", method="POST", body=body, **{"Origin": origin(page), **headers})
-
-
-def cookie(page):
-    status, headers, _ = sign_in(page, token(page))
-    assert status == 204
-    return headers["Set-Cookie"].partition(";")[0]
+def signed(text):
+    return {"Authorization": f"Bearer {text}"}
 
 
 def test_only_who_has_the_token_sees_a_job(page):
     stream = "/stream?page=x&view=/"
-    assert sign_in(page, "wrong")[0] == 403
     for path in (stream, "/recording", "/../etc/passwd"):
         assert ask(page, path)[0] == 403
-    assert ask(page, stream, Cookie=cookie(page) + "x")[0] == 403
-    assert ask(page, stream, Cookie=cookie(page))[0] == 200
-    assert ask(page, "/../etc/passwd", Cookie=cookie(page))[0] == 404
+    for wrong in (f"Bearer {token(page)}x", f"Basic {token(page)}", token(page)):
+        assert ask(page, stream, Authorization=wrong)[0] == 403
+    assert ask(page, stream, **signed(token(page)))[0] == 200
+    assert ask(page, "/../etc/passwd", **signed(token(page)))[0] == 404
 
 
 def test_the_token_is_in_the_fragment_which_no_request_contains(page):
@@ -69,31 +57,38 @@ def test_the_token_is_in_the_fragment_which_no_request_contains(page):
 
 
 def test_a_view_that_does_not_exist_is_refused_with_its_reason(page):
-    own = cookie(page)
+    own = signed(token(page))
     for view in ("/job/other%2Fgone%00", "/nonsense", "/job", "/jobs/x/y"):
-        status, _, content = ask(page, f"/stream?page=x&view={quote(view)}", Cookie=own, refused=True)
+        status, _, content = ask(page, f"/stream?page=x&view={quote(view)}", refused=True, **own)
         assert status == 404
         assert content
 
 
 def test_a_web_page_of_another_name_is_refused(page):
     port = urlsplit(page.url).port
-    assert ask(page, "/", Cookie=cookie(page), Host=f"evil.example:{port}")[0] == 421
+    own = signed(token(page))
+    assert ask(page, "/", Host=f"evil.example:{port}", **own)[0] == 421
     origins = {"": 403, "http://evil.example": 403, f"http://127.0.0.1:{port}": 400}
     for origin, status in origins.items():
-        own = {"Origin": origin} if origin else {}
-        assert (
-            ask(page, "/messages?page=x", method="POST", body="{}", Cookie=cookie(page), **own)[0] == status
-        )
-        assert sign_in(page, token(page), Origin=origin or "null")[0] == (204 if status == 400 else 403)
+        headers = {**own, "Origin": origin} if origin else own
+        assert ask(page, "/messages?page=x", method="POST", body="{}", **headers)[0] == status
 
 
-def test_the_token_is_in_no_log_and_the_cookie_not_for_scripts(page, capfd):
-    _, headers, content = sign_in(page, token(page))
-    sign_in(page, f"{token(page)}wrong")
-    assert "; HttpOnly; SameSite=Strict" in headers["Set-Cookie"]
+def test_the_token_is_in_no_answer_no_log_and_no_cookie(page, capfd):
+    status, headers, content = ask(page, "/stream?page=x&view=/nonsense", refused=True, **signed(token(page)))
+    assert status == 404
+    assert "Set-Cookie" not in headers  # it would go to every port of this machine
     assert headers["Referrer-Policy"] == "no-referrer"
     assert token(page).encode() not in content + ask(page, "/")[2]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_request_for_an_ill_formed_address_is_refused_without_a_word(page, capfd):
+    with socket.create_connection(("127.0.0.1", urlsplit(page.url).port)) as connection:
+        host = page.url.partition("://")[2].partition("/")[0]
+        connection.sendall(f"GET http://[ HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        connection.settimeout(PATIENCE_S)
+        assert b" 403 " in connection.recv(100)
     assert capfd.readouterr() == ("", "")
 
 

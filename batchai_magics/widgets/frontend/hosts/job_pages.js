@@ -4,26 +4,17 @@
 import { el, setText } from "../core/dom.js";
 import { JobSession } from "../job/job_session.js";
 import { JobView } from "../job/job_view.js";
-import { PageHost } from "./page_host.js";
+import { PageHost, keepToken } from "./page_host.js";
 
 const LIST = "/";
 /** @type {Record<string, string>} */
 const SCRIPTS = { "": "jobs_dashboard", compare: "comparison_view", sweep: "sweep_view" }; // of dashboards, by kind
 
-/** Exchanges the token in the page's address for a cookie; the address keeps the view only. */
-export async function signIn() {
-  const [address, token] = location.hash.slice(1).split("?token=");
-  if (!token) return;
-  await fetch("session", { method: "POST", body: JSON.stringify({ token }) });
-  history.replaceState(null, "", address === LIST ? "/" : `#${address}`);
-}
-
 /**
  * Shows the view at the page's address, and another one whenever that changes.
  * @param {HTMLElement} root
  */
-export async function showPages(root) {
-  await signIn();
+export function showPages(root) {
   const title = el("span", { "aria-current": "page" });
   const way = el("nav", { class: "ba-page-way", "aria-label": "Pages" }, el("a", { href: "#/" }, "All jobs"), " › ", title);
   root.append(way);
@@ -32,6 +23,7 @@ export async function showPages(root) {
   /** @type {PageView | null} */
   let shown = null;
   const show = () => {
+    keepToken(); // of a complete address, also one that is put into an open tab
     const address = location.hash.slice(1) || LIST;
     if (shown === list) list?.leave();
     else shown?.close();
@@ -56,8 +48,17 @@ export function addressOf(kind, names) {
 
 /** What is at an address: the kind of view, and the names in it. @param {string} address */
 export function partsOf(address) {
-  const [kind = "", ...names] = address.replace(/^\//, "").split("/").map(decodeURIComponent);
+  const [kind = "", ...names] = address.replace(/^\//, "").split("/").map(decoded);
   return { kind, names };
+}
+
+/** A part of an address as the user reads it, unless it is no proper one. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** A view in the page. */

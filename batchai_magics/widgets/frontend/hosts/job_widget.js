@@ -7,7 +7,8 @@ import jobView from "../job/job_view.js";
 import { readRecording } from "./recording_host.js";
 import { Replay } from "./replay.js";
 
-export { showPages, signIn } from "./job_pages.js";
+export { showPages } from "./job_pages.js";
+export { authorization, keepToken } from "./page_host.js";
 
 /** @typedef {{get(name: string): any}} Options */
 
@@ -17,7 +18,7 @@ async function replay({ model, el: root }) {
   const message = el("p", { class: "ba-view", role: "status" }, "Loading the recording …");
   root.append(message);
   try {
-    const host = await readRecording(await fetch(model.get("recording")));
+    const host = await readRecording(await fetch(model.get("recording"), { headers: model.get("headers") ?? {} }));
     message.remove();
     const replay = new Replay(host, root, { speed: Number(model.get("speed") || 1), isPlaying: !isStill });
     return () => replay.stop();

@@ -7,6 +7,28 @@ import { StateHost } from "./state_host.js";
 const LENGTH_BYTES = 4; // of the header's length, before the header
 const RETRY_MS = 1000;
 const MAX_RETRIES = 15; // in a row, after which the server counts as gone
+const TOKEN = "batchai-token"; // of the server, in the storage that all tabs of its address and port share
+
+let token = "";
+
+/** Keeps the token of the page's address; the address keeps the view only. */
+export function keepToken() {
+  const [view, given] = location.hash.slice(1).split("?token=");
+  try {
+    if (given) localStorage.setItem(TOKEN, given);
+    else token ||= localStorage.getItem(TOKEN) ?? "";
+  } catch {
+    // A browser that stores nothing: other tabs need the complete address.
+  }
+  if (!given) return;
+  token = given;
+  history.replaceState(null, "", view === "/" ? "/" : `#${view}`);
+}
+
+/** The headers that requests for more than the front end need. */
+export function authorization() {
+  return { authorization: `Bearer ${token}` };
+}
 
 export class PageHost extends StateHost {
   #page = Math.random().toString(36).slice(2);
@@ -45,7 +67,7 @@ export class PageHost extends StateHost {
   send(content) {
     const body = JSON.stringify(content);
     // An answer that never comes is noticed by who waits for it.
-    fetch(this.#url("messages"), { method: "POST", headers: { "content-type": "application/json" }, body }).catch(() => {});
+    fetch(this.#url("messages"), { method: "POST", headers: { "content-type": "application/json", ...authorization() }, body }).catch(() => {});
   }
 
   /** @param {string} path */
@@ -71,7 +93,7 @@ export class PageHost extends StateHost {
 
   /** Reads frames until the response ends; returns why the server refuses, if it does. @param {AbortSignal} signal */
   async #read(signal) {
-    const response = await fetch(this.#url("stream"), { signal });
+    const response = await fetch(this.#url("stream"), { headers: authorization(), signal });
     if (!response.ok || !response.body) return response.text();
     for await (const frame of frames(response.body.getReader())) {
       this.#retries = 0;

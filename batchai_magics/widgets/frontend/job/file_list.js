@@ -4,7 +4,7 @@ import { el, setText } from "../core/dom.js";
 import { nodeName, size } from "../core/format.js";
 import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
 import { plain } from "./log_text.js";
-import { cellsOf, notebookPreview } from "./notebook_preview.js";
+import { MAX_COLUMNS, MAX_ROWS, cellsOf, notebookPreview } from "./notebook_preview.js";
 
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 
@@ -228,8 +228,6 @@ function save(bytes, name) {
 const MAX_TEXT_BYTES = 1 << 16;
 const MAX_JSON_BYTES = 1 << 18;
 const MAX_WHOLE_BYTES = 4 << 20; // of an image or a notebook
-const MAX_ROWS = 200;
-const MAX_COLUMNS = 50;
 /** @type {Record<string, string>} */
 const IMAGES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", gif: "image/gif", webp: "image/webp", bmp: "image/bmp", svg: "image/svg+xml" };
 /** @type {Record<string, string>} */

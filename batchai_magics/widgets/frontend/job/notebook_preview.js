@@ -8,6 +8,9 @@ import { plain } from "./log_text.js";
 
 /** @typedef {{kind: "code" | "markdown" | "raw", count: string, source: string, outputs: CellOutput[]}} NotebookCell */
 
+export const MAX_ROWS = 200; // of a table
+export const MAX_COLUMNS = 50;
+
 /** Types of images, the best first. */
 const IMAGES = ["image/png", "image/jpeg", "image/webp", "image/gif", "image/svg+xml"];
 
@@ -83,19 +86,18 @@ function outputElement(output) {
   if (output.kind === "image") return el("img", { src: output.source, alt: "output of the cell" });
   if (output.kind === "error") return el("pre", { class: "ba-cell-error" }, output.text);
   if (output.kind === "text") return el("pre", {}, output.text);
-  const table = tableOf(output.html);
-  return table ?? el("pre", {}, output.text || "HTML: download the notebook to see it.");
+  const table = new DOMParser().parseFromString(output.html, "text/html").querySelector("table"); // inert: it loads and runs nothing
+  return table ? tableElement(table) : el("pre", {}, output.text || "HTML: download the notebook to see it.");
 }
 
 /**
- * The texts of the first table in HTML, such as that of a DataFrame; null without one.
- * @param {string} html
+ * The texts of a table in HTML, such as that of a DataFrame, up to some rows and columns.
+ * @param {HTMLTableElement} table
  */
-function tableOf(html) {
-  const table = new DOMParser().parseFromString(html, "text/html").querySelector("table"); // inert: it loads and runs nothing
-  if (!table) return null;
-  const rows = [...table.rows].map((row) => el("tr", {}, ...[...row.cells].map(cellOfTable)));
-  return el("table", { class: "ba-cells" }, ...rows);
+function tableElement(table) {
+  const rows = [...table.rows].slice(0, MAX_ROWS).map((row) => el("tr", {}, ...[...row.cells].slice(0, MAX_COLUMNS).map(cellOfTable)));
+  const missing = table.rows.length - rows.length;
+  return el("div", {}, el("table", { class: "ba-cells" }, ...rows), missing ? el("div", { class: "ba-muted" }, `… ${missing} more rows`) : null);
 }
 
 /** @param {HTMLTableCellElement} cell */

@@ -55,7 +55,7 @@ export class ProfilePanel {
       el("tr", {}, ...cells.map((cell) => el(tag, tag === "th" ? { scope: "col" } : {}, cell)));
     const table = el("table", { class: "ba-cells" }, el("thead", {}, line("th", titles)), el("tbody", {}, ...rows.map((row) => line("td", row))));
     this.element.hidden = false;
-    setText(this.note, text);
+    setText(this.note, text || "The connection was lost before the profile had ended: profile again.");
     this.body.replaceChildren(...(rows.length ? [table] : []), ...remarks.map((remark) => el("p", {}, remark)));
   }
 }
