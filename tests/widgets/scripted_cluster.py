@@ -101,13 +101,13 @@ class ScriptedCluster(BackendDefaults):
         return Cluster(id, spec, made, allocation, START, NodeStateCounts(**counts))
 
     def job(self, id):
-        found = {name.lower(): job for name, job in self.jobs.items()}.get(id.name.lower())
+        found = {name.lower(): job for name, job in list(self.jobs.items())}.get(id.name.lower())
         if found is None:
             raise NotFoundError("gone", code="JobNotFound")
         return found
 
     def nodes(self, id):
-        running = [job.id for job in self.jobs.values() if job.state is ExecutionState.RUNNING]
+        running = [job.id for job in list(self.jobs.values()) if job.state is ExecutionState.RUNNING]
         return [
             Node(
                 f"tvm-1783593343_{number}-20260301t120000z-p",
