@@ -400,8 +400,9 @@ export class JobTable {
       const isOpen = this.opened === row.name;
       const values = this.rates.get(row.name) ?? [];
       const metric = this.labels.get(row.name) ?? "";
-      const wanted = JSON.stringify([row, isOpen, values, metric, this.ticked.has(row.name)]);
+      const wanted = JSON.stringify([row, isOpen, values, metric]);
       count();
+      tick.checked = this.ticked.has(row.name); // the user ticks it, too
       if (wanted === drawn) return;
       drawn = wanted;
       if (!this.addressOf) {
@@ -420,7 +421,6 @@ export class JobTable {
       setText(cell("exit"), row.exit_code === null ? "" : String(row.exit_code));
       cell("exit").dataset.failed = String(Boolean(row.exit_code));
       for (const key of /** @type {const} */ (["tags", "parameters"])) setText(cell(key), (cell(key).title = COLUMN_OF[key](row)));
-      tick.checked = this.ticked.has(row.name);
     };
     update(first);
     return { element, update, tick: count };
