@@ -61,7 +61,7 @@ class Column(Sequence[Any]):
         """The numbers for numpy, with `missing` for None; a single one if all are equal."""
         if self.is_missing:
             return [missing]
-        if self._has_none and _MISSING.get(self._kind) not in (missing,):
+        if self._has_none and _MISSING.get(self._kind) not in (missing,):  # `in` finds NaN, too
             return [missing if number is None else number for number in self]
         return self._stored  # type: ignore[no-any-return]  # an array or a list
 
