@@ -200,7 +200,8 @@ def test_a_stopped_rank_and_one_without_python_are_told_as_such(start, tmp_path)
     stopped.send_signal(signal.SIGCONT)
 
 
-def test_a_rank_that_goes_on_after_a_stop_is_sampled(start, tmp_path):
+def test_a_rank_that_goes_on_after_a_stop_is_sampled(start, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # without py-spy
     rank = start(0, LOOP)
     rank.send_signal(signal.SIGSTOP)
     until(lambda: stack_dumps.is_stopped(rank.pid))
