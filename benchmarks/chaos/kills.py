@@ -140,7 +140,8 @@ def wait(backend: LocalBackend, settings: Settings) -> list[JobResource]:
 
 
 def shown(backend: LocalBackend, settings: Settings) -> list[JobResource]:
-    """All jobs as they stand."""
+    """All jobs as they stand, after what dead supervisors left undone is done: reading does none of it."""
+    backend.reconcile()
     return [job for job in backend.list(experiment(settings), Kind.JOB) if isinstance(job, JobResource)]
 
 
