@@ -65,7 +65,7 @@ class Count:
         """Itself; raises AssertionError when a promise was broken."""
         faults = (self.lost, self.ran_twice, self.dishonest, self.left)
         assert not any(faults), str(self)
-        assert self.late < 2 * NODES, str(self)
+        assert self.late < 4 * NODES, str(self)  # a node may be slow to start a job
         return self
 
 
