@@ -18,11 +18,12 @@ from typing import ClassVar
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.folder_service import FolderService
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files, read_end, write_end
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import attempt, child_processes
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports, inherited
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import LOOPBACK, Deadline, Report
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with, not_run, stopped
 from batchai_magics.backends.node.ranks import signal_pipe, termination

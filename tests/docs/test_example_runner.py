@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, Place, PlaceOptions

@@ -22,8 +22,9 @@ from batchai_magics.backends.folders import (
 )
 from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
 from batchai_magics.backends.folders.file_repository import Snapshots
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.ranks.signed_records import seals_in
 from batchai_magics.backends.service import private_files, stored_descriptions
 from batchai_magics.backends.service.context import CLUSTER_SPEC, OUTPUT_ROOT

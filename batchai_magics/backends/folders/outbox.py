@@ -15,8 +15,9 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.folders.layout import JobLayout
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.private_files import is_remote
 from batchai_magics.launch.outcome import Outcome

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from batchai_magics.backends.node import mpi_launchers
-from batchai_magics.backends.node.launcher import AttemptFiles, Launcher, PlanProcesses
+from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.launcher import Launcher, PlanProcesses
 from batchai_magics.backends.node.outcome import NO_FAULT, Fault, of_ranks
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
@@ -115,7 +116,7 @@ class ChildLauncher(Launcher):
 
     def __init__(
         self,
-        files: AttemptFiles,
+        files: JobLayout,
         signal_pipe: SignalPipe,
         env: Mapping[str, str],
         *,

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import Fault, time_limit_reached
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
@@ -118,42 +119,6 @@ class ClusterSetup(Protocol):
         """Records how the task ended; returns the job's outcome if it failed."""
 
 
-class AttemptFiles(Protocol):
-    """The files of a run that an attempt uses; a `JobLayout` has them."""
-
-    @property
-    def stop_if(self) -> Path:
-        """The job's stop conditions, if it has any."""
-
-    @property
-    def preflight(self) -> Path:
-        """That the nodes are checked first, if the job asks for that."""
-
-    @property
-    def preflight_exits(self) -> Path:
-        """An exit record for every node that was checked."""
-
-    @property
-    def mounts(self) -> Path:
-        """The job's mount root."""
-
-    @property
-    def registry(self) -> Path:
-        """Credentials while an image is pulled."""
-
-    @property
-    def tool_log(self) -> Path:
-        """The output of programs that pull an image or mount."""
-
-    @property
-    def records(self) -> Path:
-        """The files of the run's record."""
-
-    @property
-    def seals(self) -> Path:
-        """The seals of the run's logs."""
-
-
 class Launcher(Protocol):
     """Starts the processes of plans on the nodes of an attempt; an engine derives its own from it.
 
@@ -169,7 +134,7 @@ class Launcher(Protocol):
         left_behind: What could not be collected from the nodes at the end, in sentences.
     """
 
-    files: AttemptFiles
+    files: JobLayout
     env: Mapping[str, str]
     signal_pipe: SignalPipe
     address: str = LOOPBACK

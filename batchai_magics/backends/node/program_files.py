@@ -14,8 +14,6 @@ _FILES = (
     "backends/folders/run_end.py",
     "models/states.py",
     # watches the run
-    "backends/folders/run_watch.py",
-    "backends/folders/run_watch.py",
     "backends/folders/logged_parameters.py",
     "backends/folders/outbox.py",
     "backends/folders/run_measures.py",

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpacked
 from batchai_magics.backends.azureml.node.node_setup import SetupBarrier, write_log_file, write_records
-from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.node.attempt import AttemptRunner
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import (
-    AttemptFiles,
     Deadline,
     Launcher,
     PlanProcesses,
@@ -136,7 +135,7 @@ class ServiceLauncher(Launcher):
         self, identity: ProcessIdentity, env: Mapping[str, str], folder: Path, watch: ConditionWatch | None
     ) -> None:
         self._identity, self._folder, self._watch = identity, folder, watch
-        self.files: AttemptFiles = JobLayout(folder / "batchai")
+        self.files = JobLayout(folder / "batchai")
         self.env, self.signal_pipe = env, SignalPipe()
 
     def processes(

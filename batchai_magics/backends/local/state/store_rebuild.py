@@ -12,10 +12,11 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.table_rows import columns
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.run_labels import BASELINES

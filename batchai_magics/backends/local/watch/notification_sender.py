@@ -16,12 +16,13 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.local.watch.detached_process import Program, SharedStore
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.state import node_table
@@ -18,6 +18,7 @@ from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import containers, mpi_launchers
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.job_site import thread_share
 from batchai_magics.launch.plan import Plan

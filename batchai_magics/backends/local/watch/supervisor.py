@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from batchai_magics.backends.folders.layout import JobLayout, Layout
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow
@@ -26,6 +26,7 @@ from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildLauncher
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import (
     Deadline,
     PlanProcesses,

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from batchai_magics.backends.folders.layout import JobLayout
 from batchai_magics.backends.folders.run_end import read_end, write_end
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.private_files import is_remote

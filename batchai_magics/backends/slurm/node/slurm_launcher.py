@@ -15,7 +15,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
-from batchai_magics.backends.node.launcher import AttemptFiles, Launcher, PlanProcesses, Report
+from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import NO_FAULT, REQUEUE, Fault, failed_with, of_ranks, stopped
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
@@ -78,7 +78,7 @@ class SlurmLauncher(Launcher):
 
     def __init__(self, files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> None:
         self._files, self._running, self.signal_pipe = files, running, signal_pipe
-        self.files: AttemptFiles = files.layout
+        self.files = files.layout
         self._bundle, self.nodes = JobBundle.read(files.bundle), allocation.nodes()
         addresses = allocation.addresses(self.nodes)
         self.address = addresses[0]
