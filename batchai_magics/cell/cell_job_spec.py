@@ -6,7 +6,7 @@ import hashlib
 import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,26 +31,13 @@ def runner_program(program: str) -> dict[str, bytes]:
     return {name: Path(__file__).with_name(name).read_bytes() for name in (RUN_CELL, program)}
 
 
-@dataclass(frozen=True)
-class Bundle:
-    """The files uploaded for a job, in a folder named by their digest."""
-
-    folder: str
-    files: Mapping[str, bytes]
-
-    @property
-    def uploads(self) -> dict[str, bytes]:
-        """Path on the share → content."""
-        return {f"{self.folder}/{name}": data for name, data in self.files.items()}
-
-
-def bundle(experiment: str, job: str, files: Mapping[str, bytes]) -> Bundle:
-    """The bundle in `scripts/<experiment>/<job>/<digest>`; the same files always get the same folder."""
+def files_folder(job: ResourceId, files: Mapping[str, bytes]) -> str:
+    """The folder on the share for the files of a job: the same files always get the same one."""
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(f"{name}\0{len(files[name])}\0".encode())
         digest.update(files[name])
-    return Bundle(f"scripts/{experiment}/{job}/{digest.hexdigest()[:_DIGEST_LENGTH]}", dict(files))
+    return f"scripts/{job.experiment}/{job.name}/{digest.hexdigest()[:_DIGEST_LENGTH]}"
 
 
 OF_CELL = "_cell"  # after the job's name, where its script would hide a module
@@ -123,16 +110,14 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     return _with_settings(with_backend_options(merged, asked.backend_options), asked)
 
 
-def with_script_folder(body: Mapping[str, Any], share_path: str, sent: Bundle) -> dict[str, Any]:
-    """Adds the input directory of script and uploads, if there are any."""
+def with_script_folder(body: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Adds the input directory of script and uploads, which nodes have at this path."""
     merged = dict(body)
-    if not sent.files:
-        return merged
     directories = merged.get("inputDirectories")
     listed = directories if isinstance(directories, list) else []
     if any(isinstance(item, Mapping) and item.get("id") == SCRIPT for item in listed):
         raise UsageError(f"the input id {SCRIPT} is taken by the script's folder", hint="give it another id")
-    _merge(merged, "inputDirectories", [{"id": SCRIPT, "path": f"{share_path}/{sent.folder}"}], by="id")
+    _merge(merged, "inputDirectories", [{"id": SCRIPT, "path": path}], by="id")
     return merged
 
 

@@ -9,14 +9,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from batchai_magics.cell import notebook_script
 from batchai_magics.cell.cell_job_spec import (
     MOUNT_ROOT,
     OF_FUNCTION,
-    Bundle,
-    bundle,
     copy_command,
+    files_folder,
     runner_program,
     script_fields,
     with_copy,
@@ -146,31 +146,22 @@ class Notebook:
 
 
 @dataclass(frozen=True)
-class _Target:
-    """Where the job is created, and the path of its mounted share; `is_new`: also if its run exists."""
-
-    workspace: ResourceId
-    experiment: str
-    job: str
-    share_path: str
-    is_new: bool
-
-
-@dataclass(frozen=True)
 class _JobSource:
     """The source of the job.
 
     Attributes:
-        description: The description.
+        fields: The `properties` that it says, in keys of the service.
         files: The files that are sent.
         copied: Those that the working directory has a copy of.
         notes: Messages about uploads.
+        description: The description that has the fields; None for a script.
     """
 
-    description: Description
+    fields: Mapping[str, Any]
     files: Mapping[str, bytes]
     copied: Collection[str] = ()
     notes: tuple[str, ...] = ()
+    description: Description | None = None
 
     @property
     def copy(self) -> str:
@@ -205,29 +196,30 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
     options = read_options(words, notebook.env, declared, command=notebook.command)
     values = (ArgumentNames if options.is_described else NamesRead)(notebook.names)
     body = expand(body, values, place="in the cell") if options.is_template else body
-    target = _target(options, settings, notebook)
+    id, share_path = _job_id(options, settings, notebook), _share_path(settings)
     program: Mapping[str, bytes] = {}
     if not options.is_described:
         is_function = notebook.is_function
-        script = f"{target.job}{OF_FUNCTION}.py" if is_function else script_file(target.job, body)
+        script = f"{id.name}{OF_FUNCTION}.py" if is_function else script_file(id.name, body)
         options = replace(options, script=script, has_result=sets_result(body), is_function=is_function)
-        options, program = with_environment(options, body, target.share_path)
+        options, program = with_environment(options, body, share_path)
     elif options.packages:
         raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
     asked, options = options.args, with_program(options)
     account = _account_key(options, notebook.env, settings)
-    source = _source(options, body, target, notebook, account=account).with_files(program)
-    spec, sent = _spec(options, source, target, settings, account=account)
-    spec = values.filled(spec) if isinstance(values, ArgumentNames) else spec
+    source = _source(options, body, share_path, notebook, account=account).with_files(program)
+    request = _request(options, source, id, settings, account=account)
+    if isinstance(values, ArgumentNames):
+        request = replace(request, spec=values.filled(request.spec))
     lacks = {} if options.is_described else names_of_notebook(body, notebook.names, options.uses)
-    notes = (*source.description.notes, *source.notes, *variable_notes(body, options.uses), *lacks.values())
+    notes = (*request.notes, *variable_notes(body, options.uses), *lacks.values())
     uses = {name: notebook.names[name] for name in options.uses}
     read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=values.read)
     read = replace(read, remedies=lacks)
     if not options.is_described:
         read = replace(read, name=options.script, script=body, arguments=asked or "")
-    request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
-    return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
+    exports = exports_below(options.exports, settings, notebook.folder)
+    return replace(request, notes=notes, source=read, exports=exports)
 
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
@@ -259,39 +251,57 @@ def parse_script(
     options = read_options(words, notebook.env, declared, command=notebook.command)
     if options.is_described or options.uses or options.is_template:
         raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
-    target = _target(options, settings, notebook)
+    id, share_path = _job_id(options, settings, notebook), _share_path(settings)
     text = script.code
-    options, program = with_environment(options, text, target.share_path)
+    options, program = with_environment(options, text, share_path)
     line = script.command_line_args(args, options.secrets)
     options = replace(options, script=script.started, args=line or None)
     account = _account_key(options, notebook.env, settings)
-    wire = {"properties": script_fields(options, target.share_path)}
-    source = _JobSource(Description("the command line", wire), script.files)
+    source = _JobSource(script_fields(options, share_path), script.files)
     uploads = read_uploads(options.uploads, notebook.folder)
     source = source.with_files(uploads.files).with_files({**program, **script.program})
     source = replace(source, copied=source.files)
-    spec, sent = _spec(options, source, target, settings, account=account)
+    request = _request(options, source, id, settings, account=account)
     read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=shlex.join(args))
     read = replace(read, script=text, file=script.name)
     notes = (*script.notes(uploads.files, args), *uploads.notes)
-    request = _request(options, target, spec, uploads=sent.uploads, notes=notes, source=read)
-    return replace(request, exports=exports_below(options.exports, settings, notebook.folder))
+    exports = exports_below(options.exports, settings, notebook.folder)
+    return replace(request, notes=notes, source=read, exports=exports)
 
 
-def _spec(
-    options: CellOptions, source: _JobSource, target: _Target, settings: Settings, *, account: AccountKey
-) -> tuple[JobSpec, Bundle]:
-    """The validated description, and the files to upload for it."""
-    sent = bundle(target.experiment, target.job, source.files)
-    fields = with_options(source.description.body, options, target.share_path)
+def _request(
+    options: CellOptions, source: _JobSource, id: ResourceId, settings: Settings, *, account: AccountKey
+) -> CellRequest:
+    """The validated request, with what the options override; its source and exports are yet to be added."""
+    share_path, workspace = _share_path(settings), id.workspace_id
+    folder = files_folder(id, source.files) if source.files else ""
+    fields = with_options(source.fields, options, share_path)
     fields = with_copy(fields, source.copy)
     fields = with_grace(fields, settings.grace)
-    fields = with_mounts(fields, options.mounts, account=account, workspace=target.workspace)
-    fields = with_script_folder(fields, target.share_path, sent)
-    cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, target.workspace)
-    spec = source.description.checked(JobSpec, {**fields, "cluster": {"id": str(cluster)}})
+    fields = with_mounts(fields, options.mounts, account=account, workspace=workspace)
+    fields = with_script_folder(fields, f"{share_path}/{folder}") if folder else fields
+    cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, workspace)
+    fields = {**fields, "cluster": {"id": str(cluster)}}
+    description = source.description
+    spec = description.checked(JobSpec, fields) if description else JobSpec.of_fields(fields)
     check_texts(spec.backend_options, declared_by(settings.sections.values()), what=spec.what)
-    return spec, sent
+    return CellRequest(
+        id,
+        spec,
+        uploads={f"{folder}/{name}": data for name, data in source.files.items()},
+        variable=options.variable or "job",
+        is_waiting=options.is_waiting,
+        is_new=options.is_new or (settings.run_policy == "new" and not options.is_same),
+        is_same=options.is_same,
+        is_growing=options.is_growing,
+        is_dry_run=options.is_dry_run,
+        patterns=options.patterns,
+        notify=options.notify,
+        notes=(*(description.notes if description else ()), *source.notes),
+        has_provenance=not options.has_no_provenance,
+        tags=options.tags,
+        sweep=options.sweep,
+    )
 
 
 def describe(request: CellRequest) -> str:
@@ -312,7 +322,8 @@ def describe(request: CellRequest) -> str:
     return "\n".join(lines)
 
 
-def _target(options: CellOptions, settings: Settings, notebook: Notebook) -> _Target:
+def _job_id(options: CellOptions, settings: Settings, notebook: Notebook) -> ResourceId:
+    """The id of the job, whose name is that of its runs."""
     if options.is_new and options.is_same:
         raise UsageError("--new and --same are both given", hint="keep one of them")
     of_file = name_after(_file(options.file, notebook.folder)) if options.file else notebook.job_name
@@ -327,9 +338,12 @@ def _target(options: CellOptions, settings: Settings, notebook: Notebook) -> _Ta
         )
     workspace = workspace_id(settings, options.workspace or "")
     experiment = check_name(options.experiment or settings.experiment, Kind.EXPERIMENT)
-    job = check_name(name, Kind.JOB)
-    is_new = options.is_new or (settings.run_policy == "new" and not options.is_same)
-    return _Target(workspace, experiment, job, f"{MOUNT_ROOT}/{settings.share_mount}", is_new)
+    return workspace.child(Kind.EXPERIMENT, experiment).child(Kind.JOB, check_name(name, Kind.JOB))
+
+
+def _share_path(settings: Settings) -> str:
+    """Where nodes have the share of the settings."""
+    return f"{MOUNT_ROOT}/{settings.share_mount}"
 
 
 def _account_key(options: CellOptions, env: Mapping[str, str], settings: Settings) -> AccountKey:
@@ -346,23 +360,24 @@ def _account_key(options: CellOptions, env: Mapping[str, str], settings: Setting
 
 
 def _source(
-    options: CellOptions, body: str, target: _Target, notebook: Notebook, *, account: AccountKey
+    options: CellOptions, body: str, share_path: str, notebook: Notebook, *, account: AccountKey
 ) -> _JobSource:
     """The description, and the files beside the script: uploads, variables and what reads them."""
     script: dict[str, bytes] = {}
+    description = None
     with translate_file_errors():
         uploads = read_uploads(options.uploads, notebook.folder)
         if options.is_described:
             description = _load_description(options, body, notebook.folder, account)
+            fields = description.body
         elif options.script in uploads.files:
             text = f"--upload {options.script}: the script itself has that name"
             raise UsageError(text, hint="rename the file or the job")
         else:
-            wire = {"properties": script_fields(options, target.share_path)}
-            description = Description("the cell", wire)
+            fields = script_fields(options, share_path)
             script = {options.script: check_script(body)}
     files = {**script, **uploads.files}
-    source = _JobSource(description, files, uploads.files.keys(), uploads.notes)
+    source = _JobSource(fields, files, uploads.files.keys(), uploads.notes, description)
     program = runner_program(options.program) if options.needs_program else {}
     return source.with_files({**variables_file(options.uses, notebook.names), **program})
 
@@ -386,35 +401,6 @@ def _load_description(options: CellOptions, body: str, folder: Path, account: Ac
 
 def _file(text: str, folder: Path) -> Path:
     return folder / Path(text).expanduser()
-
-
-def _request(
-    options: CellOptions,
-    target: _Target,
-    spec: JobSpec,
-    *,
-    uploads: Mapping[str, bytes],
-    notes: tuple[str, ...],
-    source: CellSource,
-) -> CellRequest:
-    return CellRequest(
-        target.workspace.child(Kind.EXPERIMENT, target.experiment).child(Kind.JOB, target.job),
-        spec,
-        uploads=uploads,
-        variable=options.variable or "job",
-        is_waiting=options.is_waiting,
-        is_new=target.is_new,
-        is_same=options.is_same,
-        is_growing=options.is_growing,
-        is_dry_run=options.is_dry_run,
-        patterns=options.patterns,
-        notify=options.notify,
-        notes=notes,
-        source=source,
-        has_provenance=not options.has_no_provenance,
-        tags=options.tags,
-        sweep=options.sweep,
-    )
 
 
 def _listed(uploads: Mapping[str, bytes]) -> Iterator[str]:

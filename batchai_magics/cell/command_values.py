@@ -115,4 +115,4 @@ class ArgumentNames(NamesRead):
         wire = filled_fields(
             spec.to_wire(secrets=True), markers, lambda match: self._later[match[0][len("__value_") : -2]]
         )
-        return JobSpec.from_wire(wire)
+        return JobSpec.of_fields(wire["properties"])

@@ -182,7 +182,7 @@ def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) 
         files = {path.replace(folder, target, 1): data for path, data in files.items()}
         wire = json.loads(json.dumps(wire).replace(f'{folder}"', f'{target}"'))
     records = {name: filled(text, parameters) for name, text in template.records.items()}
-    return replace(template, spec=JobSpec.from_wire(wire), uploads=files, records=records)
+    return replace(template, spec=JobSpec.of_fields(wire["properties"]), uploads=files, records=records)
 
 
 def filled(text: str, parameters: Mapping[str, Parameter]) -> str:

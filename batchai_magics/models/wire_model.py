@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, TypeVar
 
@@ -64,21 +64,41 @@ class WireModel(BaseModel):
             SpecError: Lists every problem with its path; for unknown keys with a suggestion.
         """
         inner, beside = cls._unwrap(data)
-        unwritable = list(surrogates_in(inner, cls.wrapper))
-        if unwritable:
-            raise SpecError(unwritable, what=cls.what)
+        cls._check_text(inner)
         converter = KeyConverter(UnknownKeys.REPORT)
         body = converter.object(inner, cls, cls.wrapper)
         problems = [*beside, *converter.problems, *converter.unknown]
         if more := converter.unknown_count - len(converter.unknown):
             raise SpecError([*problems, Problem(cls.wrapper, f"{more:,} more unknown keys")], what=cls.what)
+        return cls._validated(body, problems)
+
+    @classmethod
+    def of_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Validates fields that this package wrote itself: their keys are those of the service.
+
+        Raises:
+            SpecError: Lists every problem with its path.
+        """
+        cls._check_text(fields)
+        return cls._validated(fields, ())
+
+    @classmethod
+    def _check_text(cls, fields: Mapping[str, Any]) -> None:
+        """Raises SpecError for texts that cannot be written."""
+        unwritable = list(surrogates_in(fields, cls.wrapper))
+        if unwritable:
+            raise SpecError(unwritable, what=cls.what)
+
+    @classmethod
+    def _validated(cls, body: Mapping[str, Any], problems: Sequence[Problem]) -> Self:
+        """The model of a body in canonical keys; raises SpecError with these problems and its own."""
         try:
             model = cls.model_validate_json(json.dumps(body))
         except ValidationError as error:
             between = [Problem(cls.wrapper, text) for text in cls.conflicts(body)]
-            known = {problem.path for problem in problems + between}
+            known = {problem.path for problem in (*problems, *between)}
             others = [item for item in problems_of(error, cls, cls.wrapper) if item.path not in known]
-            raise SpecError(problems + others + between, what=cls.what) from None
+            raise SpecError([*problems, *others, *between], what=cls.what) from None
         if problems:
             raise SpecError(problems, what=cls.what)
         return model

@@ -170,3 +170,9 @@ def test_a_script_that_would_hide_its_import_has_another_name_everywhere(more):
     assert not any(path.endswith("/keras.py") for path in request.uploads)
     assert "keras_cell.py" in json.dumps(request.spec.to_wire(secrets=True))
     assert request.source.name == "keras_cell.py"
+
+
+@pytest.mark.parametrize("text", ["[concat('a', 'b')]", "[if(x, y)]"])
+def test_arguments_that_look_like_an_expression_of_a_template_are_sent_as_they_are(text):
+    body = fields(f'r --toolkit horovod --args "{text}"')
+    assert body["horovodSettings"]["commandLineArgs"] == text

@@ -2,9 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.cell.cell_job_spec import bundle
+from batchai_magics.cell.cell_job_spec import files_folder
 from batchai_magics.cell.cell_script import check_script, script_file
 from batchai_magics.errors import ScriptError, UsageError
+from batchai_magics.models.resource_ids import Kind, ResourceId
+
+WORKSPACE = ResourceId("sub", "group", "w")
+JOB = WORKSPACE.child(Kind.EXPERIMENT, "e").child(Kind.JOB, "j")
 
 
 def refused(body):
@@ -97,7 +101,7 @@ def test_any_text_is_a_script_or_a_clear_error(body):
 
 def test_the_order_of_files_makes_no_other_folder():
     first, second = ({"a": b"1", "b": b"2"}, {"b": b"2", "a": b"1"})
-    assert bundle("e", "j", first).folder == bundle("e", "j", second).folder
+    assert files_folder(JOB, first) == files_folder(JOB, second)
 
 
 names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1)
@@ -105,7 +109,7 @@ names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"
 
 @given(st.dictionaries(names, st.binary()), st.dictionaries(names, st.binary()))
 def test_folders_are_the_same_only_for_the_same_files(first, second):
-    folders = [bundle("e", "j", files).folder for files in (first, second)]
+    folders = [files_folder(JOB, files) for files in (first, second)]
     assert (folders[0] == folders[1]) == (first == second)
 
 

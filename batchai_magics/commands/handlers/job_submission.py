@@ -258,7 +258,7 @@ def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> Job
     wire = job.spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
     body = wire["properties"]
     volumes = _with_keys(backend, body.get("mountVolumes"))
-    return JobSpec.from_wire({"properties": {**body, "mountVolumes": volumes}} if volumes else wire)
+    return JobSpec.of_fields({**body, "mountVolumes": volumes} if volumes else body)
 
 
 def _with_keys(backend: Backend, volumes: Any) -> Any:

@@ -237,7 +237,7 @@ def template_of(definition: SweepDefinition, env: Mapping[str, str]) -> CellRequ
         wire["properties"]["secrets"] = [{"name": name, "value": env[name]} for name in kept["secrets"]]
     return CellRequest(
         ResourceId.parse(kept["job"]),
-        JobSpec.from_wire(wire),
+        JobSpec.of_fields(wire["properties"]),
         uploads={path: base64.b64decode(text) for path, text in kept["uploads"].items()},
         patterns=kept["patterns"],
         records=kept["records"],
