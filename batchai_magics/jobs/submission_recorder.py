@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, SecretStr
 
@@ -75,7 +75,11 @@ _LOGIN = re.compile(r"(?<=://)[^/@]*@")
 
 
 class GitCheckout:
-    """The processes that report the git state of a folder; none outside a repository."""
+    """The git state of a folder as of now: its processes run from the start, beside whatever else is done.
+
+    As a context manager, it ends them if the state is not wanted after all. There are none outside a
+    repository.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._root = work_tree_of(folder)
@@ -86,13 +90,16 @@ class GitCheckout:
             GitProcess(self._root, words, options=options or ()) for words in commands if self._root
         ]
 
-    def close(self) -> None:
-        """Ends the processes, if the state was not wanted after all."""
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for process in self._processes:
             process.close()
 
+    @cached_property
     def state(self) -> GitState | None:
-        """The state as of the start; None outside a repository. Blocks until `git` is done or times out."""
+        """The state; None outside a repository. Blocks until `git` is done or times out."""
         if self._root is None:
             return None
         accepted = ((0,), (0, _NO_COMMIT))
@@ -148,67 +155,55 @@ MAX_VALUE = 200  # characters of a variable's value
 MAX_ITEMS = 20  # of a collection whose value is recorded
 MAX_HASHED = 1 << 20  # bytes of an upload whose digest is recorded: the path covers all of them
 MAX_UPLOADS = 500
-_ARGUMENTS = ("commandLineArgs", "commandLine", "workerCommandLineArgs", "masterCommandLineArgs")
+_ARGUMENTS = ("command_line_args", "command_line", "worker_command_line_args", "master_command_line_args")
 
 
-class SubmissionRecorder:
-    """Collects the records of one submission; `git` runs from the start, beside whatever else is done.
+def checkout_for(request: CellRequest, settings: Settings) -> GitCheckout | None:
+    """The git state to record with the jobs of a cell, read from now on; None if nothing is recorded."""
+    if not request.has_provenance or settings.provenance != "full":
+        return None
+    return GitCheckout(request.source.folder if request.source else Path.cwd())
 
-    As a context manager, it ends what still runs where the submission is refused.
+
+def record_files(request: CellRequest, checkout: GitCheckout | None) -> dict[str, str]:
+    """The record files of the job: name → text; without a checkout only its labels, if it has any.
+
+    Waits for `git`, up to its timeout.
     """
-
-    def __init__(self, request: CellRequest, settings: Settings) -> None:
-        self._is_on = request.has_provenance and settings.provenance == "full"
-        folder = request.source.folder if request.source else Path.cwd()
-        self._checkout = GitCheckout(folder) if self._is_on else None
-
-    @cached_property
-    def _git(self) -> GitState | None:
-        return self._checkout.state() if self._checkout else None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._checkout:
-            self._checkout.close()
-
-    def files(self, request: CellRequest) -> dict[str, str]:
-        """The record files of the job: name → text. Waits for `git`, up to its timeout."""
-        mask = SecretMask([*secrets_of(request.spec), *request.notify])
-        source = request.source or CellSource(Path.cwd())
-        arguments = mask.line(source.arguments or arguments_of(request.spec))
-        if not self._checkout:
-            labels = Labels(request.tags, patterns=request.patterns)
-            return {LABELS: labels.to_text()} if any(labels) else {}
-        known = {**source.expanded, **source.uses}
-        values = {name: value for name, value in known.items() if not is_secret_name(name)}
-        named = {**parameters.of_arguments(arguments), **parameters.of_variables(values)}
-        kept = without_secrets(parameters.bounded(named), mask)
-        spec, git, container = request.spec, self._git, request.spec.container_settings
-        sent = list(map(upload_name, request.uploads))
-        modules = local_modules(source.folder, source.name, sent) if source.script else {}
-        submission = Submission(
-            code=_code(source, spec, mask),
-            submitted=time.time(),
-            line=mask.line(source.line),
-            arguments=arguments,
-            variables={name: _variable(name, value, mask) for name, value in source.uses.items()},
-            uploads=dict(_uploads(request.uploads, source.name)),
-            git=git and git._replace(diff=mask(git.diff)),
-            environment={
-                item.name: mask.named(item.name, item.value) for item in spec.environment_variables or ()
-            },
-            secrets=tuple(item.name for item in spec.secrets or ()),
-            image=container.image_source_registry.image if container else "",
-            python=platform.python_version(),
-            package=__version__,
-            remedies={**source.remedies, **modules, **_variables_here(request)},
-        )
-        return {
-            SUBMISSION: submission.to_text(),
-            LABELS: Labels(request.tags, parameters=kept, patterns=request.patterns).to_text(),
-        }
+    if checkout is None:
+        labels = Labels(request.tags, patterns=request.patterns)
+        return {LABELS: labels.to_text()} if any(labels) else {}
+    mask = SecretMask([*secrets_of(request.spec), *request.notify])
+    source = request.source or CellSource(Path.cwd())
+    arguments = mask.line(source.arguments or arguments_of(request.spec))
+    known = {**source.expanded, **source.uses}
+    values = {name: value for name, value in known.items() if not is_secret_name(name)}
+    named = {**parameters.of_arguments(arguments), **parameters.of_variables(values)}
+    kept = without_secrets(parameters.bounded(named), mask)
+    spec, git, container = request.spec, checkout.state, request.spec.container_settings
+    sent = list(map(upload_name, request.uploads))
+    modules = local_modules(source.folder, source.name, sent) if source.script else {}
+    submission = Submission(
+        code=_code(source, spec, mask),
+        submitted=time.time(),
+        line=mask.line(source.line),
+        arguments=arguments,
+        variables={name: _variable(name, value, mask) for name, value in source.uses.items()},
+        uploads=dict(_uploads(request.uploads, source.name)),
+        git=git and git._replace(diff=mask(git.diff)),
+        environment={
+            item.name: mask.named(item.name, item.value) for item in spec.environment_variables or ()
+        },
+        secrets=tuple(item.name for item in spec.secrets or ()),
+        image=container.image_source_registry.image if container else "",
+        python=platform.python_version(),
+        package=__version__,
+        remedies={**source.remedies, **modules, **_variables_here(request)},
+    )
+    return {
+        SUBMISSION: submission.to_text(),
+        LABELS: Labels(request.tags, parameters=kept, patterns=request.patterns).to_text(),
+    }
 
 
 def records_of_another(backend: Backend, job: ResourceId) -> dict[str, str]:
@@ -238,8 +233,7 @@ def secrets_of(value: object) -> Iterator[str]:
 
 def arguments_of(spec: JobSpec) -> str:
     """The arguments of a described job's program."""
-    settings: Mapping[str, Any] = spec.to_wire()["properties"][spec.toolkit.wire_key]
-    return next((str(settings[key]) for key in _ARGUMENTS if settings.get(key)), "")
+    return next((text for name in _ARGUMENTS if (text := getattr(spec.settings, name, None))), "")
 
 
 def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:

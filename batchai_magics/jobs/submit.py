@@ -15,7 +15,7 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, UsageError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.submission_recorder import SubmissionRecorder
+from batchai_magics.jobs.submission_recorder import checkout_for, record_files
 from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
 from batchai_magics.models.cluster_spec import (
     AutoScale,
@@ -42,44 +42,13 @@ class Submitted:
         job: The handle.
         is_new: Whether the job was created; else an identical run was found.
         has_ended: Whether the run that was found has ended, so that nothing runs.
-        kept: The previous run of the name if the cell was edited since; else empty.
-        grown: A message about nodes added to the cluster; else empty.
-        host: That a new job runs on the host, without its image; else empty.
-        after: Which run a new job starts after, if the name of a job means a later one; else empty.
-        forecast: What a new job is going to cost and wait for, on a paid backend; else empty.
-        file: The name of the submitted script or description; empty for a cell.
+        note: A message about the submission; mostly empty for the first run of a name.
     """
 
     job: Job
     is_new: bool
     has_ended: bool = False
-    kept: str = ""
-    grown: str = ""
-    host: str = ""
-    after: str = ""
-    forecast: str = ""
-    file: str = ""
-
-    @property
-    def note(self) -> str:
-        """A message about the submission; mostly empty for the first run of a name."""
-        warning = f"Warning: {self.host}." if self.host else ""
-        of_new = (warning, self.after, self.forecast) if self.is_new else ()
-        return " ".join(filter(None, (self.grown, self._run_note, *of_new)))
-
-    @property
-    def _run_note(self) -> str:
-        name = self.job.name
-        where = self.file or "this cell"
-        if self.has_ended:
-            text = f"Warning: {name} was already submitted from {where} and has ended: nothing ran"
-            return f"{text}, showing that run. To run it again: --new, or the setting run_policy = new."
-        if not self.is_new:
-            return f"{name} was already submitted from {where}; showing that run. Use --new to run it again."
-        if self.kept:
-            what = f"{self.file} or its options" if self.file else "The cell"
-            return f"{what} changed since {self.kept}: running as {name} (--same makes this an error)."
-        return ""
+    note: str = ""
 
 
 def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submitted:
@@ -111,9 +80,9 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     grown = _grow_cluster(backend, request) if request.is_growing else ""
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, runs)
-    file = request.source.file if request.source else ""
-    after = _later_runs(asked, request.spec)
-    return replace(submitted, grown=grown, host=host, after=after, forecast=forecast, file=file)
+    warning = f"Warning: {host}." if host else ""
+    of_new = (warning, _later_runs(asked, request.spec), forecast) if submitted.is_new else ()
+    return replace(submitted, note=" ".join(filter(None, (grown, submitted.note, *of_new))))
 
 
 def _later_runs(asked: JobSpec, sent: JobSpec) -> str:
@@ -136,10 +105,11 @@ def prepare(
     requests = [checked(backend, requests[0], settings), *requests[1:]]
     requests = [with_predecessor_ids(backend, request) for request in requests]
     requests[1:] = [with_watch_settings(request, settings, backend) for request in requests[1:]]
-    with SubmissionRecorder(requests[0], settings) as recorder:
+    with checkout_for(requests[0], settings) or contextlib.nullcontext() as checkout:
         runs = backend.ensure(_needs(backend, requests[0], settings))
         return [
-            replace(request, records=request.records or recorder.files(request)) for request in requests
+            replace(request, records=request.records or record_files(request, checkout))
+            for request in requests
         ], runs
 
 
@@ -243,8 +213,9 @@ def _needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNee
 
 
 def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobResource]) -> Submitted:
-    """Creates the job under its name or the next one, or finds an identical run."""
+    """Creates the job under its name or the next one, or finds an identical run; says which."""
     names = [run.id.name for run in runs]
+    file = request.source.file if request.source else ""
     if request.is_exact or request.is_new:
         name = request.name if request.is_exact else _next_run(request.name, names)
         return Submitted(_create(backend, request, name), is_new=True)
@@ -258,14 +229,21 @@ def _create_or_find(backend: Backend, request: CellRequest, runs: Sequence[JobRe
         with contextlib.suppress(ConflictError):  # the secrets differ, which the spec does not show
             job = _create(backend, request, same or names[-1])
             _keep_patterns(job)
-            has_ended = any(run.id.key == job.id.key and run.state.is_final for run in runs)
-            return Submitted(job, is_new=False, has_ended=has_ended)
+            found = f"{job.name} was already submitted from {file or 'this cell'}"
+            if any(run.id.key == job.id.key and run.state.is_final for run in runs):
+                note = f"Warning: {found} and has ended: nothing ran, showing that run."
+                note += " To run it again: --new, or the setting run_policy = new."
+                return Submitted(job, is_new=False, has_ended=True, note=note)
+            note = f"{found}; showing that run. Use --new to run it again."
+            return Submitted(job, is_new=False, note=note)
     if request.is_same:
         text = f"a different job called {names[-1]} exists"
         hint = "Leave out --same to start the next run of that name."
         raise ConflictError(text, code="Conflict", hint=hint)
     job = _create(backend, request, _next_run(request.name, names))
-    return Submitted(job, is_new=True, kept=names[-1])
+    what = f"{file} or its options" if file else "The cell"
+    note = f"{what} changed since {names[-1]}: running as {job.name} (--same makes this an error)."
+    return Submitted(job, is_new=True, note=note)
 
 
 def _keep_patterns(job: Job) -> None:

@@ -73,7 +73,7 @@ def test_a_dry_run_runs_no_program_of_the_repository(repository, monkeypatch, tm
 
 
 def test_the_git_state_is_recorded_without_a_program_of_the_repository(repository, tmp_path):
-    state = GitCheckout(repository).state()
+    state = GitCheckout(repository).state
     assert (state.problem, "-one = 1\n+two = 2\n" in state.diff) == ("", True)
     assert not (tmp_path / "sprung").exists()
 
@@ -82,7 +82,7 @@ def test_a_filter_that_cannot_be_switched_off_is_a_problem(repository, trap, tmp
     with (repository / ".git/config").open("a") as config:
         config.write(f'[filter "a=b"]\n clean = {trap}\n')
     (repository / ".gitattributes").write_text("*.py filter=a=b\n")
-    assert GitCheckout(repository).state().problem
+    assert GitCheckout(repository).state.problem
     assert not (tmp_path / "sprung").exists()
 
 

@@ -12,7 +12,8 @@ from batchai_magics.jobs import submission_recorder
 from batchai_magics.jobs.submission_recorder import (
     MAX_DIFF,
     GitCheckout,
-    SubmissionRecorder,
+    checkout_for,
+    record_files,
     records_of_another,
     with_status,
 )
@@ -33,7 +34,7 @@ def request(folder, line, script=SCRIPT, **names):
 
 
 def recorded(asked, settings=SETTINGS):
-    files = SubmissionRecorder(asked, settings).files(asked)
+    files = record_files(asked, checkout_for(asked, settings))
     check_submitted(files)
     return Submission.from_text(files[SUBMISSION]), Labels.from_json(json.loads(files[LABELS]))
 
@@ -73,8 +74,8 @@ def test_code_arguments_variables_and_environment_are_recorded(tmp_path):
 @pytest.mark.slow
 def test_each_trial_of_a_sweep_has_the_state_of_git(checkout):
     trials = [request(checkout, f"train --env A={number}") for number in (1, 2)]
-    with SubmissionRecorder(trials[0], SETTINGS) as recorder:
-        records = [Submission.from_text(recorder.files(trial)[SUBMISSION]) for trial in trials]
+    with checkout_for(trials[0], SETTINGS) as checkout_of_all:
+        records = [Submission.from_text(record_files(trial, checkout_of_all)[SUBMISSION]) for trial in trials]
     assert records[0].git == records[1].git
     assert records[0].git.branch == "main"
 
@@ -84,7 +85,7 @@ def test_no_secret_is_recorded(tmp_path):
     line = f"train --secret MY_TOKEN --env A=hush-hush --env DB_PASSWORD=pw1 {args}"
     script = "login('hush-hush'); api_key = 'k3k4'\n"
     asked = request(tmp_path, line, script)
-    files = SubmissionRecorder(asked, SETTINGS).files(asked)
+    files = record_files(asked, checkout_for(asked, SETTINGS))
     for secret in ("hush-hush", "pw1", "k1k2", "k3k4"):
         assert secret not in "".join(files.values())
 
@@ -104,7 +105,7 @@ def test_without_provenance_only_tags_are_recorded(tmp_path, how):
         request(tmp_path, f"train --tag a {option}", lr=1),
         replace(SETTINGS, provenance=setting),
     )
-    files = SubmissionRecorder(asked, settings).files(asked)
+    files = record_files(asked, checkout_for(asked, settings))
     assert (set(files), json.loads(files[LABELS])) == ({LABELS}, {"tags": ["a"]})
 
 
@@ -123,24 +124,24 @@ def test_the_git_state_is_recorded_without_secrets(checkout):
 def test_a_linked_working_tree_and_a_repository_without_commits_have_a_state(checkout, tmp_path_factory):
     other = tmp_path_factory.mktemp("other")
     git(checkout, "worktree", "add", "-b", "side", str(other / "tree"))
-    state = GitCheckout(other / "tree").state()
+    state = GitCheckout(other / "tree").state
     assert (state.branch, state.remote) == ("side", "https://host/x.git")
     git(other, "init", "empty")
-    state = GitCheckout(other / "empty").state()
+    state = GitCheckout(other / "empty").state
     assert (state.commit, state.branch, state.problem) == ("", "main", "")
 
 
 @pytest.mark.slow
 def test_a_huge_diff_is_cut(checkout):
     (checkout / "a.py").write_text("x\n" * MAX_DIFF * 4)
-    state = GitCheckout(checkout).state()
+    state = GitCheckout(checkout).state
     assert (len(state.diff), state.is_diff_cut) == (MAX_DIFF, True)
 
 
 @pytest.mark.slow
 def test_a_git_that_hangs_delays_no_submission(checkout, monkeypatch):
     monkeypatch.setattr(submission_recorder, "TIMEOUT_S", 0.0)
-    assert "in time" in GitCheckout(checkout).state().problem
+    assert "in time" in GitCheckout(checkout).state.problem
 
 
 def test_the_output_of_git_on_a_detached_head_is_read():
@@ -165,7 +166,7 @@ class Recording:
 
 def test_a_run_that_repeats_another_has_its_record_without_its_tags(tmp_path):
     asked = request(tmp_path, "train --args '--lr 0.5' --tag best", lr=1)
-    files = SubmissionRecorder(asked, SETTINGS).files(asked)
+    files = record_files(asked, checkout_for(asked, SETTINGS))
     again = records_of_another(Recording(files), JOB)
     record = Submission.from_text(again[SUBMISSION])
     assert (record.resubmitted, record.arguments) == ("train", "--lr 0.5")
