@@ -212,7 +212,7 @@ class ComparisonModel(FigureModel):
             "charts": [
                 chart_fields(chart, self.preferences) for chart in charts_of(traits, self.preferences)
             ],
-            "axis": AXES[1] if axes == {AXES[1]} else AXES[0],  # epochs if no log tells a step
+            "axis": axes.pop() if len(axes) == 1 else AXES[0],
             "baseline": next((i for i, run in enumerate(self.runs) if run.is_baseline), None),
             "sentences": value.seed_groups(lambda index: self.states[index] in SUCCEEDED).sentences(),
         }

@@ -144,6 +144,22 @@ def test_no_column_is_cut_off_each_axis_says_what_it_counts_and_axe_finds_nothin
         assert violations(page, ".ba-view") == []
 
 
+RESULTS = """
+for name, share in (("first", 91.5), ("second", 93.1)):
+    world.run(name, ExecutionState.SUCCEEDED)
+    world.tell(name, f"Test accuracy: {share}%\\n")
+results = [Job(world, EXPERIMENT.child(Kind.JOB, name)) for name in ("first", "second")]
+"""
+
+
+def test_values_without_a_position_are_numbered_and_called_no_steps(lab, setup_cell):
+    lab.open("results", setup_cell + RESULTS, "compare(results)")
+    for index in range(2):
+        lab.run(index)
+    lab.page.locator(".ba-plot[data-along=value] canvas").first.wait_for()
+    assert lab.page.locator(".ba-plot[data-along=step]").count() == 0
+
+
 SWEEP = """
 from batchai_magics.models.runs.labels import Labels
 class Trial(Job):

@@ -68,6 +68,20 @@ def test_the_lines_of_a_job_are_sent_when_they_grow_and_of_no_other(publisher, c
     assert (grown["run"], grown["metrics"]) == (1, {"images_per_sec": [[10], [150]], "loss": [[10], [2]]})
 
 
+@pytest.mark.parametrize(
+    ("text", "axis"),
+    [("Test accuracy: 93.1%\n", "order"), ("Epoch 1: loss 0.5\n", "epoch"), ("step 1: loss 0.5\n", "step")],
+)
+def test_the_axis_suits_the_positions_that_the_logs_tell(publisher, clock, place, page, text, axis):
+    for name in ("one", "two"):
+        place.run(name)
+        end(place, name, state=ExecutionState.RUNNING)
+        place.tell(name, text)
+    shown = opened(publisher, place, page)
+    turns(publisher, clock, 1)
+    assert shown.view.facts["axis"] == axis
+
+
 def test_a_page_is_sent_the_metrics_that_it_draws_beside_the_first_ones(publisher, clock, place, page):
     for step in (1, 2):
         place.tell("one", f"step {step} loss {1 / step} val_acc {step / 10} lr 0.1\n")

@@ -21,6 +21,7 @@ import { grouped, parameterAxis } from "./run_parameters.js";
 const SHOWN = 2; // charts, initially
 const REST = 25; // times as long as drawing took, in which new data is not drawn
 const AGAINST = "parameter:"; // starts the names of x axes that are parameters
+const COUNTS = /** @type {XName[]} */ (["step", "order"]); // what the numbers of the columns are
 const SCALES = /** @type {const} */ (["epoch", "time", "images"]);
 
 /** What is known of a run's lines. */
@@ -28,7 +29,7 @@ class RunData {
   /** @type {Map<string, StepColumns>} */
   metrics = new Map();
   /** @type {Map<string, XScale>} */
-  scales = new Map([["step", new XScale("step")]]);
+  scales = new Map(COUNTS.map((name) => [name, new XScale(name)]));
 
   /** @param {RunLines} lines */
   take(lines) {
@@ -142,7 +143,8 @@ export class RunCharts extends ChartGrid {
     this.arrange(drawn);
     this.#ask(drawn);
     const axes = this.#axes(facts);
-    const over = axes.includes(this.over) ? this.over : (axes.find((name) => name === facts.axis) ?? "step");
+    const [first = "step"] = axes;
+    const over = axes.includes(this.over) ? this.over : (axes.find((name) => name === facts.axis) ?? first);
     this.bar.offerAxes(axes, over, (name) => `against ${name.slice(AGAINST.length)}`);
     for (const chart of drawn) this.#drawChart(chart, over);
   }
@@ -182,9 +184,9 @@ export class RunCharts extends ChartGrid {
    * The x axes to choose from.
    * @param {ComparisonFacts} facts
    */
-  #axes({ parameters }) {
+  #axes({ parameters, axis }) {
     const known = [...this.known.values()];
-    return ["step", ...SCALES.filter((name) => known.some((data) => data.scales.has(name))), ...parameters.map((name) => AGAINST + name)];
+    return [axis === "order" ? axis : "step", ...SCALES.filter((name) => known.some((data) => data.scales.has(name))), ...parameters.map((name) => AGAINST + name)];
   }
 
   /** @param {Chart} chart */

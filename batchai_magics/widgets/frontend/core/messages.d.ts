@@ -130,7 +130,7 @@ export interface ComparisonFacts {
   parameters: string[]; // those that differ between the runs
   metrics: RunMetric[]; // the headline first
   charts: Omit<Chart, "unit">[]; // the headline's first
-  axis: "step" | "epoch"; // the x axis that suits the runs
+  axis: "step" | "epoch" | "order"; // the x axis that suits the runs
   baseline: number | null; // index of the run that others are compared with
   curves?: Curve[];
   unit?: string;
