@@ -63,13 +63,13 @@ def test_a_log_is_not_lost_when_another_cannot_be_read(backend, monkeypatch):
     assert log(follower.poll()) == [("stdout.txt", b"out\n", False)]
 
 
-def test_a_job_without_its_cluster_is_followed_to_its_end(backend, monkeypatch):
+def test_a_job_without_its_cluster_is_followed_to_its_end(backend):
     def show(id):
         if id.kind is Kind.CLUSTER:
             raise NotFoundError("gone")
         return backend.job
 
-    monkeypatch.setattr(backend, "show", show)
+    backend.show = show
     follower = Follower(backend, JOB)
     follower.poll()
     backend.finish()
@@ -84,27 +84,27 @@ def test_nothing_is_told_after_the_end(backend, follower):
     assert follower.poll() == []
 
 
-def test_what_a_queued_job_waits_for_is_not_known_where_its_cluster_is_gone(backend, monkeypatch):
+def test_what_a_queued_job_waits_for_is_not_known_where_its_cluster_is_gone(backend):
     def gone(id):
         raise NotFoundError("gone", code="ClusterNotFound")
 
-    monkeypatch.setattr(backend, "nodes", gone)
+    backend.nodes = gone
     queue = QueuePoller(backend, clock=lambda: 0.0)
     assert queue.poll(resource(ExecutionState.QUEUED)) == [QueueChanged(JOB)]
 
 
-def test_a_job_does_not_wait_for_itself(backend, monkeypatch):
+def test_a_job_does_not_wait_for_itself(backend):
     """It has got its nodes since its state was read."""
-    monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, JOB)])
-    monkeypatch.setattr(backend, "jobs_ahead_of", lambda job: [JOB])
+    backend.nodes = lambda id: [Node("n", NodeState.RUNNING, JOB)]
+    backend.jobs_ahead_of = lambda job: [JOB]
     queue = QueuePoller(backend, clock=lambda: 0.0)
     assert queue.poll(resource(ExecutionState.QUEUED)) == [QueueChanged(JOB)]
 
 
-def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(backend, monkeypatch):
+def test_a_queue_is_looked_at_from_time_to_time_and_told_when_it_has_changed(backend):
     now, queued = [0.0], resource(ExecutionState.QUEUED)
     nodes = [Node("n", NodeState.RUNNING, OTHER)]
-    monkeypatch.setattr(backend, "nodes", lambda id: nodes)
+    backend.nodes = lambda id: nodes
     queue = QueuePoller(backend, clock=lambda: now[0])
     assert queue.poll(backend.job) == []  # it runs
     assert queue.poll(queued) == [QueueChanged(JOB, ("other",))]
@@ -141,17 +141,17 @@ def test_a_queue_is_looked_at_less_often_the_more_a_look_costs(backend, waited_s
     assert queue.poll(queued) == [QueueChanged(JOB)]
 
 
-def test_a_job_of_another_experiment_is_told_with_its_experiment(backend, monkeypatch):
+def test_a_job_of_another_experiment_is_told_with_its_experiment(backend):
     other = JOB.workspace_id.child(Kind.EXPERIMENT, "theirs").child(Kind.JOB, "long")
-    monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, other)])
+    backend.nodes = lambda id: [Node("n", NodeState.RUNNING, other)]
     seen = QueuePoller(backend, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
     assert seen == [QueueChanged(JOB, ("theirs/long",))]
 
 
-def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend, monkeypatch):
+def test_what_is_before_a_job_is_told_beside_what_has_the_nodes(backend):
     waiting = [JOB.parent.child(Kind.JOB, name) for name in ("first", "second", "first")]
-    monkeypatch.setattr(backend, "jobs_ahead_of", lambda job: waiting if job.id == JOB else [])
-    monkeypatch.setattr(backend, "nodes", lambda id: [Node("n", NodeState.RUNNING, OTHER)])
+    backend.jobs_ahead_of = lambda job: waiting if job.id == JOB else []
+    backend.nodes = lambda id: [Node("n", NodeState.RUNNING, OTHER)]
     seen = QueuePoller(backend, clock=lambda: 0.0).poll(resource(ExecutionState.QUEUED))
     assert seen == [QueueChanged(JOB, ("other",), ("first", "second"))]
 

@@ -154,9 +154,9 @@ def test_stdout_and_stderr_of_the_log_directory_have_metrics(backend, follower):
     assert steps(other.poll()) == []
 
 
-def test_folders_are_not_read(backend, monkeypatch):
+def test_folders_are_not_read(backend):
     listed = [OutputFile("models", FileKind.DIRECTORY, 4096), OutputFile("stdout.txt", FileKind.FILE, 3)]
-    monkeypatch.setattr(backend, "files", lambda job: listed)
+    backend.files = lambda job: listed
     (backend.folder / "models").mkdir()
     backend.write("abc")
     assert [path for path, *_ in log(Follower(backend, JOB).poll())] == ["stdout.txt"]

@@ -29,7 +29,7 @@ class Waits:
             self.stop.set()
 
 
-def tail_waits(backend, monkeypatch):
+def tail_waits(backend):
     """How long each tail was asked to wait."""
     plain, patience = backend.tail, []
 
@@ -37,7 +37,7 @@ def tail_waits(backend, monkeypatch):
         patience.append(wait_s)
         return plain(job, positions, limit)
 
-    monkeypatch.setattr(backend, "tail", tail)
+    backend.tail = tail
     return patience
 
 
@@ -63,7 +63,7 @@ def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
     follower = Follower(backend, JOB)
     follower.poll()
     backend.write("012345")
-    patience = tail_waits(backend, monkeypatch)
+    patience = tail_waits(backend)
     assert [data for _, data, _ in log(follower.poll(wait_s=10))] == [b"01", b"23", b"45"]
     assert patience == [10, 0.0, 0.0]
 
@@ -74,9 +74,9 @@ def test_a_loop_that_is_stopped_asks_nothing(tmp_path):
     assert list(events(ScriptedCluster(tmp_path), JOB, stop=stop)) == []
 
 
-def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend, monkeypatch):
+def test_the_loop_waits_for_the_log_as_long_as_the_backends_pace_allows(backend):
     backend.capabilities = replace(backend.capabilities, pace=Pace(max_wait_s=7.0))
-    patience = tail_waits(backend, monkeypatch)
+    patience = tail_waits(backend)
     waits = Waits(2)
     list(events(backend, JOB, stop=waits.stop))
     assert patience == [0.0, 7.0]  # the first look has news at once: the state

@@ -50,7 +50,7 @@ def test_the_tail_of_a_long_log_reads_its_end_only(backend, monkeypatch):
         offsets.append(offset)
         return read(file, offset, limit)
 
-    monkeypatch.setattr(backend, "read", recording_read)
+    backend.read = recording_read
     assert tail_of(backend, STDOUT, 2) == "line\n" * 2
     assert offsets == [0, 4900]
 

@@ -75,12 +75,12 @@ def test_what_was_begun_for_another_file_is_thrown_away(bucket, target):
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
-def test_a_download_goes_on_where_it_stopped(stored, target, monkeypatch):
+def test_a_download_goes_on_where_it_stopped(stored, target):
     part = begin_download(stored, target)
     assert part.read_bytes() == BIG[:4]
     asked = []
     read = stored.storage.read
-    monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
+    stored.storage.read = lambda *at: asked.append(at[2]) or read(*at)
     assert list(storage_bucket.download(stored, [Copy(target, "big", 10)])) == [4, 4, 2]
     assert asked == [4, 8, 10]
     assert [path.name for path in target.parent.iterdir()] == ["got"]
@@ -94,26 +94,26 @@ def test_a_damaged_part_of_a_download_is_fetched_again(stored, target, damage):
     assert target.read_bytes() == BIG
 
 
-def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target, monkeypatch):
-    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
+def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target):
+    stored.storage.digest = lambda share, path: "of something else"
     with pytest.raises(StorageError, match="was corrupted in transit"):
         list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
-def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target, monkeypatch):
+def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target):
     read = stored.storage.read
-    monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at).replace(b"5", b"6"))
+    stored.storage.read = lambda *at: read(*at).replace(b"5", b"6")
     with pytest.raises(StorageError, match="was corrupted in transit"):
         list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
-def test_what_is_damaged_anew_is_fetched_once(stored, target, monkeypatch):
+def test_what_is_damaged_anew_is_fetched_once(stored, target):
     asked = []
     read = stored.storage.read
-    monkeypatch.setattr(stored.storage, "read", lambda *at: asked.append(at[2]) or read(*at))
-    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "of something else")
+    stored.storage.read = lambda *at: asked.append(at[2]) or read(*at)
+    stored.storage.digest = lambda share, path: "of something else"
     with pytest.raises(StorageError, match="was corrupted in transit"):
         list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert asked == [0, 4, 8, 10]
@@ -127,16 +127,14 @@ def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, tar
     assert sorted(path.name for path in target.parent.iterdir()) == [".got.notes.part", "got"]
 
 
-def test_a_place_that_knows_no_digest_is_believed(stored, target, monkeypatch):
-    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+def test_a_place_that_knows_no_digest_is_believed(stored, target):
+    stored.storage.digest = lambda share, path: ""
     list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert target.read_bytes() == BIG
 
 
-def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(
-    context, stored, target, monkeypatch
-):
-    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(context, stored, target):
+    stored.storage.digest = lambda share, path: ""
     stored.storage.upload("data", {"other": BIG[::-1]})
     for name in ("big", "other"):
         os.utime(context.backend.layout.home / "shares/local/data" / name, (1, 1))
@@ -167,19 +165,17 @@ def test_no_name_on_a_share_leads_out_of_the_folder(tmp_path, path):
         storage_bucket.DownloadFolder(tmp_path).path_of(path)
 
 
-def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target, monkeypatch):
-    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target):
+    stored.storage.digest = lambda share, path: ""
     read = stored.storage.read
-    monkeypatch.setattr(stored.storage, "read", lambda *at: read(*at) if at[2] < 8 else b"")
+    stored.storage.read = lambda *at: read(*at) if at[2] < 8 else b""
     with pytest.raises(StorageError, match="was corrupted in transit"):
         list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
-def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
-    context, stored, target, monkeypatch
-):
-    monkeypatch.setattr(stored.storage, "digest", lambda share, path: "")
+def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(context, stored, target):
+    stored.storage.digest = lambda share, path: ""
     steps = storage_bucket.download(stored, [Copy(target, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": BIG[::-1]})

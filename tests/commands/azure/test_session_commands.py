@@ -44,9 +44,9 @@ def test_there_is_one_subscription(do, context):
     assert do("account list-locations --query [].name").data == ["local"]
 
 
-def test_elsewhere_the_subscription_is_chosen(do, context, monkeypatch):
+def test_elsewhere_the_subscription_is_chosen(do, context):
     away = replace(context.backend.capabilities, logins=True)
-    monkeypatch.setattr(context.backend, "capabilities", away)
+    context.backend.capabilities = away
     assert do("account set --subscription mine").value.settings.subscription == "mine"
 
 

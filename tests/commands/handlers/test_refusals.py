@@ -142,7 +142,7 @@ def test_a_file_server_is_refused(do, refused, options, message):
 def test_elsewhere_somebody_has_to_be_able_to_log_in(context, refused, monkeypatch, tmp_path, noun):
     monkeypatch.setenv("HOME", str(tmp_path))
     away = replace(context.backend.capabilities, logins=True)
-    monkeypatch.setattr(context.backend, "capabilities", away)
+    context.backend.capabilities = away
     rest = "-t 0" if noun == "cluster" else DISKS
     told = refused(f"{noun} create -n small -s Standard_D2 {rest}")
     assert "Please provide admin user password or ssh key." in told
@@ -198,8 +198,8 @@ def test_a_file_with_a_bad_mount_is_refused(refused, tmp_path, noun, kind, volum
     assert message in refused(f"{noun} create -n small -f {file}")
 
 
-def test_an_account_without_a_key_is_refused(context, refused, monkeypatch):
-    monkeypatch.setattr(context.backend.accounts, "keys", lambda name: ("", ""))
+def test_an_account_without_a_key_is_refused(context, refused):
+    context.backend.accounts.keys = lambda name: ("", "")
     line = "cluster create -n small -s Standard_D2 -t 0 --afs-name logs --storage-account-name acc"
     assert 'Cannot find a key for "acc" storage account.' in refused(line)
 

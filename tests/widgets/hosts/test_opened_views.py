@@ -83,13 +83,13 @@ def test_jobs_of_all_experiments_are_listed_under_names_that_lead_to_them(group)
     assert all(model.rates[name].values == [1, 2, 3] for name in names)
 
 
-def test_a_workspace_or_experiment_that_is_deleted_meanwhile_leaves_the_others(group, monkeypatch):
+def test_a_workspace_or_experiment_that_is_deleted_meanwhile_leaves_the_others(group):
     def deleted(parent, kind, listed=group.list):
         if parent in (LAB, EXPERIMENTS[1]):
             raise NotFoundError("gone")
         return listed(parent, kind)
 
-    monkeypatch.setattr(group, "list", deleted)
+    group.list = deleted
     model = AllJobsModel(group, EXPERIMENT, clock=Clock())
     model.poll()
     assert [row["name"] for row in model.rows()] == ["here"]
