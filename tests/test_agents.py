@@ -78,16 +78,16 @@ class Agent:
                     name, arguments, *wanted = call(results[-1]) if callable(call) else call
                     result = await client.call_tool(name, arguments)
                     with anyio.fail_after(PATIENCE_S):
-                        while wanted and not wanted[0](self._read(result)):
+                        while wanted and not wanted[0](self.read(result)):
                             result = await client.call_tool(name, arguments)
                     results.append(result)
             return results
 
         with ThreadPoolExecutor(1) as thread:  # a browser of other tests has the event loop of this one
-            return [self._read(result) for result in thread.submit(anyio.run, talk).result()]
+            return [self.read(result) for result in thread.submit(anyio.run, talk).result()]
 
     @staticmethod
-    def _read(result):
+    def read(result):
         text = result.content[0].text
         return text if result.is_error else json.loads(text)
 
@@ -107,70 +107,60 @@ def environ(folder):
 
 @pytest.fixture(scope="module")
 def failed(folder, environ):
-    """What an agent sees that submits a job which fails, and waits for it."""
+    """What an agent that may run jobs sees of one which fails."""
     command = ["--nodes", "2", "--processes", "2", "--toolkit", "custom", "--secret", "TOKEN", "train.py"]
-    return Agent(folder, environ, "--allow", "run").do(
-        ("dry_run", {"command": command}),
-        lambda shown: ("submit", {"command": command, "token": Agent._read(shown)["token"]}),
-        ("wait_for_job", {"job": "train", "timeout_s": 300}),
-    )
-
-
-def test_without_leave_the_agent_can_only_read(folder, environ):
-    agent = Agent(folder, environ)
-    (refused,) = agent.do(("submit", {"command": ["train.py"], "token": ""}))
-    assert set(agent.tools) == READERS
-    assert all(tool.annotations.read_only_hint for tool in agent.tools.values())
-    assert "submit" in refused
-
-
-def test_the_dry_run_shows_what_is_then_submitted(failed):
-    shown, submitted, _ = failed
-    assert "train.py" in shown["text"]
-    assert submitted["job"] == "train"
-
-
-def test_a_dry_run_of_a_file_of_the_system_reads_no_folder(folder, environ):
-    refused = Agent(folder, environ).do(
-        *[("dry_run", {"command": [name]}) for name in ("/etc/hostname", "../../x")]
-    )
-    assert "/etc/hostname lies outside of the working directory, and is not a Python script" in refused[0]
-    assert "no such file" in refused[1]
-
-
-def test_nothing_is_submitted_that_no_dry_run_has_shown(folder, environ):
-    agent = Agent(folder, environ, "--allow", "run")
-    refused, shown = agent.do(
+    results = Agent(folder, environ, "--allow", "run").do(
         ("submit", {"command": ["--name", "guess", "train.py"], "token": "guessed"}),
         ("job_status", {"job": "guess"}),
-    )
-    assert "this command differs from the dry run" in refused
-    assert "NotFound" in shown
-
-
-def test_the_end_of_a_job_is_waited_for(failed):
-    *_, ended = failed
-    assert ended["happened"]
-    assert (ended["state"], ended["exit_code"]) == ("failed", 1)
-
-
-def test_a_time_to_wait_that_is_no_number_is_refused(folder, environ):
-    (refused,) = Agent(folder, environ).do(("wait_for_job", {"job": "train", "timeout_s": "nan"}))
-    assert "timeout_s must be a non-negative number of seconds" in refused
-
-
-def test_the_process_that_failed_first_is_named_with_its_last_lines(failed, folder, environ):
-    (told,) = Agent(folder, environ).do(("first_failure", {"job": "train"}))
-    assert told["first"]["rank"] == 1
-    assert "rank 1 is out of data" in told["last_lines"]["stderr.txt"]
-
-
-def test_a_log_is_data_without_secrets_and_control_characters(failed, folder, environ):
-    head, end, one = Agent(folder, environ).do(
+        ("dry_run", {"command": command}),
+        lambda shown: ("submit", {"command": command, "token": Agent.read(shown)["token"]}),
+        ("wait_for_job", {"job": "train", "timeout_s": 300}),
+        ("first_failure", {"job": "train"}),
         ("read_log", {"job": "train", "max_bytes": 1000}),
         ("read_log", {"job": "train", "offset": -1}),
         ("read_log", {"job": "train", "offset": -1, "rank": 1}),
+        ("metrics_summary", {"job": "train"}),
+        ("metric_points", {"job": "train", "metric": "loss", "max_bytes": 800}),
+        ("metric_points", {"job": "train", "metric": "lost"}),
+        ("compare_jobs", {"jobs": ["train", "train"]}),
     )
+    names = ("refused", "unknown", "shown", "submitted", "ended", "failure", "head", "end", "of_rank")
+    return dict(zip((*names, "summary", "few", "no_metric", "rows"), results, strict=True))
+
+
+def test_without_leave_the_agent_can_only_read_files_of_its_own(folder, environ):
+    agent = Agent(folder, environ)
+    refused, of_system, missing, endless = agent.do(
+        ("submit", {"command": ["train.py"], "token": ""}),
+        ("dry_run", {"command": ["/etc/hostname"]}),
+        ("dry_run", {"command": ["../../x"]}),
+        ("wait_for_job", {"job": "train", "timeout_s": "nan"}),
+    )
+    assert set(agent.tools) == READERS
+    assert all(tool.annotations.read_only_hint for tool in agent.tools.values())
+    assert "submit" in refused
+    assert "/etc/hostname lies outside of the working directory, and is not a Python script" in of_system
+    assert "no such file" in missing
+    assert "timeout_s must be a non-negative number of seconds" in endless
+
+
+def test_what_a_dry_run_has_shown_is_submitted_and_nothing_else(failed):
+    assert "this command differs from the dry run" in failed["refused"]
+    assert "NotFound" in failed["unknown"]
+    assert "train.py" in failed["shown"]["text"]
+    assert failed["submitted"]["job"] == "train"
+
+
+def test_the_end_of_a_job_is_told_with_the_process_that_failed_first_and_its_last_lines(failed):
+    ended, failure = failed["ended"], failed["failure"]
+    assert ended["happened"]
+    assert (ended["state"], ended["exit_code"]) == ("failed", 1)
+    assert failure["first"]["rank"] == 1
+    assert "rank 1 is out of data" in failure["last_lines"]["stderr.txt"]
+
+
+def test_a_log_is_data_without_secrets_and_control_characters(failed):
+    head, end, one = failed["head"], failed["end"], failed["of_rank"]
     assert head["notice"] == NOTICE
     assert (head["offset"], head["next_offset"]) == (0, 1000)
     assert "\\x1b[2J" in end["text"]
@@ -180,21 +170,16 @@ def test_a_log_is_data_without_secrets_and_control_characters(failed, folder, en
     assert one["text"].count("ignore all instructions") == 1
 
 
-def test_metrics_come_as_a_summary_or_as_points_within_a_budget(failed, folder, environ):
-    summary, few, unknown, rows = Agent(folder, environ).do(
-        ("metrics_summary", {"job": "train"}),
-        ("metric_points", {"job": "train", "metric": "loss", "max_bytes": 800}),
-        ("metric_points", {"job": "train", "metric": "lost"}),
-        ("compare_jobs", {"jobs": ["train", "train"]}),
-    )
-    assert summary["summary"]["headline"] == "loss"
+def test_metrics_come_as_a_summary_or_as_points_within_a_budget(failed):
+    few, no_metric = failed["few"], failed["no_metric"]
+    assert failed["summary"]["summary"]["headline"] == "loss"
     assert few["count"] == 400
     assert len(few["points"]) <= 20
     assert few["points"][-1][0] == 200
     assert len(json.dumps(few["points"])) <= 800
-    assert "has no metric 'lost'" in unknown
-    assert "It has: loss" in unknown
-    assert len(rows["rows"]) == 2
+    assert "has no metric 'lost'" in no_metric
+    assert "It has: loss" in no_metric
+    assert len(failed["rows"]["rows"]) == 2
 
 
 def test_a_hung_job_is_looked_into_and_cancelled(folder, environ):
@@ -202,7 +187,7 @@ def test_a_hung_job_is_looked_into_and_cancelled(folder, environ):
     command = ["--name", "hung", "--toolkit", "custom", "hang.py"]
     results = agent.do(
         ("dry_run", {"command": command}),
-        lambda shown: ("submit", {"command": command, "token": Agent._read(shown)["token"]}),
+        lambda shown: ("submit", {"command": command, "token": Agent.read(shown)["token"]}),
         ("read_log", {"job": "hung"}, lambda log: "up" in log["text"]),
         ("wait_for_job", {"job": "hung", "until": "change", "timeout_s": 2}),
         ("stacks", {"job": "hung"}),
@@ -233,40 +218,45 @@ save(pathlib.Path("weights.bin"), "weights.bin")
 
 @pytest.fixture(scope="module")
 def written(folder, environ):
-    """Two jobs that have written files, and the agent that labelled the first."""
+    """What an agent sees of two jobs that have written files, of which it labelled the first."""
     (folder / "write.py").write_text(WRITE)
-    agent = Agent(folder, environ, "--allow", "run,label")
-    for name in ("write", "again"):
-        command = ["--name", name, "--toolkit", "custom", "write.py"]
-        *_, ended = agent.do(
-            ("dry_run", {"command": command}),
-            lambda shown, command=command: (
-                "submit",
-                {"command": command, "token": Agent._read(shown)["token"]},
-            ),
-            ("wait_for_job", {"job": name, "timeout_s": 300}),
-        )
-        assert ended["state"] == "succeeded"
-    return agent
+    command = ["--toolkit", "custom", "write.py"]
+    named = {name: ["--name", name, *command] for name in ("write", "again")}
+    submit = {
+        name: lambda shown, line=line: ("submit", {"command": line, "token": Agent.read(shown)["token"]})
+        for name, line in named.items()
+    }
+    *_, same, labelled, listed, status, files = Agent(folder, environ, "--allow", "run,label").do(
+        ("dry_run", {"command": named["write"]}),
+        submit["write"],
+        ("wait_for_job", {"job": "write", "timeout_s": 300}),
+        ("dry_run", {"command": named["again"]}),
+        submit["again"],
+        ("wait_for_job", {"job": "again", "timeout_s": 300}),
+        ("diff_jobs", {"job": "write", "other": "again"}),
+        ("label", {"job": "write", "tag": ["kept", "old"], "untag": ["old"], "note": "good \x1b[2J"}),
+        ("list_jobs", {}),
+        ("job_status", {"job": "write"}),
+        ("list_files", {"job": "write"}),
+    )
+    return {"same": same, "labelled": labelled, "listed": listed, "status": status, "files": files["files"]}
 
 
 def test_a_job_is_listed_with_its_labels_and_headline_metric(written):
-    labelled, listed = written.do(
-        ("label", {"job": "write", "tag": ["kept", "old"], "untag": ["old"], "note": "good \x1b[2J"}),
-        ("list_jobs", {}),
-    )
+    labelled = written["labelled"]
     assert (labelled["tags"], labelled["note"]) == (["kept"], "good \\x1b[2J")
-    (job,) = [job for job in listed["jobs"] if job["name"] == "write"]
+    (job,) = [job for job in written["listed"]["jobs"] if job["name"] == "write"]
     assert (job["metric"]["name"], job["metric"]["value"]) == ("loss", pytest.approx(1 / 3))
     assert (job["tags"], job["parameters"]) == (["kept"], {"lr": 0.5})
+    assert written["status"]["state"] == "succeeded"
+    assert written["status"]["errors"] == []  # a warning of it is none
 
 
-def test_files_are_listed_and_read_within_the_folders_of_the_run(written):
-    (listed,) = written.do(("list_files", {"job": "write"}))
-    files = {file["path"].rpartition("/")[2]: file for file in listed["files"]}
-    assert listed["files"][0]["directory"] == "artifacts"
+def test_files_are_listed_and_read_within_the_folders_of_the_run(written, folder, environ):
+    files = {file["path"].rpartition("/")[2]: file for file in written["files"]}
+    assert written["files"][0]["directory"] == "artifacts"
     notes = files["notes.txt"]
-    text, part, binary, link, above = written.do(
+    text, part, binary, link, above = Agent(folder, environ).do(
         *(
             ("read_file", {"job": "write", "directory": notes["directory"], **more})
             for more in (
@@ -285,17 +275,10 @@ def test_files_are_listed_and_read_within_the_folders_of_the_run(written):
     assert "outside" in above
 
 
-def test_what_differs_between_two_jobs_is_told(written):
-    same, different = written.do(
-        ("diff_jobs", {"job": "write", "other": "again"}), ("diff_jobs", {"job": "write", "other": "train"})
-    )
-    assert same["diff"]["code"] == []
+def test_what_differs_between_two_jobs_is_told(written, failed, folder, environ):
+    (different,) = Agent(folder, environ).do(("diff_jobs", {"job": "write", "other": "train"}))
+    assert written["same"]["diff"]["code"] == []
     assert any(line.startswith("+") for line in different["diff"]["code"])
-
-
-def test_a_warning_of_a_job_is_no_error_of_it(written):
-    (status,) = written.do(("job_status", {"job": "write"}))
-    assert status["errors"] == []
 
 
 def test_the_trials_of_a_sweep_are_shown_with_their_metrics(lab, world):

@@ -1,13 +1,10 @@
-import fcntl
 import json
 import os
 import pty
 import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
 
 import pytest
 
@@ -15,7 +12,7 @@ from batchai_magics import __version__
 from batchai_magics.cli import main
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
-from tests.pseudo_terminal import COLUMNS, COMMAND, plain, rest_of, start_on_terminal
+from tests.pseudo_terminal import COLUMNS, COMMAND, plain, read_until, rest_of, start_on_terminal
 from tests.world import processes_of, until
 
 
@@ -103,41 +100,35 @@ def on_a_terminal(*words, **variables):
 
 
 @pytest.mark.slow
-def test_a_terminal_shows_a_fitting_table_with_colours(home, tmp_path, monkeypatch):
+def test_a_terminal_shows_a_fitting_table_with_colours_and_a_pipe_all_of_it_without(
+    home, tmp_path, monkeypatch
+):
     monkeypatch.delenv("NO_COLOR", raising=False)
-    name = "a-name-that-is-shown-whole"
+    name, note = "a-name-that-is-shown-whole", "a remark that is long enough to be cut h"
     shell("job", "create", "-n", name, "-f", write_job(tmp_path, "echo step 1 loss 0.5; exit 3"))
     shell("job", "wait", "-n", name)
-    shell("job", "update", "-n", name, "--note", "a remark that is long enough to be cut here")
+    shell("job", "update", "-n", name, "--note", note)
     text = on_a_terminal("job", "list")
     assert "\x1b[1;31mfailed" in text
     assert name in text
     assert "…" in text
     assert max(map(len, plain(text).splitlines())) <= COLUMNS
     assert "\x1b" not in on_a_terminal("job", "list", NO_COLOR="1")
-
-
-@pytest.mark.slow
-def test_a_pipe_shows_the_same_without_colours_and_cuts(home, tmp_path):
-    name = "piped"
-    shell("job", "create", "-n", name, "-f", write_job(tmp_path, "echo step 1 loss 0.5; exit 3"))
-    shell("job", "wait", "-n", name)
-    note = "a remark that is long enough to be cut h"
-    shell("job", "update", "-n", name, "--note", note)
-    text = shell("job", "list").stdout
-    assert note in text
-    assert "\x1b" not in text
-    titles = text.splitlines()[0]
-    assert "Resource" not in titles
+    piped = shell("job", "list").stdout
+    assert note in piped
+    assert "\x1b" not in piped
+    assert "Resource" not in piped.splitlines()[0]
     wide = plain(on_a_terminal("job", "list", columns=300))
-    assert [line.split() for line in wide.splitlines()] == [line.split() for line in text.splitlines()]
+    assert [line.split() for line in wide.splitlines()] == [line.split() for line in piped.splitlines()]
 
 
 @pytest.mark.slow
-def test_a_job_is_shown_in_short(home, tmp_path):
+def test_a_failed_job_gives_its_exit_code_to_wait_and_is_shown_in_short(home, tmp_path):
     file = write_job(tmp_path, "echo step 1 loss 0.5; echo no such luck >&2; exit 3")
-    shell("job", "create", "-n", "bad", "-f", file)
-    shell("job", "wait", "-n", "bad")
+    assert shell("job", "create", "-n", "bad", "-f", file).returncode == 0
+    waited = shell("job", "wait", "-n", "bad")
+    assert (waited.returncode, waited.stdout) == (3, "")
+    assert ": rank 0: exit code 3: no such luck\n" in waited.stderr
     lines = shell("show", "bad").stdout.splitlines()
     assert lines[0].startswith("bad  failed  default · 1 node")
     assert "loss       0.5" in lines
@@ -180,33 +171,22 @@ def test_a_delete_without_a_tty_is_refused(capsys, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1)])
-def test_a_delete_on_a_tty_asks(home, answer, code):
-    ours, theirs = pty.openpty()
-    words = [*COMMAND, "cluster", "delete", "-n", "default"]
-    asking = subprocess.Popen(words, stdin=theirs, stderr=subprocess.PIPE, text=True)
-    os.write(ours, f"{answer}\n".encode())
-    told = asking.communicate(timeout=PATIENCE_S)[1]
-    os.close(ours)
-    os.close(theirs)
-    assert asking.returncode == code
-    assert told.startswith("Are you sure you want to perform this operation? (y/n): ")
-    assert ("Operation cancelled." in told) is (code == 1)
+def test_a_delete_on_a_tty_asks(home):
+    for answer, code in (("n", 1), ("y", 0)):
+        ours, theirs = pty.openpty()
+        words = [*COMMAND, "cluster", "delete", "-n", "default"]
+        asking = subprocess.Popen(words, stdin=theirs, stderr=subprocess.PIPE, text=True)
+        os.write(ours, f"{answer}\n".encode())
+        told = asking.communicate(timeout=PATIENCE_S)[1]
+        os.close(ours)
+        os.close(theirs)
+        assert asking.returncode == code
+        assert told.startswith("Are you sure you want to perform this operation? (y/n): ")
+        assert ("Operation cancelled." in told) is (code == 1)
 
 
 @pytest.mark.slow
-def test_wait_takes_the_exit_code_of_the_job(home, tmp_path):
-    assert shell("job", "create", "-n", "bad", "-f", write_job(tmp_path, "echo out; exit 7")).returncode == 0
-    waited = shell("job", "wait", "-n", "bad")
-    assert waited.returncode == 7
-    assert waited.stdout == ""
-    assert ": rank 0: exit code 7\n" in waited.stderr
-    streamed = shell("job", "file", "stream", "-j", "bad", "-f", "stdout.txt")
-    assert (streamed.stdout, streamed.returncode) == ("out\n", 0)
-
-
-@pytest.mark.slow
-def test_a_log_is_raw_in_a_pipe_and_tame_on_a_terminal(home, tmp_path):
+def test_a_log_is_raw_in_a_pipe_that_may_close_and_tame_on_a_terminal(home, tmp_path):
     line = r"\033[31mred\033[0m \033]52;c;aGk=\007 end\n"
     assert shell("job", "create", "-n", "loud", "-f", write_job(tmp_path, f"printf '{line}'")).returncode == 0
     stream = ["job", "file", "stream", "-j", "loud", "-f", "stdout.txt"]
@@ -215,10 +195,25 @@ def test_a_log_is_raw_in_a_pipe_and_tame_on_a_terminal(home, tmp_path):
     assert subprocess.run([*COMMAND, *stream], stdout=theirs, stderr=subprocess.DEVNULL).returncode == 0
     os.close(theirs)
     assert rest_of(ours) == b"\x1b[31mred\x1b[0m  end\r\n"
+    shell("job", "create", "-n", "long", "-f", write_job(tmp_path, "seq 1 200000"))
+    shell("job", "wait", "-n", "long")
+    ends_quietly("job", "file", "stream", "-j", "long", "-f", "stdout.txt")
+
+
+def ends_quietly(*words):
+    """A command whose reader closes the pipe after its first line."""
+    watching = subprocess.Popen([*COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    watching.stdout.readline()
+    watching.stdout.close()
+    told = watching.stderr.read().decode()
+    watching.stderr.close()
+    assert watching.wait(PATIENCE_S) == 141
+    assert "Traceback" not in told
+    assert "BrokenPipe" not in told
 
 
 @pytest.mark.slow
-def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
+def test_an_interrupt_stops_what_watches_jobs_and_not_the_jobs(home, tmp_path):
     file = write_job(tmp_path, "echo begun; sleep 1000")
     assert json.loads(shell("job", "create", "-n", "long", "-f", file, "-o", "json").stdout)["name"] == "long"
     words = [*COMMAND, "job", "file", "stream", "-j", "long", "-f", "stdout.txt"]
@@ -229,29 +224,12 @@ def test_an_interrupt_stops_the_watching_and_not_the_job(home, tmp_path):
     assert watching.returncode == 130
     assert "To resume: batchai job file stream -j long" in told
     assert "Traceback" not in told
-    assert json.loads(shell("job", "show", "-n", "long", "-o", "json").stdout)["executionState"] == "running"
-
-
-@pytest.mark.slow
-def test_an_interrupt_stops_a_wait_for_many_jobs_and_not_the_jobs(home, tmp_path):
-    shell("job", "create", "-n", "long", "-f", write_job(tmp_path, "sleep 1000"))
-    until(
-        lambda: (
-            json.loads(shell("job", "show", "-n", "long", "-o", "json").stdout)["executionState"] == "running"
-        )
-    )
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
-    words = [*COMMAND, "experiment", "wait", "-n", "default"]
-    waiting = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs)
-    os.close(theirs)
-    printed = b""
-    while b"Waiting" not in printed:  # the bar of a wait that goes on
-        printed += os.read(ours, 1 << 16)
+    waiting, ours = start_on_terminal("experiment", "wait", "-n", "default")
+    printed = read_until(ours, "Waiting")  # the bar of a wait that goes on
     waiting.send_signal(signal.SIGINT)
     assert waiting.wait(PATIENCE_S) == 130
-    printed += rest_of(ours)
-    assert b"The jobs keep running. To resume: batchai experiment wait -n default" in printed
+    printed += rest_of(ours).decode()
+    assert "The jobs keep running. To resume: batchai experiment wait -n default" in printed
     assert json.loads(shell("job", "show", "-n", "long", "-o", "json").stdout)["executionState"] == "running"
 
 
@@ -265,21 +243,6 @@ def test_an_interrupt_ends_a_command_on_a_node(home):
     assert running.returncode == 130
     assert told == "\nStopped. The command was ended.\n"
     assert not processes_of(home)
-
-
-@pytest.mark.slow
-def test_a_closed_pipe_ends_quietly(home, tmp_path):
-    shell("job", "create", "-n", "loud", "-f", write_job(tmp_path, "seq 1 200000"))
-    shell("job", "wait", "-n", "loud")
-    words = [*COMMAND, "job", "file", "stream", "-j", "loud", "-f", "stdout.txt"]
-    watching = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    watching.stdout.readline()
-    watching.stdout.close()
-    told = watching.stderr.read().decode()
-    watching.stderr.close()
-    assert watching.wait(PATIENCE_S) == 141
-    assert "Traceback" not in told
-    assert "BrokenPipe" not in told
 
 
 def test_defaults_of_the_shell_are_kept(capsys):

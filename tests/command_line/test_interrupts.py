@@ -33,7 +33,7 @@ class Watch:
 
 sys.meta_path.insert(0, Watch())
 """
-MOMENTS = 8
+MOMENTS = 5
 
 
 @pytest.fixture

@@ -7,16 +7,16 @@ import pytest
 
 from batchai_magics.cards.job_card import run_diff_html
 from batchai_magics.errors import UsageError
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.run_diff import (
     MAX_CODE,
     Difference,
     RunDiff,
-    _change,
-    _differing,
-    _metrics,
     diff_runs,
 )
+from batchai_magics.models.resource_ids import Kind
 from tests.commands.conftest import context, do
+from tests.widgets.scripted_job import JOB, ScriptedBackend
 from tests.world import World
 
 __all__ = ["context", "do"]
@@ -62,8 +62,21 @@ def test_runs_that_differ_in_metrics_alone_are_the_same_runs():
     assert "the same code" in run_diff_html(same)
 
 
-def test_a_metric_is_one_row_however_both_runs_spell_it():
-    (row,) = _metrics({"train/loss": 0.5}, {"loss": 0.25})
+@pytest.fixture
+def diff_of_logs(tmp_path):
+    """The rows that differ of two runs with these logs."""
+
+    def diff(*logs):
+        runs = [ScriptedBackend(tmp_path / str(number)) for number, _ in enumerate(logs)]
+        for run, log in zip(runs, logs, strict=True):
+            run.write(log)
+        return diff_runs(*(Job(run, JOB) for run in runs)).rows
+
+    return diff
+
+
+def test_a_metric_is_one_row_however_both_runs_spell_it(diff_of_logs):
+    (row,) = diff_of_logs("step=1 train/loss=0.5\n", "step=1 loss=0.25\n")
     assert (row.name, row.change) == ("train/loss", "-50.0 %")
 
 
@@ -75,13 +88,21 @@ def test_a_long_diff_is_cut():
 @pytest.mark.parametrize(
     ("second", "change"), [(2.25, "+12.5 %"), (1.99984, "-0.008 %"), (2.0, "+0.0 %"), (math.nan, "")]
 )
-def test_a_small_change_is_not_shown_as_none(second, change):
-    assert _change(2.0, second) == change
+def test_a_small_change_is_not_shown_as_none(diff_of_logs, second, change):
+    (row,) = diff_of_logs("step=1 loss=2.0\n", f"step=1 loss={second}\n")
+    assert row.change == change
 
 
-def test_of_two_ids_only_what_differs_is_shown():
-    ids = [f"/subscriptions/s/resourceGroups/g/workspaces/w/clusters/{name}" for name in ("cpu", "cpu2")]
-    (row,) = _differing("options", {"cluster.id": ids[0]}, {"cluster.id": ids[1]})
+def test_of_two_ids_only_what_differs_is_shown(tmp_path):
+    runs = []
+    for name in ("cpu", "cpu2"):
+        run = ScriptedBackend(tmp_path / name)
+        cluster = run.job.spec.cluster.model_copy(
+            update={"id": str(JOB.workspace_id.child(Kind.CLUSTER, name))}
+        )
+        run.job = replace(run.job, spec=run.job.spec.model_copy(update={"cluster": cluster}))
+        runs.append(Job(run, JOB))
+    (row,) = diff_runs(*runs).rows
     assert row[2:4] == ("cpu", "cpu2")
 
 

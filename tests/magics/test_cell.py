@@ -53,18 +53,21 @@ def test_a_dry_run_tells_of_too_many_nodes(run):
 
 
 @pytest.mark.slow
-def test_a_cell_gives_the_job_and_binds_it(run, shell):
+def test_a_cell_gives_the_job_and_binds_it_finds_it_again_and_once_edited_is_the_next_run(run, shell, capsys):
     job = run("%%batchai_job hello\nprint('hi')")
     assert isinstance(job, Job)
     assert shell.user_ns["job"] is job
     assert job.wait(PATIENCE_S).log() == "hi\n"
-
-
-@pytest.mark.slow
-def test_the_same_cell_again_finds_its_job(run):
-    first = run("%%batchai_job hello\nprint('hi')").wait(PATIENCE_S)
-    assert run("%%batchai_job hello\nprint('hi')").id == first.id
+    capsys.readouterr()
+    assert run("%%batchai_job hello\nprint('hi')").id == job.id
+    told = capsys.readouterr()
+    assert "already submitted" not in told.out
+    assert told.err.startswith(
+        "Warning: hello was already submitted from this cell and has ended: nothing ran"
+    )
     assert run("%%batchai_job hello --new\nprint('hi')").wait(PATIENCE_S).name == "hello-2"
+    assert run("%%batchai_job hello\nprint('ho')").wait(PATIENCE_S).log() == "ho\n"
+    assert "The cell changed since hello-2: running as hello-3" in capsys.readouterr().out
 
 
 @pytest.mark.slow
@@ -77,38 +80,21 @@ def test_a_name_that_holds_something_else_is_left_alone(run, shell, capsys):
 
 
 @pytest.mark.slow
-def test_wait_ends_with_the_job(run, fail, shell, capsys):
+def test_wait_ends_with_the_job_which_lines_show_and_read(run, fail, shell, capsys):
     assert run("%%batchai_job good --wait\nprint('hi')") is None
     assert shell.user_ns["job"].is_done
     told = capsys.readouterr()
     assert "\nhi\n" in told.out  # a terminal shows no view: it gets the log
     assert "Job state: succeeded" in told.out
+    assert run("%batchai job show -n good").name == "good"
+    capsys.readouterr()
+    run("%batchai job file stream -j good -f stdout.txt")
+    assert capsys.readouterr().out == "hi\n"
+    run("%batchai job wait -n good")
+    assert "Job state: succeeded" in capsys.readouterr().out
     told = fail("%%batchai_job bad --wait\nraise SystemExit(3)")
     assert "JobFailedError: bad failed after " in told
     assert "Traceback" not in told
-
-
-@pytest.mark.slow
-def test_a_job_is_shown_and_read_from_a_line(run, fail, capsys):
-    run("%%batchai_job hello --wait\nprint('hi')")
-    assert run("%batchai job show -n hello").name == "hello"
-    capsys.readouterr()
-    run("%batchai job file stream -j hello -f stdout.txt")
-    assert capsys.readouterr().out == "hi\n"
-    run("%batchai job wait -n hello")
-    assert "Job state: succeeded" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_cell_that_ran_before_says_so(run, capsys):
-    run("%%batchai_job ended\nprint(1)").wait(PATIENCE_S)
-    capsys.readouterr()
-    run("%%batchai_job ended\nprint(1)")
-    told = capsys.readouterr()
-    assert "already submitted" not in told.out
-    assert told.err.startswith(
-        "Warning: ended was already submitted from this cell and has ended: nothing ran"
-    )
 
 
 @pytest.mark.slow
@@ -128,13 +114,6 @@ def test_an_unchanged_cell_runs_again_where_the_settings_say_so(run, monkeypatch
     assert names == ["nightly", "nightly-2"]
     assert run("%%batchai_job nightly --same\nprint(1)").name == "nightly-2"
     assert "has ended" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_an_edited_cell_is_the_next_run_and_says_so(run, capsys):
-    run("%%batchai_job again\nprint(1)").wait(PATIENCE_S)
-    assert run("%%batchai_job again\nprint(2)").wait(PATIENCE_S).log() == "2\n"
-    assert "The cell changed since again: running as again-2" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_runs_side_by_side_show_a_table_and_below_it_the_chart_or_text_and_data_
     assert outputs["query"][0]["text/plain"] == "[1.0, 2.0]"
 
 
-RUNNING = """%%batchai_job side --nodes 1 --processes 1
+RUNNING = """%%batchai_job {name} --nodes 1 --processes 1
 import time
 from pathlib import Path
 print("10\\timages/sec: 50.0 +/- 0.5 (jitter = 1.0)\\t2.000", flush=True)
@@ -61,24 +61,24 @@ print("20\\timages/sec: 50.0 +/- 0.5 (jitter = 1.0)\\t1.250", flush=True)
 LIVE = {"auto": [{"text/html", "text/plain"}, {"image/png", "text/plain"}], "text": [{"text/plain"}]}
 
 
-@pytest.mark.parametrize("ui", LIVE)
-def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path, monkeypatch, ui):
-    monkeypatch.setenv("BATCHAI_UI", ui)
+def test_jobs_that_run_are_followed_to_the_final_table_without_any_page(tmp_path, monkeypatch):
     monkeypatch.setenv("BATCHAI_HOME", str(tmp_path / "home"))
     (tmp_path / "1.log").write_text(LOG.format(images=8, devices=["horovod/cpu:0"]))
-    touch = f"Path({str(tmp_path / 'enough')!r}).touch()"
     settle = f"from batchai_magics import widgets\nwidgets.freeze_ended(timeout_s={PATIENCE_S})"
-    ends = f"{touch}\njob.wait()\n{settle}"
-    sources = [
-        "%load_ext batchai_magics\nfrom pathlib import Path",
-        RUNNING.format(flag=tmp_path / "enough"),
-        "%batchai compare side ./1.log",
-        ends,
-    ]
+    sources = ["%load_ext batchai_magics\nfrom pathlib import Path"]
+    for ui in LIVE:
+        flag = tmp_path / ui
+        sources += [
+            f"%env BATCHAI_UI={ui}\n%reload_ext batchai_magics",
+            RUNNING.format(name=ui, flag=flag),
+            f"%batchai compare {ui} ./1.log",
+            f"Path({str(flag)!r}).touch()\njob.wait()\n{settle}",
+        ]
     cells = [nbformat.v4.new_code_cell(source) for source in sources]
     notebook = nbformat.v4.new_notebook(cells=cells)
     NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    outputs = [output["data"] for output in notebook.cells[2].outputs]
-    assert [set(data) for data in outputs] == LIVE[ui]
-    assert "1.25" in outputs[0]["text/plain"]
-    assert "running" not in outputs[0]["text/plain"]
+    for number, kinds in enumerate(LIVE.values()):
+        outputs = [output["data"] for output in notebook.cells[3 + 4 * number].outputs]
+        assert [set(data) for data in outputs] == kinds
+        assert "1.25" in outputs[0]["text/plain"]
+        assert "running" not in outputs[0]["text/plain"]

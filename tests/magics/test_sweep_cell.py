@@ -24,9 +24,11 @@ def test_the_sweep_is_bound_to_its_name_and_shown_by_commands(run, shell, capsys
     run("%batchai sweep cancel -n lr -y")
     assert "lr has already ended (finished)." in capsys.readouterr().out
     assert run("%batchai sweep show -n LR").name == "lr"
+    is_bound_to_another_name(run, capsys)
 
 
-def test_another_name_can_be_given_and_a_variable_of_another_type_is_kept(run, capsys):
+def is_bound_to_another_name(run, capsys):
+    """Where it is given, or where the sweep's own has a value of another type."""
     run("sweep = 3")
     run(CELL.format(options="--wait"))
     assert run("sweep") == 3
@@ -35,10 +37,11 @@ def test_another_name_can_be_given_and_a_variable_of_another_type_is_kept(run, c
     assert run("mine.name") == "lr"
 
 
-def test_a_dry_run_lists_the_trials_and_creates_nothing(run, capsys):
+def test_a_dry_run_lists_the_trials_and_creates_nothing(run, fail):
     text = str(run(CELL.format(options="--dry-run")))
     assert "sweep lr: 2 trials (grid)\n  1  lr=0.2\n  2  lr=0.1\n" in text
     assert not run("%batchai sweep list").data
+    assert "there is no sweep none" in fail("%batchai sweep show -n none")
 
 
 def test_a_sweep_is_shown_below_its_cell(run, shell, capsys):
@@ -46,7 +49,3 @@ def test_a_sweep_is_shown_below_its_cell(run, shell, capsys):
     shown = capsys.readouterr().out
     assert all(text in shown for text in ("2 trials", "lr-t1", "lr-t2", "%batchai sweep show -n lr"))
     run("sweep.wait()")
-
-
-def test_a_sweep_that_does_not_exist_is_told(fail, run):
-    assert "there is no sweep none" in fail("%batchai sweep show -n none")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 
 import pytest
-
-from batchai_magics.magics import magic_commands
 
 FIRST_TAB = """
 import sys
@@ -20,12 +17,6 @@ for line in ("%%batchai_job x --toolkit ", "%batchai job show -n "):
     assert parse_line(line, is_first=True, settings=Settings())
 print(*sorted(name for name in set(sys.modules) - warm if name.startswith("batchai_magics")))
 """
-
-
-def test_the_modules_it_names_exist() -> None:
-    """Importing them suppresses every error, so a renamed one would only make completion slow."""
-    names = [f"batchai_magics.{name}" for name in magic_commands._NEEDED]
-    assert [name for name in names if importlib.util.find_spec(name) is None] == []
 
 
 @pytest.mark.slow

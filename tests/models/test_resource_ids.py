@@ -76,8 +76,9 @@ def test_a_group_called_workspaces_is_no_workspace():
     assert cluster_id(str(new), WORKSPACE) == new == ResourceId.parse(str(new))
 
 
-@pytest.mark.parametrize("sign", ["\n", "\0", "\x1b", "\x9b", "\u2028", "\ud800"])
-@pytest.mark.parametrize("part", ["w", "g", "s"])
+@pytest.mark.parametrize(
+    ("part", "sign"), [*zip("wgswgs", ["\n", "\0", "\x1b", "\x9b", "\u2028", "\ud800"], strict=True)]
+)
 def test_no_id_holds_what_ends_a_line_or_steers_a_terminal(part, sign):
     text = str(WORKSPACE).replace(f"/{part}", f"/{part}{sign}x", 1)
     with pytest.raises(SpecError, match="is not a Batch AI resource id"):

@@ -41,15 +41,12 @@ def test_tensorboard_follows_a_running_job(world: World, tmp_path: Path) -> None
     assert [point[:2] for point in found["r"]["loss"]] == [[1, 2.5], [2, 1.25]]
 
 
-def test_the_last_numbers_of_a_short_job_are_exported(world: World, tmp_path: Path) -> None:
-    world.run(f"r --export tensorboard={tmp_path}/runs", ENDS)
-    assert exported(tmp_path / "runs" / "r") == [(1, 2.5), (2, 1.25)]
-
-
-def test_a_relative_folder_is_that_of_the_notebook(world: World, tmp_path: Path, monkeypatch) -> None:
+def test_the_last_numbers_of_a_short_job_are_exported_to_a_folder_beside_the_notebook(
+    world: World, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     world.run("r --export tensorboard=runs", ENDS)
-    assert exported(tmp_path / "runs")
+    assert exported(tmp_path / "runs" / "r") == [(1, 2.5), (2, 1.25)]
 
 
 def test_a_target_that_does_not_respond_is_a_warning_and_nothing_else(world: World) -> None:

@@ -30,23 +30,8 @@ def test_here():
 def test_elsewhere():
     pytest.skip("only on macOS")
 """
-UNLOADED = "import pytest\npytest.importorskip('no_such_module')\n"
-
-
-def test_a_skip_is_a_skip_on_a_persons_machine(tmp_path):
-    done = run(tmp_path, SKIPS, ci="")
-    assert (done.returncode, "2 skipped" in done.stdout) == (0, True)
-
-
-def test_a_skip_fails_in_ci_with_its_reason_unless_it_is_right_everywhere(tmp_path):
-    (tmp_path / "test_unloaded.py").write_text(UNLOADED)
-    done = run(tmp_path, SKIPS, "--continue-on-collection-errors", ci="1")
-    assert done.stdout.count("\nskipped, which CI does not allow: ") == 2
-    assert done.stdout.splitlines()[-1].startswith("1 failed, 1 skipped, 1 error")
-
-
 STARTS = """
-import subprocess
+import os, signal, subprocess
 def test_quick():
     subprocess.run(["true"])
 def test_quick_that_catches():
@@ -55,29 +40,30 @@ def test_quick_that_catches():
 @pytest.mark.slow
 def test_slow():
     subprocess.run(["true"])
+def test_interrupted():
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), signal.SIGINT)
 """
+UNLOADED = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
-def test_a_test_that_starts_a_process_fails_without_the_mark_for_slow_ones(tmp_path):
-    done = run(tmp_path, STARTS, ci="")
-    assert done.stdout.splitlines()[-1].startswith("2 failed, 1 passed")
+def test_a_person_may_skip_tests_and_interrupt_them_and_only_slow_ones_start_processes(tmp_path):
+    def as_a_shell_does():
+        """Starts a process in the background."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    done = run(tmp_path, SKIPS + STARTS, ci="", before=as_a_shell_does)
+    assert done.stdout.splitlines()[-1].startswith("2 failed, 2 passed, 2 skipped")
     said = "a test without the mark `slow` starts a process: subprocess.Popen"
     assert f"RuntimeError: {said}" in done.stdout
     assert f"\n{said}" in done.stdout  # also where the error was caught
 
 
-INTERRUPTED = """import os, signal
-def test_it():
-    with pytest.raises(KeyboardInterrupt):
-        os.kill(os.getpid(), signal.SIGINT)
-"""
-
-
-def test_an_interrupt_arrives_where_all_was_started_in_the_background(tmp_path):
-    def as_a_shell_does():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-    assert run(tmp_path, INTERRUPTED, ci="", before=as_a_shell_does).returncode == 0
+def test_a_skip_fails_in_ci_with_its_reason_unless_it_is_right_everywhere(tmp_path):
+    (tmp_path / "test_unloaded.py").write_text(UNLOADED)
+    done = run(tmp_path, SKIPS, "--continue-on-collection-errors", ci="1")
+    assert done.stdout.count("\nskipped, which CI does not allow: ") == 2
+    assert done.stdout.splitlines()[-1].startswith("1 failed, 1 skipped, 1 error")
 
 
 def test_a_file_of_slow_tests_alone_is_not_loaded_where_none_run(tmp_path):
@@ -100,16 +86,11 @@ def note(word):
 """
 
 
-def test_every_worker_begins_with_slow_tests(tmp_path):
-    done = run(tmp_path, ORDERED, "-n2", "--dist=worksteal", ci="")
+def test_one_more_worker_than_cores_begins_with_slow_tests(tmp_path):
+    done = run(tmp_path, ORDERED, "-nlogical", "--dist=worksteal", ci="")
     assert "8 passed" in done.stdout, done.stdout
     firsts = [(tmp_path / name).read_text().split()[0] for name in ("gw0", "gw1")]
     assert firsts == ["slow", "slow"]
-
-
-def test_one_more_worker_than_cores_is_there_for_slow_tests_alone(tmp_path):
-    done = run(tmp_path, ORDERED, "-nlogical", ci="")
-    assert done.returncode == 0, done.stdout
     assert (tmp_path / "gw0").read_text().split()[-1] == str(os.cpu_count() + 1)
     quick = SimpleNamespace(option=SimpleNamespace(markexpr="not slow"))
     assert conftest.pytest_xdist_auto_num_workers(quick) is None  # as many as xdist would start
@@ -179,14 +160,14 @@ def test_three_slow_tests_are_tried_again_without_workers_too(tmp_path):
 
 
 def test_more_than_three_failures_of_slow_tests_are_not_tried_again(tmp_path):
-    done = run(tmp_path, UNLUCKY.format(count=4), "-n2", ci="1")
+    done = run(tmp_path, UNLUCKY.format(count=4), "-n0", ci="1")
     assert done.returncode == 1
     assert "4 failed" in done.stdout.strip().splitlines()[-1]
     assert {file.read_text() for file in tmp_path.glob("unlucky-*")} == {"x"}
 
 
 def test_no_test_is_repeated_on_a_persons_machine(tmp_path):
-    assert run(tmp_path, UNLUCKY.format(count=1), "-n2", ci="").returncode == 1
+    assert run(tmp_path, UNLUCKY.format(count=1), "-n0", ci="").returncode == 1
     assert (tmp_path / "unlucky-0").read_text() == "x"
 
 

@@ -102,16 +102,10 @@ def test_wait_tells_no_start_of_a_job_that_never_ran(do, job_file):
     assert line.startswith("after has no log: bad did not succeed, and the job was to start after it")
 
 
-def test_wait_ends_with_the_exit_code_of_the_job(do, job_file):
-    do(f"job create -n bad -f {job_file('exit 7')}")
-    told = parts(do, "job wait -n bad")
-    assert messages_in(told)[-1].startswith("bad failed after ")
-    assert messages_in(told)[-1].endswith(": rank 0: exit code 7")
-    assert told[-1].exit_code == 7
-
-
-def test_a_job_that_was_ended_is_cancelled_and_not_failed(do, job_file):
-    do(f"job create -n long -f {job_file('sleep 1000')}")
+def test_a_wait_ends_when_its_time_is_up_and_a_job_that_was_ended_is_cancelled_and_not_failed(do, job_file):
+    job = do(f"job create -n long -f {job_file('sleep 1000')}").value
+    end = parts(do, "job wait -n long --timeout 1s")[-1]
+    assert (end.exit_code, job.is_done) == (124, False)
     do("job terminate -n long -y")
     told = parts(do, "job wait -n long")
     assert told[-1] == CommandExit(143, 'the job "long" was cancelled')
@@ -129,15 +123,23 @@ def test_a_file_is_streamed_while_it_is_written(do, job_file):
     assert told[-1] == CommandExit(0)
 
 
-def test_a_stream_of_a_log_that_lacks_something_says_so(do, job_file, context):
+def test_the_files_of_a_job_are_listed_and_streamed_and_told_where_they_lack_something(do, job_file, context):
     finished(do, f"job create -n hello -f {job_file('echo one; echo two')}")
+    listed = do("job file list -j hello")
+    assert listed.table.titles == ("Name", "Type", "Size", "Modified")
+    assert ("stdout.txt", "file", 8) in [row[:3] for row in listed.table.rows]
+    assert {"name", "fileType", "contentLength", "lastModified", "downloadUrl"} == set(listed.data[0])
+    (url,) = do("job file list -j hello --expiry 5 --query \"[?name=='stdout.txt'].downloadUrl\"").data
+    assert urllib.request.urlopen(url).read() == b"one\ntwo\n"
+    with pytest.raises(NotFoundError, match=r"job hello has no file model\.bin") as caught:
+        do("job file stream -j hello -f model.bin")
+    assert caught.value.hint == "Available: execution.log, stderr.txt, stdout.txt."
+    with pytest.raises(UsageError, match="is outside"):
+        do("job file list -j hello -p ../..")
     (log,) = context.backend.layout.home.rglob("stdout.txt")
     log.write_text("one\n")
-    told = parts(do, "job file stream -j hello -f stdout.txt")
-    assert (
-        messages_in(told)[-1]
-        == 'Warning: The file "stdout.txt" is not complete: 4 of its 8 bytes are missing.'
-    )
+    told = messages_in(parts(do, "job file stream -j hello -f stdout.txt"))
+    assert told[-1] == 'Warning: The file "stdout.txt" is not complete: 4 of its 8 bytes are missing.'
 
 
 def test_a_file_that_never_comes_is_told(do, job_file):
@@ -150,21 +152,6 @@ def test_a_file_that_never_comes_is_told(do, job_file):
         "hello has ended without writing model.bin.",
         "Available: execution.log, stderr.txt, stdout.txt.",
     ]
-
-
-def test_the_files_of_a_job_are_listed(do, job_file):
-    finished(do, f"job create -n hello -f {job_file('echo hi')}")
-    listed = do("job file list -j hello")
-    assert listed.table.titles == ("Name", "Type", "Size", "Modified")
-    assert ("stdout.txt", "file", 3) in [row[:3] for row in listed.table.rows]
-    assert {"name", "fileType", "contentLength", "lastModified", "downloadUrl"} == set(listed.data[0])
-    (url,) = do("job file list -j hello --expiry 5 --query \"[?name=='stdout.txt'].downloadUrl\"").data
-    assert urllib.request.urlopen(url).read() == b"hi\n"
-    with pytest.raises(NotFoundError, match=r"job hello has no file model\.bin") as caught:
-        do("job file stream -j hello -f model.bin")
-    assert caught.value.hint == "Available: execution.log, stderr.txt, stdout.txt."
-    with pytest.raises(UsageError, match="is outside"):
-        do("job file list -j hello -p ../..")
 
 
 def test_files_of_the_working_directory_are_listed_streamed_and_downloaded(do, job_file, tmp_path):
@@ -193,13 +180,6 @@ def test_files_of_the_working_directory_are_listed_streamed_and_downloaded(do, j
         do(f"{line} -p nope")
 
 
-def test_a_cluster_is_named_as_in_2017_or_by_id(do, job_file):
-    old = "/subscriptions/0/resourceGroups/g/providers/Microsoft.BatchAI/clusters/default"
-    assert finished(do, f"job create -n old -f {job_file('true')} -c {old}").state is ExecutionState.SUCCEEDED
-    new = do("cluster show -n default").data["id"]
-    assert finished(do, f"job create -n new -f {job_file('true')} -c {new}").state is ExecutionState.SUCCEEDED
-
-
 @pytest.mark.slow
 def test_a_wait_ends_with_its_condition_or_the_job(do, cluster, job_file):
     do(f"job create -n j -f {job_file('echo step 1 loss 0.5; echo step 2 loss 0.25; exit 5')}")
@@ -214,14 +194,6 @@ def test_a_wait_ends_with_its_condition_or_the_job(do, cluster, job_file):
     assert {line: parts[-1].exit_code for line, parts in waits.items()} == ends
     for met in ("loss < 0.3", "loss < 0.3 or ended"):
         assert waits[met][-2].text == '"loss < 0.3": loss was 0.25 at step 2 of rank 0'
-
-
-@pytest.mark.slow
-def test_a_wait_ends_when_its_time_is_up(do, cluster, job_file):
-    job = do(f"job create -n j -f {job_file('sleep 1000')}").value
-    end = list(do("job wait -n j --timeout 1s").parts)[-1]
-    assert (end.exit_code, job.is_done) == (124, False)
-    job.cancel()
 
 
 def test_a_wait_for_nonsense_is_refused(do):

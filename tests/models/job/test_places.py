@@ -38,9 +38,14 @@ def test_a_variable_cannot_be_secret_and_not():
     assert "TOKEN is there twice" in found["properties"]
 
 
-@pytest.mark.parametrize("key", ["environmentVariables", "secrets"])
 @pytest.mark.parametrize(
-    "name", ["PMI_RANK", "AZ_BATCHAI_JOB_TEMP", "OMPI_COMM_WORLD_SIZE", "BATCHAI_ATTEMPT"]
+    ("key", "name"),
+    [
+        ("environmentVariables", "PMI_RANK"),
+        ("secrets", "AZ_BATCHAI_JOB_TEMP"),
+        ("environmentVariables", "OMPI_COMM_WORLD_SIZE"),
+        ("secrets", "BATCHAI_ATTEMPT"),
+    ],
 )
 def test_a_variable_cannot_say_which_process_of_the_job_one_is(key, name):
     found = problems(**{key: [{"name": name, "value": "1"}]})
