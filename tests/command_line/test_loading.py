@@ -80,6 +80,14 @@ def test_what_has_ended_is_told_without_what_follows_jobs(home, words):
 
 
 @pytest.mark.slow
+def test_ended_jobs_are_left_out_of_ps_without_the_models_of_descriptions(home):
+    loaded_by(["cancel", "waits"], home)
+    loaded = loaded_by(["ps"], home)
+    assert "batchai_magics.backends.local.backend" in loaded
+    assert not loaded & {*HEAVY, "pydantic", "batchai_magics.models.job_spec"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("output", ["json", "table"])
 def test_a_log_is_read_without_what_knows_of_jobs(tmp_path, output):
     log = tmp_path / "train.log"

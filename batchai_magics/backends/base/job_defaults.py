@@ -5,16 +5,19 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base.facets import STORAGE
-from batchai_magics.backends.base.protocol import Backend
-from batchai_magics.backends.base.resource_requests import JobNeeds, Spec
-from batchai_magics.backends.base.storage import Storage
 from batchai_magics.errors import ConflictError, NotFoundError
-from batchai_magics.models.job_spec import JobPriority
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.base.protocol import Backend
+    from batchai_magics.backends.base.resource_requests import JobNeeds, Spec
+    from batchai_magics.backends.base.storage import Storage
+    from batchai_magics.models.resources import Resource
 
 MAX_RUNS = 50  # runs of a name that a new job is compared with
 _RUN = re.compile(r"-(\d+)$")
@@ -99,7 +102,6 @@ def run_number(run: str, name: str) -> int:
 
 
 MAX_EXPERIMENTS = 8  # the newest ones, besides its own, whose jobs are listed
-_ORDER = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
 
 def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[ResourceId]:
@@ -107,6 +109,8 @@ def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[Resour
 
     Only its own experiment and the newest eight others are searched.
     """
+    from batchai_magics.models.job_spec import JobPriority  # who names runs does without the models
+
     own = job.id.parent
     names = backend.names(own.parent, Kind.EXPERIMENT)
     others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
@@ -118,8 +122,9 @@ def default_jobs_ahead_of(backend: Backend, job: JobResource) -> Sequence[Resour
     queue = [other for other in queue if other.state is ExecutionState.QUEUED and other.id != job.id]
     cluster = job.spec.cluster.id.lower()
     queue = [other for other in queue if other.spec.cluster.id.lower() == cluster]
-    return [other.id for other in sorted(queue, key=_queue_key) if _queue_key(other) < _queue_key(job)]
+    order = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
+    def place(queued: JobResource) -> tuple[int, object]:
+        return order.index(queued.spec.scheduling_priority), queued.provisioning.created
 
-def _queue_key(job: JobResource) -> tuple[int, object]:
-    return _ORDER.index(job.spec.scheduling_priority), job.provisioning.created
+    return [other.id for other in sorted(queue, key=place) if place(other) < place(job)]

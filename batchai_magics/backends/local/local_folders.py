@@ -17,7 +17,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.ranks import temporary_folder
-from batchai_magics.backends.service import private_files, resource_changes, run_labels, stored_descriptions
+from batchai_magics.backends.service import private_files, run_labels, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, run_of
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, StorageError
@@ -76,6 +76,8 @@ class HomeCleaning:
 
     def clean_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
         """Deletes these runs, with their jobs and their output folders on shares; returns them."""
+        from batchai_magics.backends.service import resource_changes  # few who open a home delete
+
         self._reconciler.reconcile()
         removed = []
         for job in self._old_jobs(before, keeps_tagged):
@@ -122,6 +124,8 @@ class HomeCleaning:
 
     def clean(self) -> None:
         """Removes all of it; raises ConflictError while jobs have not ended."""
+        from batchai_magics.backends.service import resource_changes  # few who open a home delete
+
         self.check()
         for workspace in self._context.repository.workspaces():  # unmounts what clusters have mounted
             resource_changes.delete(self._context, workspace.resource_id)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot, check_supported
 from batchai_magics.backends.service.context import BusyNodes, HomeContext, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.service_facets import ServiceFacets
-from batchai_magics.backends.service.stored_descriptions import job_resource
+from batchai_magics.backends.service.stored_descriptions import RecordedJob
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -235,7 +235,9 @@ class Service(ServiceFacets):
                 run.guid: status for run, status in zip(runs, self.context.runner.status(runs), strict=True)
             }
             return [
-                job_resource(record, statuses[record.guid]) if record.guid in statuses else self._view(record)
+                RecordedJob.of(record, statuses[record.guid])
+                if record.guid in statuses
+                else self._view(record)
                 for record in records
             ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, timezone
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.service.host_runs import IMAGE_NOT_USED
@@ -88,32 +88,50 @@ def _scope(id: ResourceId) -> str:
     return f"{id.subscription}/{id.group}/workspaces/{id.workspace}"
 
 
-def job_resource(record: Record, status: RunStatus) -> JobResource:
-    """The job of a record and the status of its run."""
-    id, created, result = record.resource_id, moment(record.created), status.result
-    started = status.started
-    if started is None and result:
-        started = result.ended  # a run that never began did so as it ended
-    execution = None
-    if started is not None:
-        execution = ExecutionInfo(
+class RecordedJob(JobResource):
+    """The job of a record and the status of its run; lists ask few for their descriptions and ends."""
+
+    _record: Record
+    _status: RunStatus
+
+    @classmethod
+    def of(cls, record: Record, status: RunStatus) -> RecordedJob:
+        """The job of a record and the status of its run."""
+        made = object.__new__(cls)
+        id, created, result = record.resource_id, moment(record.created), status.result
+        vars(made).update(
+            _record=record,
+            _status=status,
+            id=id,
+            provisioning=Provisioning(created, created),
+            state=status.state,
+            state_changed=moment(status.changed) if status.changed else created,
+            output_path_segment=output_segment(id, record.guid),
+            ranks=tuple(map(_rank, result.ranks)) if result else (),
+            waiting=status.waiting,
+            attempts=tuple(_attempt(each, number) for number, each in enumerate(status.attempts, start=1)),
+        )
+        return made
+
+    @cached_property
+    def spec(self) -> JobSpec:
+        """What it was created with."""
+        return job_spec(self._record.spec)
+
+    @cached_property
+    def execution(self) -> ExecutionInfo | None:
+        """Its times, exit code and errors; None before it starts."""
+        started, result = self._status.started, self._status.result
+        if started is None and result:
+            started = result.ended  # a run that never began did so as it ended
+        if started is None:
+            return None
+        return ExecutionInfo(
             started=moment(started),
             ended=moment(result.ended) if result else None,
             exit_code=result.exit_code if result else None,
-            errors=_errors(record, status),
+            errors=_errors(self._record, self._status),
         )
-    return JobResource(
-        id=id,
-        spec=job_spec(record.spec),
-        provisioning=Provisioning(created, created),
-        state=status.state,
-        state_changed=moment(status.changed) if status.changed else created,
-        output_path_segment=output_segment(id, record.guid),
-        execution=execution,
-        ranks=tuple(map(_rank, result.ranks)) if result else (),
-        waiting=status.waiting,
-        attempts=tuple(_attempt(each, number) for number, each in enumerate(status.attempts, start=1)),
-    )
 
 
 def _errors(record: Record, status: RunStatus) -> tuple[ErrorDetail, ...]:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from batchai_magics.backends.base import ShareFile
-from batchai_magics.commands.output.table_columns import Blob, SetupFile
+from pydantic import BaseModel, SecretStr
+
+from batchai_magics.commands.output.table_columns import Blob, by_type_name
 from batchai_magics.commands.output.text_table import Tabular
-from batchai_magics.models.error_details import ErrorDetail
-from batchai_magics.models.file_server import FileServer
-from batchai_magics.models.job_execution import OutputFile
-from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.resources.job_resource import ATTEMPTS, WAITING
-from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
+    from batchai_magics.backends.base import ShareFile
+    from batchai_magics.commands.output.table_columns import SetupFile
+    from batchai_magics.models.file_server import FileServer
+    from batchai_magics.models.job_execution import OutputFile
+    from batchai_magics.models.resources import Cluster, Experiment, Workspace
 
 
 AzObject: TypeAlias = dict[str, Any]
@@ -37,17 +38,21 @@ COST_DIGITS = 6  # behind the point
 
 def to_az_json(value: Any) -> Any:
     """JSON-ready data with sorted keys, without secrets, with the resource group beside every ARM id."""
-    if type(value) in _JSON_SCALARS:  # fast path for most values of a long list
+    if type(value) in _JSON_SCALARS:
         return value
     if isinstance(value, Mapping):
         return _tidy_object(value)
     if isinstance(value, (list, tuple)):
         return [to_az_json(item) for item in value]
+    if isinstance(value, BaseModel):
+        return _tidy_object(model_fields(value))
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, enum.Enum):
         return value.value
-    return str(value) if isinstance(value, Path) else _of_model(value)
+    if isinstance(value, SecretStr):
+        return None
+    return str(value) if isinstance(value, Path) else value
 
 
 def model_fields(model: BaseModel) -> dict[str, Any]:
@@ -80,7 +85,10 @@ def _aliases(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
 
 
 def _tidy_object(value: Mapping[str, Any]) -> dict[str, Any]:
-    data = {key: to_az_json(item) for key, item in value.items()}
+    data = {
+        key: item if type(item) in _JSON_SCALARS else to_az_json(item)  # most values of a long list
+        for key, item in value.items()
+    }
     group = resource_group_of(str(data["id"])) if "id" in data else None
     if group:
         data["resourceGroup"] = group
@@ -89,22 +97,13 @@ def _tidy_object(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(data.items()))
 
 
-def _of_model(value: Any) -> Any:
-    """A model's fields, None for a secret, any other value unchanged."""
-    from pydantic import BaseModel, SecretStr  # slow import; a list of jobs contains neither
-
-    if isinstance(value, BaseModel):
-        return _tidy_object(model_fields(value))
-    return None if isinstance(value, SecretStr) else value
-
-
 def as_json(value: Any) -> Any:
     """JSON-ready data of the value that a handler returned."""
     if type(value) in (list, tuple):
         return [as_json(item) for item in value]
     if isinstance(value, JobResource):
         return {**to_az_json(_job(value)), **_job_extensions(value)}
-    to_data = next((make for kind, make in _CONVERTERS.items() if isinstance(value, kind)), None)
+    to_data = by_type_name(_CONVERTERS, value)
     if to_data:
         return to_az_json(to_data(value))
     if isinstance(value, Tabular):
@@ -192,23 +191,23 @@ def _share_file(file: ShareFile) -> AzObject:
     }
 
 
-_CONVERTERS: dict[type, Any] = {
-    Workspace: lambda workspace: {
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "Workspace": lambda workspace: {
         **_head(workspace),
         "location": workspace.location,
         "tags": dict(workspace.tags) or None,
     },
-    Experiment: _head,
-    Cluster: _cluster,
-    FileServer: lambda server: {
+    "Experiment": _head,
+    "Cluster": _cluster,
+    "FileServer": lambda server: {
         **model_fields(server.spec),
         **_head(server),
         "mountSettings": server.mount,
     },
-    Node: lambda node: {"nodeId": node.id, "ipAddress": node.ip_address, "port": node.port},
-    **dict.fromkeys((Usage, ResourceGroup, StorageAccount), lambda value: value.to_wire()),
-    SetupFile: _setup_file,
-    OutputFile: _file,
-    ShareFile: _share_file,
-    ErrorDetail: model_fields,
+    "Node": lambda node: {"nodeId": node.id, "ipAddress": node.ip_address, "port": node.port},
+    **dict.fromkeys(("Usage", "ResourceGroup", "StorageAccount"), lambda value: value.to_wire()),
+    "SetupFile": _setup_file,
+    "OutputFile": _file,
+    "ShareFile": _share_file,
+    "ErrorDetail": model_fields,
 }

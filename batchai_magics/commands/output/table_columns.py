@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from batchai_magics.backends.base import ShareFile
 from batchai_magics.commands.output.text_table import Table
-from batchai_magics.models.file_server import FileServer
 from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import Cluster, Experiment, JobResource, Node, Workspace
+from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.response_object import ProvisioningState
-from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
+
+if TYPE_CHECKING:
+    from batchai_magics.models.file_server import FileServer
 
 Column = tuple[str, Callable[[Any], object]]
+Entry = TypeVar("Entry")
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,12 @@ class SetupFile(OutputFile):
 
 def columns_of(value: Any) -> Sequence[Column]:
     """The columns for values of this type; empty where `az` defines none."""
-    return next((columns for kind, columns in _COLUMNS.items() if isinstance(value, kind)), ())
+    return by_type_name(_COLUMNS, value) or ()
+
+
+def by_type_name(table: Mapping[str, Entry], value: object) -> Entry | None:
+    """The entry of a value's type, or of the first base that has one."""
+    return next((table[kind.__name__] for kind in type(value).__mro__ if kind.__name__ in table), None)
 
 
 def extra_columns(items: Sequence[Any]) -> Sequence[Column]:
@@ -90,10 +97,10 @@ _EXTRA_COLUMNS: Sequence[Column] = (
     ("Attempts", lambda job: "; ".join(each.sentence for each in job.attempts)),
     ("Cost", lambda job: job.cost.text if job.cost else ""),
 )
-_COLUMNS: dict[type, Sequence[Column]] = {
-    Workspace: (_NAME, _GROUP, ("Location", lambda workspace: workspace.location), _PROVISIONING),
-    Experiment: (_NAME, _GROUP, _WORKSPACE, _PROVISIONING),
-    Cluster: (
+_COLUMNS: dict[str, Sequence[Column]] = {  # by the name of the type, so that a list loads its own only
+    "Workspace": (_NAME, _GROUP, ("Location", lambda workspace: workspace.location), _PROVISIONING),
+    "Experiment": (_NAME, _GROUP, _WORKSPACE, _PROVISIONING),
+    "Cluster": (
         _NAME,
         _GROUP,
         _WORKSPACE,
@@ -105,7 +112,7 @@ _COLUMNS: dict[type, Sequence[Column]] = {
         ("Leaving", lambda cluster: cluster.node_states.leaving_node_count),
         ("Unusable", lambda cluster: cluster.node_states.unusable_node_count),
     ),
-    JobResource: (
+    "JobResource": (
         _NAME,
         ("Cluster", lambda job: _cluster_of(job).name),
         ("Cluster RG", lambda job: _cluster_of(job).group),
@@ -115,7 +122,7 @@ _COLUMNS: dict[type, Sequence[Column]] = {
         ("State", _state),
         ("Exit code", _exit_code),
     ),
-    FileServer: (
+    "FileServer": (
         _NAME,
         _GROUP,
         ("Size", lambda server: server.spec.vm_size),
@@ -124,45 +131,45 @@ _COLUMNS: dict[type, Sequence[Column]] = {
         ("Internal IP", lambda server: server.mount.internal_ip),
         ("Mount Point", lambda server: server.mount.mount_point),
     ),
-    Node: (
+    "Node": (
         ("ID", lambda node: node.id),
         ("IP", lambda node: node.ip_address),
         ("SSH Port", lambda node: node.port),
     ),
-    Usage: (
+    "Usage": (
         ("Value", lambda usage: usage.localized_name),
         ("Usage", lambda usage: usage.current or "0"),
         ("Limit", lambda usage: usage.limit or "0"),
     ),
-    SetupFile: (
+    "SetupFile": (
         ("Name", lambda file: file.name),
         ("Is directory", lambda file: "yes" if file.is_directory else "no"),
         ("Size", _size),
     ),
-    OutputFile: (
+    "OutputFile": (
         ("Name", lambda file: file.name),
         ("Type", lambda file: file.kind.value),
         ("Size", _size),
         ("Modified", _modified),
     ),
-    Blob: (
+    "Blob": (
         ("Name", lambda blob: blob.path),
         ("Blob Type", lambda blob: "BlockBlob"),
         ("Length", lambda blob: blob.size_bytes),
         ("Last Modified", _modified),
     ),
-    ShareFile: (
+    "ShareFile": (
         ("Name", lambda file: file.path.rpartition("/")[2]),
         ("Content Length", _size),
         ("Type", lambda file: "dir" if file.is_directory else file.kind.value),
         ("Last Modified", _modified),
     ),
-    ResourceGroup: (
+    "ResourceGroup": (
         ("Name", lambda group: group.name),
         ("Location", lambda group: group.location),
         ("Status", lambda group: "Succeeded"),
     ),
-    StorageAccount: (
+    "StorageAccount": (
         ("Name", lambda account: account.name),
         ("Resource Group", lambda account: account.group),
         ("Location", lambda account: account.location),
