@@ -37,6 +37,7 @@ from batchai_magics.records.record_files import MAX_BYTES, PARAMETERS, PART
 from batchai_magics.untrusted_files import NotRegularError, open_file, read_start
 
 if TYPE_CHECKING:
+    from batchai_magics.backends.service.context import AdmittedJob
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup, Site
     from batchai_magics.models.cluster_spec import ClusterSpec
@@ -69,14 +70,6 @@ class HomeDirectory:
     def refusing_full_disk(self) -> AbstractContextManager[None]:
         """Within the context, a full disk raises a StorageError that says what to do."""
         return private_files.full_disk_refused(self._layout.home, setting=self._setting)
-
-    def write_files(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes the script files of jobs to the folder of a share, each whole or not at all."""
-        from batchai_magics.backends.folders.shares import FolderStorage  # readers never need it
-
-        shares = FolderStorage(self.shares, self._layout.unfinished("shares"))
-        shares.make(share)
-        shares.upload(share, files)
 
     # -- clusters
 
@@ -112,20 +105,11 @@ class HomeDirectory:
         """The folder of a job's stdOutErrPathPrefix; SpecError if it cannot be resolved."""
         return str(mounts.output_root(self._layout, spec, cluster, guid))
 
-    def make_run(
-        self,
-        job: Record,
-        spec: JobSpec,
-        cluster: Record,
-        *,
-        site: Site,
-        notes: Sequence[str],
-        records: Mapping[str, str],
-    ) -> PlannedRun:
+    def make_run(self, job: AdmittedJob) -> PlannedRun:
         """Creates the folder of a job's run with its links, and plans what the run starts."""
         from batchai_magics.backends.folders.run_planner import RunPlanner  # readers never need it
 
-        return RunPlanner(self._layout, job, spec, cluster, site=site, records=records).planned_run(notes)
+        return RunPlanner(self._layout, job).planned_run()
 
     def discard_backups(self, guids: Sequence[str]) -> None:
         """Nothing: records that are files have no backups."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.folders import mounts
@@ -14,8 +14,7 @@ from batchai_magics.backends.node.job_environment import JOB_MODULES, with_modul
 from batchai_magics.backends.node.preflight import PreflightRequest, max_excluded
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files, resource_views, stored_descriptions
-from batchai_magics.backends.service.context import OUTPUT_ROOT, cluster_of, run_of
-from batchai_magics.backends.service.repository import Record
+from batchai_magics.backends.service.context import OUTPUT_ROOT, AdmittedJob, cluster_of, run_of
 from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup, Site
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite, NodeShare
@@ -33,27 +32,20 @@ from batchai_magics.records.record_files import MACHINES, SUBMISSION
 class RunPlanner:
     """Makes the folder and the Plans of one run."""
 
-    def __init__(
-        self,
-        layout: Layout,
-        record: Record,
-        spec: JobSpec,
-        cluster: Record,
-        *,
-        site: Site,
-        records: Mapping[str, str],
-    ) -> None:
-        self._layout, self._record, self._spec, self._site = layout, record, spec, site
-        self._cluster_record, self._cluster = cluster, resource_views.cluster_spec(cluster.spec)
+    def __init__(self, layout: Layout, admitted: AdmittedJob) -> None:
+        self._layout, self._admitted, record = layout, admitted, admitted.record
+        self._cluster = resource_views.cluster_spec(admitted.cluster.spec)
         self._segment = stored_descriptions.output_segment(record.resource_id, record.guid)
-        self._job, self._records = layout.job(record.guid), records
+        self._job = layout.job(record.guid)
+        root = str(record.more[OUTPUT_ROOT])
+        self._logs = layout.home / root / self._segment / STDOUTERR
 
-    def planned_run(self, notes: Sequence[str]) -> PlannedRun:
-        """Creates the folder with its links; returns what the run starts, with notes about its cluster."""
-        spec, job, task = self._spec, self._job, _setup_task(self._cluster)
+    def planned_run(self) -> PlannedRun:
+        """Creates the folder with its links; returns what the run starts."""
+        spec, job, task = self._admitted.spec, self._job, _setup_task(self._cluster)
         for folder in (job.shared_temp, self._logs):
             private_files.make_folder(folder)
-        for name, text in self._records.items():
+        for name, text in self._admitted.records.items():
             if name == record_files.CHANNELS:
                 Outbox.of_run(job).open(record_files.addresses_of(text))
             else:
@@ -63,29 +55,30 @@ class RunPlanner:
         mounts.link(self._layout, job.mounts, spec.mount_volumes)
         if spec.batchai_stop_if:
             StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
-        plan = self._plan(spec, notes)
+        plan = self._plan(spec)
         if spec.batchai_preflight:
             count = spec.node_count
             excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
-            plans = (self._plan(spec.on_nodes(count - less), notes) for less in range(1, excluded + 1))
+            plans = (self._plan(spec.on_nodes(count - less)) for less in range(1, excluded + 1))
             request = PreflightRequest(tuple(smaller.to_json() for smaller in plans))
             private_files.write(job.preflight, request.to_json())
         source = spec.container_settings.image_source_registry if spec.container_settings else None
         password = source.credentials.password if source and source.credentials else None
         return PlannedRun(
-            run_of(self._record),
-            cluster_of(self._cluster_record),
+            run_of(self._admitted.record),
+            cluster_of(self._admitted.cluster),
             plan,
+            after=self._admitted.after,
             setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
             registry_password=password.get_secret_value() if password else "",
             secrets={item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value},
         )
 
-    def _plan(self, spec: JobSpec, notes: Sequence[str]) -> Plan:
+    def _plan(self, spec: JobSpec) -> Plan:
         """The plan of the job, with its log files made, and with what runs its containers."""
         nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._job_site()
         plan = with_own_logs(planning.plan(spec, nodes, site), self._layout.home)
-        engine = self._site.container_engine
+        engine = self._admitted.site.container_engine
         if engine:  # an image may have a module path of its own
             commands = [with_module_path(process.command, self._job.python) for process in plan.processes]
             processes = zip(plan.processes, commands, strict=True)
@@ -93,25 +86,22 @@ class RunPlanner:
         plan = plan._replace(containers=plan.containers._replace(engine=engine))
         plan = containers.with_container_note(plan)
         plan = planning.with_preparation(_with_copy_once(spec), plan, site)
-        own_notes, root = [*plan.notes, *notes], PurePosixPath(self._record.more[OUTPUT_ROOT])
+        notes = [*plan.notes, *self._admitted.notes]
+        root = PurePosixPath(self._admitted.record.more[OUTPUT_ROOT])
         if PurePosixPath(self._job.unmounted) in (root, *root.parents):
-            prefix = self._spec.std_out_err_path_prefix
-            own_notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
-        return plan._replace(notes=tuple(own_notes))
-
-    @property
-    def _logs(self) -> Path:
-        return self._layout.home / str(self._record.more[OUTPUT_ROOT]) / self._segment / STDOUTERR
+            prefix = spec.std_out_err_path_prefix
+            notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
+        return plan._replace(notes=tuple(notes))
 
     def _node_share(self, index: int) -> NodeShare:
-        site, name = self._site, reference(ReferenceKind.NODE, index)
-        guid = self._cluster_record.guid
+        site, name = self._admitted.site, reference(ReferenceKind.NODE, index)
+        guid = self._admitted.cluster.guid
         nodes = str(self._layout.nodes(guid))
         # on the nodes' own disks, or where working directories are kept
         workdir = reference(ReferenceKind.SCRATCH, 0) if site.has_scratch else str(self._job.workdir)
         return NodeShare(
             id=name,
-            gpu_count=self._spec.batchai_gpus or lookup(self._cluster.vm_size).gpus,
+            gpu_count=self._admitted.spec.batchai_gpus or lookup(self._cluster.vm_size).gpus,
             mount_root=str(self._layout.mounts(guid)),
             job_mount_root=str(self._job.mounts),
             temp=joined([workdir, "/", name]),
@@ -122,8 +112,8 @@ class RunPlanner:
         )
 
     def _job_site(self) -> JobSite:
-        job, site, environ = self._job, self._site, self._site.environ
-        streams, ports = ("stdout", "stderr"), port_count(self._spec)
+        job, admitted, site = self._job, self._admitted, self._admitted.site
+        environ, streams, ports = site.environ, ("stdout", "stderr"), port_count(admitted.spec)
         module_path = ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)]))
         return JobSite(
             stdouterr=str(self._logs),
@@ -133,14 +123,14 @@ class RunPlanner:
             python="python" if site.container_engine else site.python,
             python_wrapper=site.script_wrapper,
             ports=tuple(reference(ReferenceKind.PORT, index) for index in range(ports)),
-            guid=self._record.guid,
+            guid=admitted.record.guid,
             rank_python=site.python,
             exits=str(job.exits),
             preparation_exits=str(job.preparation_exits),
             records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
             hidden=str(job.secret_spans),
             telemetry=str(job.telemetry),
-            machines=str(job.records / MACHINES) if SUBMISSION in self._records else "",
+            machines=str(job.records / MACHINES) if SUBMISSION in admitted.records else "",
             device_order=environ.get(ORDER) or BY_BUS,
             disk_grace_s=site.disk_grace_s,
             module_path="" if site.container_engine else module_path,
@@ -150,13 +140,14 @@ class RunPlanner:
 
     def _setup_plan(self, task: SetupTask, names: Sequence[str]) -> Plan:
         """The setup task of a run's cluster, a process on each of its nodes."""
-        guid, asked = self._cluster_record.guid, self._cluster.node_setup
+        guid, asked = self._admitted.cluster.guid, self._cluster.node_setup
         assert asked, "it has a setup task"
         root, folder = str(self._layout.mounts(guid)), str(self._layout.nodes(guid))
         logs = str(mounts.setup_logs(self._layout, self._cluster))
         shares = [NodeShare(name, 0, root, root, joined([folder, "/", name])) for name in names]
         plans = [
-            planning.setup(asked, share, python=self._site.python, exits="", logs=logs) for share in shares
+            planning.setup(asked, share, python=self._admitted.site.python, exits="", logs=logs)
+            for share in shares
         ]
         processes = (
             Process(rank, rank, task.command_line, output=each.output) for rank, each in enumerate(plans)

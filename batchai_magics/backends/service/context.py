@@ -15,6 +15,7 @@ from batchai_magics.backends.service.runner import (
     ClusterRef,
     EngineFacts,
     JobGroup,
+    Predecessor,
     Run,
     Runner,
     RunStatus,
@@ -39,11 +40,11 @@ OpenRun = tuple[Record, Run, RunStatus]  # an open job, its run, and the status 
 
 
 class HomeStorage(NamedTuple):
-    """The shares, containers and storage accounts of a home; None where users have none."""
+    """The shares, containers and storage accounts of a home."""
 
-    shares: Storage | None = None
-    containers: Storage | None = None
-    accounts: Accounts | None = None
+    shares: Storage
+    containers: Storage
+    accounts: Accounts
 
 
 class HomeParts(NamedTuple):
@@ -203,6 +204,28 @@ def scale_of(settings: ScaleSettings | None) -> Scale:
 CLUSTER_SPEC, OUTPUT_ROOT = "cluster_spec", "output_root"  # keys in a job's `more`
 
 
+class AdmittedJob(NamedTuple):
+    """A job that its cluster can run, before it is created.
+
+    Attributes:
+        record: The record that it gets.
+        spec: What it runs, with secrets.
+        cluster: The record of its cluster.
+        site: What its Plan depends on.
+        notes: For the user, about the cluster.
+        records: The texts of the run's record files, by name.
+        after: The runs after which it starts.
+    """
+
+    record: Record
+    spec: JobSpec
+    cluster: Record
+    site: Site
+    notes: Sequence[str]
+    records: Mapping[str, str]
+    after: tuple[Predecessor, ...] = ()
+
+
 class HomeFolders(Protocol):
     """The folders of a home."""
 
@@ -215,9 +238,6 @@ class HomeFolders(Protocol):
 
     def refusing_full_disk(self) -> AbstractContextManager[None]:
         """Within the context, a full disk raises a StorageError that says what to do."""
-
-    def write_files(self, share: str, files: Mapping[str, bytes]) -> None:
-        """Writes the script files of jobs where clusters that mount this share have it."""
 
     def check_cluster(self, spec: ClusterSpec) -> None:
         """Raises a SpecError if the output of the setup task is not on a mount."""
@@ -234,26 +254,8 @@ class HomeFolders(Protocol):
     def output_root(self, spec: JobSpec, cluster: ClusterSpec, guid: str) -> str:
         """The folder of a job's stdOutErrPathPrefix; SpecError if it cannot be resolved."""
 
-    def make_run(
-        self,
-        job: Record,
-        spec: JobSpec,
-        cluster: Record,
-        *,
-        site: Site,
-        notes: Sequence[str],
-        records: Mapping[str, str],
-    ) -> PlannedRun:
-        """Creates the folder of a job's run with its links, and plans what the run starts.
-
-        Args:
-            job: The record of the job.
-            spec: What it runs, with secrets.
-            cluster: The record of its cluster.
-            site: What the Plan depends on.
-            notes: For the user, about the cluster.
-            records: The texts of the run's record files, by name.
-        """
+    def make_run(self, job: AdmittedJob) -> PlannedRun:
+        """Creates the folder of a job's run with its links, and plans what the run starts."""
 
     def discard_backups(self, guids: Sequence[str]) -> None:
         """Deletes what would bring runs back if all records were lost; called before their records go."""

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import NewJob, Spec
 from batchai_magics.backends.service import (
@@ -21,6 +21,7 @@ from batchai_magics.backends.service import (
 from batchai_magics.backends.service.context import (
     CLUSTER_SPEC,
     OUTPUT_ROOT,
+    AdmittedJob,
     BusyNodes,
     HomeContext,
     cluster_of,
@@ -37,7 +38,6 @@ from batchai_magics.backends.service.runner import (
     PlannedSetup,
     Predecessor,
     RunRequest,
-    Site,
 )
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
@@ -155,25 +155,10 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
             context.folders.remove_cluster(record.guid)
 
 
-class PlannedJob(NamedTuple):
-    """A job that is about to be created: its record and its cluster's, and what its run is made from.
-
-    It starts after the runs in `after`.
-    """
-
-    record: Record
-    spec: JobSpec
-    cluster: Record
-    site: Site
-    notes: Sequence[str]
-    records: Mapping[str, str]
-    after: tuple[Predecessor, ...] = ()
-
-
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
     """Creates jobs, together where the engine can; existing identical ones are found."""
     made: dict[str, Record] = {}
-    planned: dict[str, list[PlannedJob]] = {}  # by cluster
+    admitted: dict[str, list[AdmittedJob]] = {}  # by cluster
     for job in jobs:
         check_name(job.id.name, job.id.kind)
     engines = [_container_engine(context, job.spec) for job in jobs]
@@ -186,11 +171,11 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
                 continue
             context.repository.get(job.id.parent)
             _check_file_servers(context, job.spec.mount_volumes)
-            plan = _admitted(context, record, job.spec, engine, job.records)
-            _check_environment(context, job.spec, resource_views.cluster_spec(plan.cluster.spec))
-            planned.setdefault(plan.cluster.guid, []).append(plan)
-        for of_cluster in planned.values():
-            made |= {record.key: record for record in _create_planned(context, of_cluster)}
+            new = _admitted(context, record, job.spec, engine, job.records)
+            _check_environment(context, job.spec, resource_views.cluster_spec(new.cluster.spec))
+            admitted.setdefault(new.cluster.guid, []).append(new)
+        for of_cluster in admitted.values():
+            made |= {record.key: record for record in _create_admitted(context, of_cluster)}
     return [made[job.id.key] for job in jobs]
 
 
@@ -210,8 +195,8 @@ def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec)
 
 def _admitted(
     context: HomeContext, record: Record, spec: JobSpec, engine: tuple[str, ...], records: Mapping[str, str]
-) -> PlannedJob:
-    """The plan of a job that its cluster can run."""
+) -> AdmittedJob:
+    """The job, if its cluster can run it."""
     cluster = context.repository.get(ResourceId.parse(spec.cluster.id))
     cluster_spec = resource_views.cluster_spec(cluster.spec)
     _check_size(context, spec, cluster.resource_id, cluster_spec)
@@ -246,7 +231,7 @@ def _admitted(
     )
     record = record.changed({**more, **context.runner.check(request, cluster_of(cluster))})
     site = replace(context.site(cluster_of(cluster)), container_engine=engine)
-    return PlannedJob(record, spec, cluster, site, notes, records, after)
+    return AdmittedJob(record, spec, cluster, site, notes, records, after)
 
 
 def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[Predecessor, ...]:
@@ -293,29 +278,26 @@ def _check_size(context: HomeContext, spec: JobSpec, id: ResourceId, cluster: Cl
     context.bounds.check(spec, gpus_per_node=spec.batchai_gpus or lookup(cluster.vm_size).gpus)
 
 
-def _create_planned(context: HomeContext, planned: Sequence[PlannedJob]) -> list[Record]:
-    """Creates planned jobs of one cluster together; returns the records that exist then."""
-    cluster, made = planned[0].cluster, list[Record]()
+def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[Record]:
+    """Creates jobs of one cluster together; returns the records that exist then."""
+    cluster, made = jobs[0].cluster, list[Record]()
 
     def submit(new: Sequence[Record]) -> None:
         with context.folders.batch():
             runs = []
-            for job in (each for each in planned if each.record in new):
-                run = context.folders.make_run(
-                    job.record, job.spec, job.cluster, site=job.site, notes=job.notes, records=job.records
-                )
-                runs.append(replace(run, after=job.after))
+            for job in (job for job in jobs if job.record in new):
+                runs.append(context.folders.make_run(job))
                 context.repository.add_open_job(job.record)
             context.runner.submit(runs)
 
     try:
-        made = _recorded(context, [each.record for each in planned], submit)
+        made = _recorded(context, [job.record for job in jobs], submit)
     finally:
         kept = {record.guid for record in made}
-        for record in (each.record for each in planned if each.record.guid not in kept):
+        for record in (job.record for job in jobs if job.record.guid not in kept):
             context.repository.remove_open_job(record)
             context.folders.remove_runs([record.guid])
-    fresh = [each.record for each, record in zip(planned, made, strict=True) if record is each.record]
+    fresh = [job.record for job, record in zip(jobs, made, strict=True) if record is job.record]
     for record in fresh:
         run_labels.pin_if_tagged(context, record)
     now = context.repository.find(cluster.resource_id)

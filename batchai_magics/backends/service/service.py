@@ -100,11 +100,13 @@ class Service(ServiceFacets):
         return cast("Sequence[JobResource]", self._views(records))
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
-        """Creates what a job needs and is missing; its files go to the home, also without shares."""
+        """Creates what a job needs and is missing; its files go to the shares of the home."""
         runs = super().ensure(replace(needs, share="", files={}))
         if needs.share:
             with self.context.folders.refusing_full_disk():
-                self.context.folders.write_files(needs.share, needs.files)
+                shares = self.home_storage.shares
+                shares.make(needs.share)
+                shares.upload(needs.share, needs.files)
         return runs
 
     def show(self, id: ResourceId) -> Resource:

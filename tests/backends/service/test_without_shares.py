@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import STORAGE, Backend
-from batchai_magics.backends.service.context import HomeStorage
 from batchai_magics.backends.service.service import Service
 from batchai_magics.cell import Notebook, parse
 from batchai_magics.config import Settings
@@ -32,7 +31,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
     """The place of the example runner, without shares."""
     with PLACES["processes"].open(tmp_path / "place", PlaceOptions()) as place:
         behind = place.backend
-        bare = Service(behind.context, HomeStorage)
+        bare = Service(behind.context, behind.open_storage)
+        bare.storage = bare.containers = bare.accounts = None
         yield replace(place, backend=bare)
 
 
