@@ -14,6 +14,7 @@ import stat
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from batchai_magics.errors import UsageError, did_you_mean
@@ -109,19 +110,12 @@ def load(env: Mapping[str, str] | None = None, *, path: Path | None = None, back
     given = os.environ if env is None else env
     file = path or _file(given)
     written = _read(file, backends)
-    choices = {**CHOICES, "backend": backends}
-    values: dict[str, Any] = {}
-    for item in general_settings():
-        values.update(
-            resolve_setting(
-                item, [value_in_file(file, written, item.name), value_in_env(given, item.name)], choices
-            )
-        )
-    settings = Settings(**values)
+    sources = _Sources(file, written, given)
+    settings = Settings(**sources.values(general_settings(), choices={**CHOICES, "backend": backends}))
     sections = {name for name, value in written.items() if isinstance(value, dict) and name not in TABLES}
     names = {settings.backend, *sections}
     of_backends = {
-        name: _backend_settings(kind, name, _Sources(file, written, given))
+        name: kind(**sources.values(fields(kind), backend=name, also=getattr(kind, "ALSO_GENERAL", ())))
         for name in (*names, *backends.builtin)
         if (kind := backends.settings_type(name))
     }
@@ -141,20 +135,48 @@ class _Sources:
     written: Mapping[str, Any]
     env: Mapping[str, str]
 
+    def values(
+        self,
+        items: Collection[Field[Any]],
+        *,
+        backend: str = "",
+        also: Collection[str] = (),
+        choices: Mapping[str, Collection[str]] = MappingProxyType({}),
+    ) -> dict[str, Any]:
+        """The settings that are given, by name: the last source counts, and the values of all are validated.
 
-def _backend_settings(kind: type[Any], backend: str, origin: _Sources) -> Any:
-    """The settings of a backend: from its section and variables, some also from general ones."""
-    section = origin.written.get(backend) or {}
-    also_general = getattr(kind, "ALSO_GENERAL", ())
-    values: dict[str, Any] = {}
-    for item in fields(kind):
-        from_file = [value_in_file(origin.file, section, item.name, backend)]
-        from_env = [value_in_env(origin.env, item.name, backend)]
-        if item.name in also_general:
-            from_file.insert(0, value_in_file(origin.file, origin.written, item.name))
-            from_env.insert(0, value_in_env(origin.env, item.name))
-        values.update(resolve_setting(item, [*from_file, *from_env], {}))
-    return kind(**values)
+        Args:
+            items: General settings, or those of a backend.
+            backend: The backend; empty for general settings.
+            also: The settings of the backend that may also be given as general ones.
+            choices: The valid values, by setting.
+
+        Raises:
+            UsageError: A value is invalid; names the setting and its file or variable.
+        """
+        values: dict[str, Any] = {}
+        for item in items:
+            owners = ("", backend) if item.name in also else (backend,)
+            given = [self._in_file(item.name, owner) for owner in owners]
+            given += [self._in_environment(item.name, owner) for owner in owners]
+            for value, source in given:
+                if value is not None:
+                    values[item.name] = _typed(item, value, source, choices.get(item.name))
+        return values
+
+    def _in_file(self, name: str, backend: str) -> tuple[Any, str]:
+        """The value of a setting in the file, if it is there, and what messages call it."""
+        section = (self.written.get(backend) or {}) if backend else self.written
+        return section.get(name), f"setting {_full_name(name, backend)} in {self.file}"
+
+    def _in_environment(self, name: str, backend: str) -> tuple[Any, str]:
+        """The same in the environment; an empty variable counts as unset."""
+        variable = environment_variable(name, backend)
+        return self.env.get(variable) or None, f"setting {_full_name(name, backend)} ({variable})"
+
+
+def _full_name(name: str, backend: str) -> str:
+    return f"{backend}.{name}" if backend else name
 
 
 def save(values: Mapping[str, Any], env: Mapping[str, str] | None = None, *, backends: Backends) -> Path:
@@ -263,39 +285,9 @@ def _text(file: Path) -> str:
     return data.decode("utf-8")
 
 
-@dataclass(frozen=True)
-class SettingValue:
-    """An unconverted value and its origin, for error messages."""
-
-    value: Any
-    origin: str
-
-
-def value_in_file(file: Path, written: Mapping[str, Any], name: str, backend: str = "") -> SettingValue:
-    """The value of a setting in the file."""
-    full_name = f"{backend}.{name}" if backend else name
-    return SettingValue(written.get(name), f"setting {full_name} in {file}")
-
-
-def value_in_env(env: Mapping[str, str], name: str, backend: str = "") -> SettingValue:
-    """The value of a setting in the environment; an empty variable counts as unset."""
-    full_name = f"{backend}.{name}" if backend else name
-    named = environment_variable(name, backend)
-    return SettingValue(env.get(named) or None, f"setting {full_name} ({named})")
-
-
 def environment_variable(name: str, backend: str = "") -> str:
     """The environment variable of a general or backend setting."""
     return PREFIX + (f"{backend}_{name}" if backend else name).upper().replace("-", "_")
-
-
-def resolve_setting(
-    item: Field[Any], given: Collection[SettingValue], choices: Mapping[str, Collection[str]]
-) -> dict[str, Any]:
-    """The setting by name with the last of its values; empty if it is unset. All values are validated."""
-    there = [each for each in given if each.value is not None]
-    typed = [_typed(item, each.value, each.origin, choices.get(item.name)) for each in there]
-    return {item.name: typed[-1]} if typed else {}
 
 
 def _typed(item: Field[Any], value: Any, what: str, choices: Collection[str] | None) -> Any:
