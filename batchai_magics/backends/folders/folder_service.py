@@ -5,7 +5,7 @@ from __future__ import annotations
 from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.home_accounts import FileRows, HomeGroups, home_storage
 from batchai_magics.backends.folders.home_directory import HomeDirectory
-from batchai_magics.backends.service.context import HomeContext, HomeParts
+from batchai_magics.backends.service.context import HomeContext
 from batchai_magics.backends.service.runner import Runner
 from batchai_magics.backends.service.service import Service
 from batchai_magics.launch.job_bounds import JobBounds
@@ -26,6 +26,12 @@ class FolderService(Service):
         """`setting` is the setting that selects the home, for error messages."""
         layout = repository.layout
         rows, groups = FileRows(layout.home / "accounts"), HomeGroups(FileRows(layout.home / "groups"))
-        parts = HomeParts(HomeDirectory(layout, repository.machine, setting=setting), groups)
-        context = HomeContext(repository, runner, lambda: parts, core_quota, bounds or JobBounds())
-        super().__init__(context, lambda: home_storage(layout, context, groups, rows))
+        context = HomeContext(
+            repository,
+            runner,
+            open_folders=lambda: HomeDirectory(layout, repository.machine, setting=setting),
+            open_storage=lambda context: home_storage(layout, context, groups, rows),
+            core_quota=core_quota,
+            bounds=bounds or JobBounds(),
+        )
+        super().__init__(context)

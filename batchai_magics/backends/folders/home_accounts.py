@@ -216,7 +216,7 @@ class GuardedStorage(FolderStorage):
 
 
 def home_storage(layout: Layout, context: HomeContext, groups: HomeGroups, rows: Rows) -> HomeStorage:
-    """The shares, containers and accounts of a home, guarded against deletion while jobs use them.
+    """The storage of a home, guarded against deletion while jobs use it.
 
     `rows` are those of the accounts.
     """
@@ -226,4 +226,4 @@ def home_storage(layout: Layout, context: HomeContext, groups: HomeGroups, rows:
         return GuardedStorage(layout.home / kind, layout.unfinished(kind), noun, users=users)
 
     accounts = HomeAccounts(layout, groups, rows, users=users)
-    return HomeStorage(folders("shares", "share"), folders("containers", "container"), accounts)
+    return HomeStorage(folders("shares", "share"), folders("containers", "container"), accounts, groups)

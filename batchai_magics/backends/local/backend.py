@@ -12,14 +12,13 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import resource_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.watch.detached_process import SharedStore
-from batchai_magics.backends.service.context import HomeContext, HomeParts, HomeStorage, cluster_of
+from batchai_magics.backends.service.context import HomeContext, HomeStorage, cluster_of
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.service_facets import make_lazy
 from batchai_magics.launch.job_bounds import JobBounds
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.folders.home_accounts import HomeGroups
-    from batchai_magics.backends.local.local_folders import HomeCleaning
+    from batchai_magics.backends.local.local_folders import HomeCleaning, LocalFolders
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import JobResource, Node
 
@@ -43,29 +42,25 @@ class LocalBackend(Service):
         context = HomeContext(
             repository=SqliteRepository(self.store),
             runner=self.runner,
-            open_parts=self._open_parts,
+            open_folders=self._open_folders,
+            open_storage=self._open_storage,
             core_quota=settings.core_quota,
             bounds=bounds or JobBounds(),
         )
-        super().__init__(context, self._home_storage)
+        super().__init__(context)
 
-    def _open_parts(self) -> HomeParts:
+    def _open_folders(self) -> LocalFolders:
         from batchai_magics.backends.local.local_folders import LocalFolders
 
-        return HomeParts(LocalFolders(self.layout, setting=SETTING), self._groups())
+        return LocalFolders(self.layout, setting=SETTING)
 
-    def _groups(self) -> HomeGroups:
-        from batchai_magics.backends.folders.home_accounts import HomeGroups
-        from batchai_magics.backends.local.state.sqlite_repository import GROUPS, TableRows
-
-        return HomeGroups(TableRows(self.store, GROUPS))
-
-    def _home_storage(self) -> HomeStorage:
-        from batchai_magics.backends.folders.home_accounts import home_storage
-        from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, TableRows
+    def _open_storage(self, context: HomeContext) -> HomeStorage:
+        from batchai_magics.backends.folders.home_accounts import HomeGroups, home_storage
+        from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, GROUPS, TableRows
 
         self.store.check_version()
-        return home_storage(self.layout, self.context, self._groups(), TableRows(self.store, ACCOUNTS))
+        groups, accounts = (TableRows(self.store, table) for table in (GROUPS, ACCOUNTS))
+        return home_storage(self.layout, context, HomeGroups(groups), accounts)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""

@@ -40,27 +40,25 @@ OpenRun = tuple[Record, Run, RunStatus]  # an open job, its run, and the status 
 
 
 class HomeStorage(NamedTuple):
-    """The shares, containers and storage accounts of a home."""
+    """The shares, containers, storage accounts and resource groups of a home."""
 
     shares: Storage
     containers: Storage
     accounts: Accounts
-
-
-class HomeParts(NamedTuple):
-    """The folders and the resource groups of a home, which lists of jobs do without."""
-
-    folders: HomeFolders
     groups: GroupStore
 
 
 @dataclass(frozen=True)
 class HomeContext:
-    """A home, and the engine that runs its jobs; `open_parts` is called when the first of them is used."""
+    """A home, and the engine that runs its jobs.
+
+    Its folders and its storage are opened when they are first used: lists of jobs do without.
+    """
 
     repository: Repository
     runner: Runner
-    open_parts: Callable[[], HomeParts]
+    open_folders: Callable[[], HomeFolders]
+    open_storage: Callable[[HomeContext], HomeStorage]
     core_quota: int
     bounds: JobBounds = field(default_factory=JobBounds)
     ended_jobs: list[Record] = field(default_factory=list)  # that are still marked as open
@@ -76,19 +74,14 @@ class HomeContext:
         return replace(site, core_count=cluster.state.get(CORE_COUNT, site.core_count))
 
     @cached_property
-    def parts(self) -> HomeParts:
-        """The folders and the groups."""
-        return self.open_parts()
-
-    @property
     def folders(self) -> HomeFolders:
         """The folders of the home."""
-        return self.parts.folders
+        return self.open_folders()
 
-    @property
-    def groups(self) -> GroupStore:
-        """The resource groups of the home."""
-        return self.parts.groups
+    @cached_property
+    def storage(self) -> HomeStorage:
+        """What users store in the home."""
+        return self.open_storage(self)
 
     def snapshot(
         self,

@@ -97,7 +97,7 @@ def create(
                 return _made_cluster(context, record, spec)
     inserted = _inserted(context, record)
     if isinstance(spec, WorkspaceSpec):
-        context.groups.ensure(id.group, spec.location)
+        context.storage.groups.ensure(id.group, spec.location)
     return inserted
 
 

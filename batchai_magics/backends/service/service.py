@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
@@ -19,7 +19,6 @@ from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk, FileRef, JobNeeds, NewJob, Patch, Spec
-    from batchai_magics.backends.service.context import HomeStorage
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
@@ -32,19 +31,13 @@ BATCH = 1000  # jobs that are created in one transaction
 class Service(ServiceFacets):
     """Workspaces, clusters, experiments and jobs of a home, run by an engine.
 
-    Jobs are listed without the models and the facets, which are loaded when they are used; `home_storage`
-    opens the shares, containers and accounts.
+    Jobs are listed without the models and the facets, which are loaded when they are used.
     """
 
     capabilities = Capabilities(name="")  # each backend has its own; this implements the abstract property
 
-    def __init__(
-        self,
-        context: HomeContext,
-        home_storage: Callable[[], HomeStorage],
-    ) -> None:
-        self.context, self.open_storage = context, home_storage
-        self.capabilities = context.facts.capabilities
+    def __init__(self, context: HomeContext) -> None:
+        self.context, self.capabilities = context, context.facts.capabilities
 
     def host_note(self, job: JobSpec) -> str:
         """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
@@ -104,7 +97,7 @@ class Service(ServiceFacets):
         runs = super().ensure(replace(needs, share="", files={}))
         if needs.share:
             with self.context.folders.refusing_full_disk():
-                shares = self.home_storage.shares
+                shares = self.context.storage.shares
                 shares.make(needs.share)
                 shares.upload(needs.share, needs.files)
         return runs

@@ -17,7 +17,6 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, CommandOutput, NodeCommands, Storage
-    from batchai_magics.backends.service.context import HomeStorage
     from batchai_magics.backends.service.home_subscription import OwnGroups
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.runs.labels import LabelChange, Labels
@@ -26,10 +25,9 @@ if TYPE_CHECKING:
 
 
 class ServiceFacets(BackendBase):
-    """Facets that are made on first access; `open_storage` opens the shares, containers and accounts."""
+    """Facets that are made on first access."""
 
     context: HomeContext
-    open_storage: Callable[[], HomeStorage]
     storage: Storage | None
     containers: Storage | None
     accounts: Accounts | None
@@ -40,11 +38,6 @@ class ServiceFacets(BackendBase):
     records: ServiceRecords
     ownership: ServiceOwnership
     usages: ServiceUsages
-
-    @cached_property
-    def home_storage(self) -> HomeStorage:
-        """The shares, containers and accounts together."""
-        return self.open_storage()
 
 
 def make_lazy(cls: type, factories: Mapping[str, Callable[..., object]]) -> None:
@@ -64,7 +57,7 @@ def _groups(service: ServiceFacets) -> OwnGroups:
 
     repository = service.context.repository
     return OwnGroups(
-        service.context.groups,
+        service.context.storage.groups,
         service.accounts,
         workspaces=lambda: [record.resource_id for record in repository.workspaces()],
         delete=lambda workspace: resource_changes.delete(service.context, workspace),
@@ -74,9 +67,9 @@ def _groups(service: ServiceFacets) -> OwnGroups:
 make_lazy(
     ServiceFacets,
     {
-        "storage": lambda service: service.home_storage.shares,
-        "containers": lambda service: service.home_storage.containers,
-        "accounts": lambda service: service.home_storage.accounts,
+        "storage": lambda service: service.context.storage.shares,
+        "containers": lambda service: service.context.storage.containers,
+        "accounts": lambda service: service.context.storage.accounts,
         "groups": _groups,
         "node_commands": lambda service: (
             ServiceNodeCommands(service.context) if service.context.facts.has_node_commands else None

@@ -31,7 +31,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     """The place of the example runner, without shares."""
     with PLACES["processes"].open(tmp_path / "place", PlaceOptions()) as place:
         behind = place.backend
-        bare = Service(behind.context, behind.open_storage)
+        bare = Service(behind.context)
         bare.storage = bare.containers = bare.accounts = None
         yield replace(place, backend=bare)
 
