@@ -47,7 +47,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     Site,
 )
-from batchai_magics.errors import ConflictError, NotFoundError
+from batchai_magics.errors import ConflictError, NotFoundError, StorageError
 from batchai_magics.models.resource_ids import ResourceId
 
 if TYPE_CHECKING:
@@ -273,8 +273,12 @@ class LocalRunner(Runner):
                 scheduler.head_start(self._store, self._layout, only) if only else nullcontext(),
             ):
                 self.reconciler.reconcile(is_due=True, secrets=secrets)
-        else:
-            self.reconciler.reconcile_if_room(is_due=is_due, max_age_s=FRESH_S)
+            return
+        try:
+            self.reconciler.reconcile(is_due=is_due, max_age_s=FRESH_S)
+        except StorageError as error:  # ending a job must not fail since others cannot start
+            if error.code != database_errors.DISK_FULL:
+                raise
 
     def _recorded(self) -> dict[str, Secrets]:
         """What was created here and is recorded now; the transaction of another thread may not be over."""

@@ -133,12 +133,6 @@ class HomeContext:
                 self.ended_jobs.append(job)
         return open_runs
 
-    def reconcile(self) -> None:
-        """Has the engine start and record what is due; removes the open marks of jobs that have ended."""
-        self.runner.reconcile()
-        while self.ended_jobs:
-            self.repository.remove_open_job(self.ended_jobs.pop())
-
 
 class BusyNodes(Mapping[str, str]):
     """The guid of the run on each node of a cluster that runs one, by node name; found out when it is read.

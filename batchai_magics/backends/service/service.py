@@ -94,13 +94,21 @@ class Service(ServiceFacets):
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what a job needs and is missing; its files go to the shares of the home."""
-        runs = super().ensure(replace(needs, share="", files={}))
+        from batchai_magics.backends.base.job_defaults import ignoring_existing, runs  # loads the models
+
+        self.check_needs(needs)
+        found = self.context.repository.find_all([id for id, _ in needs.resources])
+        existing = {record.key for record in found}
+        for id, spec in needs.resources:
+            if id.key not in existing:
+                with ignoring_existing(self, id):
+                    self.create(id, spec)
         if needs.share:
             with self.context.folders.refusing_full_disk():
                 shares = self.context.storage.shares
                 shares.make(needs.share)
                 shares.upload(needs.share, needs.files)
-        return runs
+        return runs(self, needs.job)
 
     def show(self, id: ResourceId) -> Resource:
         """The resource with its current status."""
@@ -130,8 +138,14 @@ class Service(ServiceFacets):
         return StatusSnapshot({record.key: resource for record, resource in views})
 
     def reconcile(self) -> None:
-        """Starts what can start, and records and ends what a dead process left undone."""
-        self.context.reconcile()
+        """Starts what can start, and records and ends what a dead process left undone.
+
+        Jobs that were seen to have ended are not marked as open any more.
+        """
+        self.context.runner.reconcile()
+        ended = self.context.ended_jobs
+        while ended:
+            self.context.repository.remove_open_job(ended.pop())
 
     def close(self) -> None:
         """Releases the engine's connections and files."""

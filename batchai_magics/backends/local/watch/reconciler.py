@@ -17,7 +17,6 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.database_errors import DISK_FULL
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import node_allocation, node_preparation, process, scheduler
@@ -28,7 +27,6 @@ from batchai_magics.backends.node import containers, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import temporary_folder, termination
 from batchai_magics.backends.service.runner import RunStatus
-from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S, Plan, PlanError
 from batchai_magics.models.states import ExecutionState
@@ -122,14 +120,6 @@ class Reconciler:
                 self._started += reconcile_if_due(self.store, self.layout, is_due=is_due, secrets=secrets)
             except BaseException:
                 self._reconciled_s = -math.inf  # callers that wait for the lock retry
-                raise
-
-    def reconcile_if_room(self, *, is_due: bool = False, max_age_s: float = 0.0) -> None:
-        """Like `reconcile`, but ignores a full disk: ending a job must not fail since others cannot start."""
-        try:
-            self.reconcile(is_due=is_due, max_age_s=max_age_s)
-        except StorageError as error:
-            if error.code != DISK_FULL:
                 raise
 
     def reap(self) -> int:
