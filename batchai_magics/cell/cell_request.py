@@ -225,7 +225,8 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
     """The targets, those in folders of this machine with their absolute paths if jobs run here."""
     section = settings.sections.get(settings.backend)
-    if getattr(section, "endpoint", "") or getattr(section, "ssh", ""):
+    is_elsewhere = getattr(section, "endpoint", "") or getattr(section, "ssh", "")
+    if is_elsewhere or not texts:
         return tuple(texts)
     targets = export_targets(texts)
     return tuple(str(target.below(folder)) for target in targets)

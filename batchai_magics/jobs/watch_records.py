@@ -30,10 +30,12 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
     has_channels = backend.records is not None and backend.capabilities.notifications
     if not has_channels:
         _refuse_channels(request, backend)
-    price = _price(request, settings, backend)
+    price = _price(request, settings, backend) if request.spec.batchai_stop_if else 0.0
     if backend.records is None or not (has_channels or price):
         return request
     notify = (request.notify or addresses_in(settings.notify)) if has_channels else ()
+    if not (notify or request.exports or price):
+        return replace(request, notify=(), watch=None)
     watch = WatchRequest(
         request.name,
         request.id.experiment,
@@ -45,7 +47,7 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         headline=settings.headline_metric,
         has_lines=settings.notify_lines,
     )
-    return replace(request, notify=notify, watch=watch if notify or request.exports or price else None)
+    return replace(request, notify=notify, watch=watch)
 
 
 def _refuse_channels(request: CellRequest, backend: Backend) -> None:
@@ -73,6 +75,8 @@ def stalled_s(settings: Settings | None = None) -> float:
 def addresses_in(text: str) -> tuple[str, ...]:
     """The addresses of a setting, one a line; raises UsageError, without them, for an invalid one."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ()
     try:
         return tuple(channel.address for channel in channels(lines))
     except ValueError as error:

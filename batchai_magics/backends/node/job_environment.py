@@ -95,6 +95,8 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
     A job's programs bind them seconds or minutes later, and nothing reserves them until then. So they are
     chosen outside the ephemeral range, from which the system assigns ports to new connections.
     """
+    if not count:
+        return ()
     sockets: list[socket.socket] = []
     choice, rng = _choose_range(_ephemeral_range()), random.SystemRandom()
     try:
