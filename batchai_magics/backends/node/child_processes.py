@@ -99,7 +99,8 @@ class ChildProcesses:
         plan, ended = self.plan, self._ended_on_their_own
         ended_on_their_own = set(self._ranks.ends) if ended is None else ended
         outcome = of_ranks(self.ends, plan, ended_on_their_own, self._fault)
-        return outcome.without_mpi(len(plan.processes)) if mpi_launchers.has_no_mpi(self._ranks) else outcome
+        is_alone = mpi_launchers.has_no_mpi(self._ranks.manager, plan, self._ranks.printed)
+        return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
 
     def close(self) -> None:
         """Kills what still runs, and removes its containers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import shlex
@@ -66,6 +67,17 @@ def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
         if (_is_inherited(name) or _is_passed(name, more))
         and (name in PROXIES or not (is_secret_name(name) or is_secret_text(value)))
     }
+
+
+def of_submitter(environ: Mapping[str, str], folder: str, patterns: str = "") -> dict[str, str]:
+    """The environment that jobs inherit, with the folder of their Python first on PATH.
+
+    So `python` and `mpirun` are taken from it.
+    """
+    env = inherited(environ, patterns)
+    env["PATH"] = ":".join(filter(None, [folder, env.get("PATH", os.defpath)]))
+    env["PYTHONUNBUFFERED"] = "1"
+    return env
 
 
 def _is_inherited(name: str) -> bool:

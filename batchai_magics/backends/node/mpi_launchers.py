@@ -11,10 +11,10 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.pmi import ProcessManager
 from batchai_magics.launch.plan import Plan, PlanNode
 
 _IMPORTS_MPI = re.compile(
@@ -24,15 +24,15 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _READ_LIMIT = 1 << 20
 
 
-def has_no_mpi(ranks: Ranks) -> bool:
+def has_no_mpi(manager: ProcessManager | None, plan: Plan, printed: Sequence[int]) -> bool:
     """Whether no rank joined the job's MPI although the script imports it or ranks printed the same output.
 
-    Programs that need no MPI, such as one that computes something for each rank, print different output.
+    Programs that need no MPI, such as one that computes something for each rank, print different output:
+    `printed` are the checksums of what ranks did.
     """
-    manager = ranks.manager
     if manager is None or manager.size < 2 or manager.initialized:
         return False
-    return ranks.have_printed_the_same or any(map(_imports_mpi, _scripts(ranks.plan)))
+    return len({*printed}) < len(printed) or any(map(_imports_mpi, _scripts(plan)))
 
 
 def _scripts(plan: Plan) -> Iterator[Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.errors import DISK_FULL, is_disk_full
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 REQUEUE, TERMINATE = "requeue", "terminate"  # why a job stops; any other reason is a sentence
 STOP_IF = "stop-if "  # prefix of the reason when a stop condition was met
 MAX_LINE = 1000  # bytes of the last line of a setup task's log
+LOST, NODE_LOST = "JobNodeLost", "A node of the job was lost"
 NO_CODE = 255  # exit code of a job whose processes reported none
 
 
@@ -127,6 +128,14 @@ def stopped(reason: str, again: str = "") -> Outcome:
         return failed_with("JobTerminated", "The specified job has been terminated by the user")
     is_condition = reason.startswith(STOP_IF)
     return failed_with("JobStopConditionMet" if is_condition else "JobTerminated", reason)
+
+
+def lost(problems: Mapping[str, str]) -> Outcome:
+    """The outcome of a job that lost nodes, with the engine's report on each; empty if they are unknown."""
+    if not problems:
+        return failed_with(LOST, NODE_LOST)
+    named = ", ".join(f"{name} ({problem})" if problem else name for name, problem in problems.items())
+    return failed_with(LOST, f"{NODE_LOST}: {named}", NodeId=",".join(problems))
 
 
 def dependency_failed(name: str, how: str = "did not succeed") -> Outcome:

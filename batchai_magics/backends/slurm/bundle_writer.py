@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 
+from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.node.program_files import PACKAGE, program_files
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.runner import NodeStatus, PlannedRun
@@ -25,6 +22,7 @@ from batchai_magics.errors import CapabilityError
 from batchai_magics.launch.plan import GRACE_S, LaunchMode, Plan
 from batchai_magics.models.states import NodeState
 
+PROGRAMS = "backends/slurm/node"  # the folder of the programs of its nodes
 HOST = "host"  # in place of an engine: jobs run without their image
 ENGINES = ("apptainer", "singularity", "enroot", "podman")
 _FIELD = "properties.containerSettings"
@@ -122,7 +120,7 @@ def write(layout: Layout, planned: PlannedRun, settings: SlurmSettings) -> None:
     """
     run, cluster_guid = planned.run, planned.cluster.guid
     files = RunFiles(layout.job(run.guid).root)
-    programs_folder = current_programs(layout.home)
+    programs_folder = installed_programs.current(layout.home, PROGRAMS)
     setup = planned.setup._replace(exits=str(files.setup_exits)) if planned.setup else None
     bundle = JobBundle(
         plan=planned.plan.to_json(),
@@ -158,45 +156,3 @@ def write_script(layout: Layout, guid: str, attempt: int, *, python: str) -> Non
 def _write_script(files: RunFiles, attempt: int, *, python: str, programs_folder: Path) -> None:
     text = cli_args.batch_script(files.root, attempt, python=python, programs=programs_folder)
     private_files.write(files.script, text)
-
-
-_ROOT = PACKAGE.name
-RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"
-
-
-def installed_programs(home: Path) -> Path:
-    """The folder of the current programs; copies them there if necessary."""
-    target = current_programs(home)
-    if not target.is_dir():
-        part = target.with_name(uuid.uuid4().hex)
-        with private_files.pipelined(part):
-            for name in _names():
-                private_files.write(part / _ROOT / name, (PACKAGE / name).read_text(encoding="utf-8"))
-            (part / _ROOT / "__init__.py").touch()  # hides an installed package of the same name
-        try:
-            part.rename(target)
-        except OSError:  # another process was faster
-            private_files.remove_folder(part)
-    return target
-
-
-def current_programs(home: Path) -> Path:
-    """The folder that `installed_programs` copies the programs to; makes no I/O in it."""
-    return folder_of_programs(home) / _digest()
-
-
-def folder_of_programs(home: Path) -> Path:
-    """The folder of a home's programs, with a subfolder for each version."""
-    return home / "programs"
-
-
-def _names() -> list[str]:
-    return program_files("backends/slurm/node")
-
-
-@cache
-def _digest() -> str:
-    digest = hashlib.sha256()
-    for name in _names():
-        digest.update(name.encode() + b"\0" + (PACKAGE / name).read_bytes())
-    return digest.hexdigest()[:16]

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.slurm.node.start_line import start_words
+from batchai_magics.backends.node.start_line import start_words
 
 SEPARATOR = "\x1f"  # occurs in no name, nor in reasons that people write
 JOB_FIELDS = ("%i", "%T", "%r", "%S", "%N", "%k")
 NODE_FIELDS = ("%N", "%P", "%T", "%c", "%l", "%E", "%f", "%G", "%s")
 _RUN_JOB = "batchai_magics.backends.slurm.node.run_job"
-_RUN_COMMAND = "batchai_magics.backends.slurm.node.run_command"
+_RUN_COMMAND = "batchai_magics.backends.node.run_command"
 
 _SCRIPT = """#!/bin/bash
 # The first node of a job's allocation runs this. What the job is lies in {root}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import uuid
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import CommandEnd, CommandOutput
 from batchai_magics.backends.machines.machine import CommandLine, Machine
-from batchai_magics.backends.node.job_environment import inherited
+from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.slurm import cli_args, parse
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import CapabilityError, ServiceError
@@ -126,12 +125,10 @@ def command_environment(
     The folder of `python` comes first on PATH, so that `python` and `mpirun` are taken from it.
     """
     environ = machine.environ
-    env = inherited(environ, pass_env)
+    first = machine.path_prefix if python == machine.python else str(PurePosixPath(python).parent)
+    env = of_submitter(environ, first, pass_env)
     if conf := conf or environ.get("SLURM_CONF", ""):
         env["SLURM_CONF"] = conf
-    first = machine.path_prefix if python == machine.python else str(PurePosixPath(python).parent)
-    env["PATH"] = ":".join(filter(None, [first, env.get("PATH", os.defpath)]))
-    env["PYTHONUNBUFFERED"] = "1"
     return env
 
 

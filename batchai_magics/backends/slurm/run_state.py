@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.node.outcome import REQUEUE, failed_with
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with, lost
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import RunAttempt, RunStatus
 from batchai_magics.backends.slurm import home_check
@@ -17,7 +17,6 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     EndState,
     end_state_of,
     logged_end,
-    lost,
     outcome_of,
 )
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles

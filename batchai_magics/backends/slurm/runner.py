@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import Capabilities, CommandOutput, Pace
+from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.folders.file_repository import FileClock, FileRepository
 from batchai_magics.backends.folders.folder_service import FolderService
 from batchai_magics.backends.folders.layout import Layout
@@ -116,10 +117,10 @@ class SlurmFacts(EngineFacts):
     @property
     def site(self) -> Site:
         """What the Plans of runs depend on; installs the programs of nodes in the home."""
-        folder = bundle_writer.installed_programs(self._layout.home)
+        folder = installed_programs.install(self._layout.home, bundle_writer.PROGRAMS)
         return Site(
             python=self.python,
-            script_wrapper=str(folder / bundle_writer.RUN_SCRIPT),
+            script_wrapper=str(folder / installed_programs.RUN_SCRIPT),
             environ=self._machine.environ,
             core_count=None,
             disk_grace_s=self._settings.disk_grace_s,
@@ -290,7 +291,7 @@ class SlurmRunner(Runner):
         """The folders of these runs and of the setup of these clusters, and the query cache's files."""
         folders = self.runs.folders(runs)
         folders += [bundle_writer.setup_folder(self._layout, guid) for guid in clusters]
-        return Footprint(folders, self._queries.files, [bundle_writer.folder_of_programs(self._layout.home)])
+        return Footprint(folders, self._queries.files, [installed_programs.folder_of(self._layout.home)])
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end; those that wait end at once."""
@@ -320,7 +321,8 @@ class SlurmRunner(Runner):
         mounts = shlex.quote(str(self._layout.mounts(cluster.guid)))
         in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command.command}"
         args = cli_args.SrunCommand(self._srun_target(cluster, node, command.runs), in_shell, code_file).args(
-            python=self.facts.python, programs=bundle_writer.installed_programs(self._layout.home)
+            python=self.facts.python,
+            programs=installed_programs.install(self._layout.home, bundle_writer.PROGRAMS),
         )
         env = client.command_environment(self._machine, self.facts.python, self._settings.conf)
         line = CommandLine(args, env, str(folder))

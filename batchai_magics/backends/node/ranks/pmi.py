@@ -269,13 +269,20 @@ def _number(text: str) -> int:
         return 1
 
 
+def manager_of(plan: Plan, kind: type[ProcessManager] = ProcessManager) -> ProcessManager:
+    """The process manager of a plan's ranks."""
+    nodes = [process.node for process in plan.processes]
+    return kind(f"kvs_{os.urandom(8).hex()}", len(nodes), mapping(nodes))
+
+
 class Connections:
     """Transfers bytes between the ranks of a plan and their process manager, driven by a selector."""
 
-    def __init__(self, plan: Plan, selector: selectors.BaseSelector) -> None:
-        nodes = [process.node for process in plan.processes]
-        self.manager = ProcessManager(f"kvs_{os.urandom(8).hex()}", len(nodes), mapping(nodes))
-        self._nodes, self._selector = nodes, selector
+    def __init__(
+        self, plan: Plan, selector: selectors.BaseSelector, kind: type[ProcessManager] = ProcessManager
+    ) -> None:
+        self.manager = manager_of(plan, kind)
+        self._nodes, self._selector = [process.node for process in plan.processes], selector
         self._by_rank: dict[int, socket.socket] = {}
         self._unidentified: dict[socket.socket, bytes] = {}
         self._ids: dict[str, int] = {}
@@ -327,12 +334,13 @@ class Connections:
         data = _received(connection)
         if data:
             for reply in self.manager.receive(rank, data):
-                self._send(reply)
+                self.send(reply)
         elif data is not None:
             self._disconnect(rank, connection)
         return bool(data)
 
-    def _send(self, reply: Reply) -> None:
+    def send(self, reply: Reply) -> None:
+        """Sends a reply to its rank, if that is still connected."""
         connection = self._by_rank.get(reply.rank)
         try:
             is_sent = connection is None or connection.send(reply.data) == len(reply.data)
@@ -394,9 +402,9 @@ class Connections:
             connection.close()
             return
         self._register(rank, connection)
-        self._send(Reply(rank, greeting(rank, len(self._nodes))))
+        self.send(Reply(rank, greeting(rank, len(self._nodes))))
         for reply in self.manager.receive(rank, rest) if rest else ():
-            self._send(reply)
+            self.send(reply)
         self._listen()
 
 

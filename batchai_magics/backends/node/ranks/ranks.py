@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import selectors
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, 
 from batchai_magics.launch.plan import LaunchMode, LogFile, Plan, Process, ProcessExit
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.node.ranks.pmi import Connections, ProcessManager
+    from batchai_magics.backends.node.ranks.pmi import Connections, ProcessManager, Reply
 
 
 RETRY_S = 0.2  # interval for retrying to write to a full disk
@@ -73,18 +73,23 @@ class Ranks:
         self._trainer_files: TrainerFileLog | None = None
         self._recording: int | None = None  # the pid of the program that records this machine
 
-    def start(self) -> None:
-        """Starts all processes, and serves MPI's ranks as their process manager."""
+    def start(self, *, node: int | None = None, manager: type[ProcessManager] | None = None) -> None:
+        """Starts all processes, or those of one node, and serves MPI's ranks as their process manager.
+
+        A `manager` of its own kind serves ranks that are on other nodes too.
+        """
+        own = [process for process in self.plan.processes if node in (None, process.node)]
+        first = own[0].rank
         self._guard = Guard(self.plan.guid)
         if self.plan.launcher is LaunchMode.MPI:
-            from batchai_magics.backends.node.ranks.pmi import Connections  # it loads sockets
+            from batchai_magics.backends.node.ranks import pmi  # it loads sockets
 
-            self._connections = Connections(self.plan, self._selector)
-        self._trainer_files = trainer_file_log(self.plan)
-        for process in self.plan.processes:
+            self._connections = pmi.Connections(self.plan, self._selector, manager or pmi.ProcessManager)
+        self._trainer_files = None if first else trainer_file_log(self.plan)
+        for process in own:
             self._start(process)
-        self._sampler = sampler(self.plan, first_rank=0)
-        self._recording = machine_recording.start(self.plan)
+        self._sampler = sampler(self.plan, first_rank=first)
+        self._recording = machine_recording.start(self.plan, rank=first)
 
     def start_one(self, index: int) -> None:
         """Starts a single process, for another launcher that started this program.
@@ -108,11 +113,16 @@ class Ranks:
         """The process manager of MPI's ranks; None if the plan has none."""
         return self._connections.manager if self._connections else None
 
+    def reply(self, replies: Iterable[Reply]) -> None:
+        """Passes replies of a process manager elsewhere on to MPI's ranks."""
+        if self._connections:
+            for reply in replies:
+                self._connections.send(reply)
+
     @property
-    def have_printed_the_same(self) -> bool:
-        """Whether two or more ranks wrote identical, non-empty output to stdout."""
-        printed = [stream.checksum for stream in self._stdout.values() if stream.checksum]
-        return len(set(printed)) < len(printed)
+    def printed(self) -> list[int]:
+        """The checksum of what each rank has written to stdout, unless that is nothing."""
+        return [stream.checksum for stream in self._stdout.values() if stream.checksum]
 
     @property
     def missed(self) -> Set[int]:

@@ -7,17 +7,16 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.node import restarts
-from batchai_magics.backends.node.outcome import NO_CODE, REQUEUE, failed_with, stopped
+from batchai_magics.backends.node.outcome import LOST, NO_CODE, NODE_LOST, REQUEUE, failed_with, stopped
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import tail_of
 
-LOST = "JobNodeLost"
 TERMINATED = 128 + signal.SIGTERM  # the exit code of a process that SIGTERM ended
 
 
@@ -50,7 +49,7 @@ _ERRORS = {
     ),
     EndState.TIMEOUT: ("JobMaxWallClockTimeReached", "The job reached the time limit of its partition"),
     EndState.DEADLINE: ("JobMaxWallClockTimeReached", "The job reached its deadline in Slurm"),
-    EndState.NODE_FAIL: (LOST, "A node of the job was lost"),
+    EndState.NODE_FAIL: (LOST, NODE_LOST),
     EndState.BOOT_FAIL: (LOST, "A node of the job could not be started"),
     EndState.OUT_OF_MEMORY: ("JobOutOfMemory", "The job used more memory than Slurm gave it"),
     EndState.PREEMPTED: ("JobPreempted", "Slurm took the job's nodes for another job"),
@@ -67,15 +66,6 @@ def end_state_of(state: str) -> EndState | None:
     """
     word = state.partition(" ")[0].rstrip("+")
     return EndState(word) if word in {each.value for each in EndState} else None
-
-
-def lost(problems: Mapping[str, str]) -> Outcome:
-    """The outcome of a job that lost nodes, with Slurm's report on each; empty if the nodes are unknown."""
-    text = _ERRORS[EndState.NODE_FAIL][1]
-    if not problems:
-        return failed_with(LOST, text)
-    named = ", ".join(f"{name} ({problem})" if problem else name for name, problem in problems.items())
-    return failed_with(LOST, f"{text}: {named}", NodeId=",".join(problems))
 
 
 def outcome_of(ending: EndState, *, reason: str = "") -> Outcome:

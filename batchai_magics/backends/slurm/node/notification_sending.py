@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
+from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
-from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 
 MODULE = "batchai_magics.backends.slurm.node.notification_sending"
 LIMIT_S = 60.0  # how long the nodes are kept for it

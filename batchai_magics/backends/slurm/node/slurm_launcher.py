@@ -16,13 +16,22 @@ from pathlib import Path
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
-from batchai_magics.backends.node.outcome import NO_FAULT, REQUEUE, Fault, failed_with, of_ranks, stopped
+from batchai_magics.backends.node.outcome import (
+    NO_FAULT,
+    REQUEUE,
+    Fault,
+    failed_with,
+    lost,
+    of_ranks,
+    stopped,
+)
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seal_of
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seals_of_logs
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
+from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import (
@@ -34,7 +43,6 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     end_state_of,
     kernel_reason,
     logged_end,
-    lost,
     oom_kills,
     orphan_folder,
     orphaned,
@@ -55,7 +63,6 @@ from batchai_magics.backends.slurm.node.run_files import (
 )
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
-from batchai_magics.backends.slurm.node.start_line import own_folder, start_words
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Limits, Plan, ProcessExit
 
@@ -164,9 +171,7 @@ class SlurmLauncher(Launcher):
 
     def seals(self) -> Mapping[str, LogSeal]:
         """The logs' seals, now that nothing writes to them any more."""
-        folder = Path(self.plan.output.stdout.path).parent
-        logs = [file for file in folder.glob("std*.txt") if file.is_file() and not file.is_symlink()]
-        return {file.name: seal_of(file) for file in logs}
+        return seals_of_logs(Path(self.plan.output.stdout.path).parent)
 
 
 class SingleNodeProcesses(ChildProcesses):

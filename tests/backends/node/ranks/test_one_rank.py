@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 import batchai_magics
+from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.node.ranks.run_ranks import EX_IOERR, rank_of_launcher
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm import bundle_writer
@@ -117,7 +118,10 @@ def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Pat
 
 
 def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:
-    script = bundle_writer.installed_programs(tmp_path / "elsewhere") / bundle_writer.RUN_SCRIPT
+    script = (
+        installed_programs.install(tmp_path / "elsewhere", bundle_writer.PROGRAMS)
+        / installed_programs.RUN_SCRIPT
+    )
     file = plan(tmp_path, "echo far away; exit 3")
     child = start(file, "0", program=str(script.with_name("run_ranks.py")))
     assert child.wait() == 3

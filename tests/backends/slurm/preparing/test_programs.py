@@ -9,20 +9,21 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.slurm import bundle_writer
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from tests.contract.place import Place
 
 MODULES = (
-    *("slurm.node.run_job", "slurm.node.run_rank", "slurm.node.run_command", "slurm.node.run_watching"),
+    *("slurm.node.run_job", "slurm.node.run_rank", "node.run_command", "slurm.node.run_watching"),
     "folders.run_watch",
 )
 
 
 def test_the_programs_are_copied_once(tmp_path: Path) -> None:
-    folder = bundle_writer.installed_programs(tmp_path)
+    folder = installed_programs.install(tmp_path, bundle_writer.PROGRAMS)
     (folder / "mark").touch()
-    assert bundle_writer.installed_programs(tmp_path) == folder
+    assert installed_programs.install(tmp_path, bundle_writer.PROGRAMS) == folder
     assert (folder / "mark").exists()
     assert [path.name for path in (tmp_path / "programs").iterdir()] == [folder.name]
 
@@ -30,7 +31,7 @@ def test_the_programs_are_copied_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_a_program_imports_nothing_that_was_not_copied(tmp_path: Path, module: str) -> None:
-    folder = bundle_writer.installed_programs(tmp_path)
+    folder = installed_programs.install(tmp_path, bundle_writer.PROGRAMS)
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r});"
         f"import batchai_magics.backends.{module};"
@@ -45,7 +46,7 @@ def test_a_program_imports_nothing_that_was_not_copied(tmp_path: Path, module: s
 
 @pytest.mark.slow
 def test_what_is_copied_comes_before_what_is_installed(tmp_path: Path) -> None:
-    folder = bundle_writer.installed_programs(tmp_path)
+    folder = installed_programs.install(tmp_path, bundle_writer.PROGRAMS)
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r});"
         "import batchai_magics.errors as errors; print(errors.__file__)"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import CommandEnd
+from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
@@ -208,7 +209,7 @@ def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_setti
     world = World(tmp_path / "home", python="/opt/python3")
     world.job()
     job = world.in_slurm()
-    folder = str(bundle_writer.current_programs(world.backend.layout.home))
+    folder = str(installed_programs.current(world.backend.layout.home, bundle_writer.PROGRAMS))
     assert "/opt/python3" in job.script
     assert folder in job.script
     assert job.env["PATH"].split(":")[0] == "/opt"
@@ -222,8 +223,8 @@ def test_what_the_plan_needs_to_know_of_the_nodes_comes_from_the_settings(tmp_pa
     site = scratch.backend.context.site(cluster_of(scratch.backend.context.repository.get(CLUSTER)))
     assert (site.python, site.core_count, site.disk_grace_s) == ("/opt/python3", 4, 7.0)
     assert (site.has_scratch, site.environ["NCCL_DEBUG"]) == (True, "INFO")
-    folder = bundle_writer.current_programs(scratch.backend.layout.home)
-    assert site.script_wrapper == str(folder / bundle_writer.RUN_SCRIPT)
+    folder = installed_programs.current(scratch.backend.layout.home, bundle_writer.PROGRAMS)
+    assert site.script_wrapper == str(folder / installed_programs.RUN_SCRIPT)
     assert Path(site.script_wrapper).exists()
     usual = World(tmp_path / "b")
     assert not usual.backend.runner.facts.site.has_scratch
@@ -291,7 +292,7 @@ def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(wo
         layout.job(world.guid()).root,
         bundle_writer.setup_folder(layout, world.guid(CLUSTER)),
     ]
-    assert list(footprint.listed) == [bundle_writer.folder_of_programs(layout.home)]
+    assert list(footprint.listed) == [installed_programs.folder_of(layout.home)]
     assert all(file.parent == layout.home / "asked" for file in footprint.files)
     assert footprint.files
     assert [status.state for status in world.backend.runner.status(runs)] == [QUEUED]

@@ -1,7 +1,7 @@
 """Runs a shell command on a node for as long as its client reads the output.
 
-Started by srun as `CODE_FILE COMMAND`. Standard input belongs to the client: when it is closed, the command
-ends with everything that it started. The exit code goes to a file, because srun prints its own message about
+Started as `CODE_FILE COMMAND`. Standard input belongs to the client: when it is closed, the command ends with
+everything that it started. The exit code goes to a file if one is named: srun prints its own message about
 it.
 """
 
@@ -17,12 +17,12 @@ from pathlib import Path
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR, TemporaryFolder
-from batchai_magics.backends.service import private_files
+from batchai_magics.untrusted_files import opener
 
 
 def main() -> None:
     """Runs the command, and ends everything that it started."""
-    code_file, command = Path(sys.argv[1]), sys.argv[2]
+    code_file, command = sys.argv[1:]
     termination.adopt_orphans()
     signal_pipe, temporary = SignalPipe(), TemporaryFolder()
     env = {**os.environ, TMPDIR: temporary.path(os.environ.get(TMPDIR) or ROOT)}
@@ -31,10 +31,21 @@ def main() -> None:
     )
     if _has_completed(child, signal_pipe):
         code = child.wait()
-        private_files.write(code_file, str(code if code >= 0 else 128 - code))
+        code = code if code >= 0 else 128 - code
+        if code_file:
+            _write(code_file, str(code))
     else:
         termination.end_all()
+        code = 128 + signal.SIGTERM
     temporary.remove()
+    sys.exit(0 if code_file else code)
+
+
+def _write(file: str, text: str) -> None:
+    """Writes a file atomically that only its owner can read."""
+    with open(f"{file}.part", "w", encoding="utf-8", opener=opener) as part:
+        part.write(text)
+    Path(f"{file}.part").replace(file)
 
 
 def _has_completed(child: subprocess.Popen[bytes], signal_pipe: SignalPipe) -> bool:
