@@ -12,7 +12,7 @@ export PATH := $(BIN):$(PATH)
 # Containers often set it; then each of the thousands of processes of a run compiles the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-CLIENT_FOLDERS := tests/server/clients tests/records/programs tests/azureml/clients tests/training/programs
+CLIENT_FOLDERS := tests/server/clients tests/records/programs tests/azureml/clients tests/training/programs tests/backends/ray/programs
 CLIENTS := $(patsubst %.txt,.clients/%,$(notdir $(wildcard $(CLIENT_FOLDERS:=/*.txt)))) .clients/js
 
 .DEFAULT_GOAL := help

@@ -9,6 +9,7 @@ from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base.backend_registry import load_settings as load
 from batchai_magics.backends.base.backend_registry import save_settings as save
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.config import Settings, general_settings
 from batchai_magics.errors import UsageError
@@ -34,6 +35,7 @@ def test_without_file_and_environment_there_are_defaults(file):
             "arm": ArmSettings(),
             "slurm": SlurmSettings(),
             "azureml": AzureMLSettings(),
+            "ray": RaySettings(),
         }
     )
     assert (settings.backend, settings.cluster_nodes, settings.ui) == ("local", 2, "auto")

@@ -26,6 +26,7 @@ HOMES = {
     "mcp": {"agents"},
     "optuna": {"jobs.sweeps"},
     "azure": {"backends.arm", "backends.azure", "backends.azureml"},
+    "ray": {"backends.ray.node"},
     "starlette": {"server"},
     "uvicorn": {"server"},
     "subprocess": {
@@ -36,6 +37,7 @@ HOMES = {
         "backends.machines",
         "backends.local",
         "backends.slurm",
+        "backends.ray",
     },
     "sqlite3": {"backends.local.state"},
     "psutil": {"backends.node", "backends.local", "backends.slurm"},

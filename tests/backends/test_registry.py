@@ -68,12 +68,12 @@ def file(tmp_path):
 
 
 def test_without_other_packages_there_are_ours():
-    assert list(BACKENDS) == ["local", "arm", "slurm", "azureml"]
+    assert list(BACKENDS) == ["local", "arm", "slurm", "azureml", "ray"]
     assert "moon" not in BACKENDS
 
 
 def test_a_backend_that_a_package_brings_is_in_the_list(moon):
-    assert list(BACKENDS) == ["local", "arm", "slurm", "azureml", "moon", "broken"]
+    assert list(BACKENDS) == ["local", "arm", "slurm", "azureml", "ray", "moon", "broken"]
     assert "Moon" in BACKENDS
 
 
@@ -102,7 +102,7 @@ def test_the_line_takes_it_and_no_other(moon):
 
 def test_completion_and_help_have_it(moon):
     assert {"local", "moon"} <= set(expected_in_line(["use", "--backend"]).words)
-    assert "local, arm, slurm, azureml, moon" in str(parse(["use", "--help"]))
+    assert "local, arm, slurm, azureml, ray, moon" in str(parse(["use", "--help"]))
 
 
 def test_an_option_of_its_jobs_is_one_of_cells(moon):

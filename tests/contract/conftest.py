@@ -15,6 +15,7 @@ import pytest
 
 from tests.backends.local.boxes import docker, engine, limited, mpi_image, podman, short_folder
 from tests.backends.machines import real_sshd
+from tests.backends.ray import real_ray
 from tests.backends.slurm.real_slurm import SHARED
 from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import PLACES
@@ -77,3 +78,4 @@ def pytest_sessionfinish() -> None:
     """No fixture's end: that may come with a fast test, which starts no process."""
     SHARED.stop()
     real_sshd.SHARED.stop()
+    real_ray.SHARED.stop()

@@ -20,6 +20,8 @@ from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.runner import LocalFacts
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.ray.runner import RayBackend, RayFacts
+from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.backends.slurm.runner import SlurmBackend, SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
@@ -30,6 +32,7 @@ from batchai_magics.server.batchai.extensions import PACE
 from tests.azureml.conftest import reached
 from tests.azureml.stand_in import AzureStandIn
 from tests.backends.machines import real_sshd
+from tests.backends.ray import real_ray
 from tests.backends.slurm import real_slurm
 from tests.contract.place import Place, PlaceOptions
 from tests.server.running import connected, serving
@@ -62,6 +65,8 @@ _OF_NODES = frozenset(
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
 NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
+# Ray owns nodes: an idle one is in any cluster that has room for it. Nothing of a job starts ranks elsewhere.
+NOT_RAYS = frozenset({"preemption", "new_nodes", "early_setup", "open_mpi", "remote_start"})
 # The service owns workspaces, accounts, nodes, images, quotas, queue and storage; experiments are names.
 _AZURES = {"workspaces", "accounts", "ownership", "own_nodes", "node_images", "own_quota", "storage"}
 _AZURES |= {"experiments", "empty_clusters", "node_commands", "setup_logs", "requeue", "node_deallocation"}
@@ -222,6 +227,40 @@ def place_on(
 
 
 @contextlib.contextmanager
+def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Iterator[Place]:
+    """A place on a running Ray, whose Python is not this one."""
+    own = RaySettings(
+        home=folder / "home",
+        address=ray.address,
+        ray_python=str(real_ray.PYTHON),
+        core_quota=options.core_quota or 1000,
+    )
+    settings = Settings(backend="ray", sections={"ray": own})
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in real_ray.ENV.items():
+            patch.setenv(name, value)
+        backend = RayBackend(own)
+        ensure_defaults(backend, settings)
+        workspace = workspace_id(settings)
+
+        def reopen() -> AbstractContextManager[Backend]:
+            return contextlib.closing(RayBackend(own))
+
+        experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
+        cluster = workspace.child(Kind.CLUSTER, settings.cluster)
+        place = Place(backend, workspace, experiment, cluster, "batchaishare", reopen)
+        yield place
+        _end_jobs(place)
+        until(lambda: not backend.runner.gateway.actors(max_age_s=0.0))
+        FOLLOWED.discard(backend)
+        backend.close()
+
+
+def _ray(folder: Path, options: PlaceOptions) -> AbstractContextManager[Place]:
+    return ray_place(real_ray.SHARED.get(), folder, options)
+
+
+@contextlib.contextmanager
 def _processes(folder: Path, options: PlaceOptions) -> Iterator[Place]:
     """The runner of docs/add-a-runner.md, found by the entry point of its package."""
     info = folder / "installed" / "example_runner-1.0.dist-info"
@@ -312,6 +351,13 @@ PLACES = {
         samples=frozenset({"test_processes", "test_toolkits"}),
     ),
     "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES),
+    "ray": PlaceKind(
+        _ray,
+        RayFacts.capabilities,
+        NOT_RAYS,
+        real_ray.skip_reason,
+        only=frozenset({"test_chains", "test_processes", "test_running", "test_scheduling", "test_toolkits"}),
+    ),
     "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,

@@ -27,7 +27,7 @@ EXTRAS = PROJECT["optional-dependencies"]
 BROUGHT = packages_distributions()
 PROGRAMS = (
     ROOT / "tests" / "server" / "clients",
-    *(ROOT / "tests" / folder / "programs" for folder in ("records", "training")),
+    *(ROOT / "tests" / folder / "programs" for folder in ("backends/ray", "records", "training")),
 )
 OURS = {"batchai_magics", "tests", "benchmarks", "tomllib"}
 OURS |= {"plan", "secret_masking"}  # modules that travel beside the programs of nodes
@@ -88,7 +88,7 @@ def provided(package: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("folder", "extra"),
-    [("batchai_magics", "server,mcp,notebooks,sweep"), ("tests", "test"), ("benchmarks", "bench")],
+    [("batchai_magics", "server,mcp,notebooks,ray,sweep"), ("tests", "test"), ("benchmarks", "bench")],
 )
 def test_what_is_imported_is_declared(folder, extra):
     declared = named(PROJECT["dependencies"])

@@ -32,6 +32,7 @@ _BUILTIN = {
     "arm": "batchai_magics.backends.arm.opening",
     "slurm": "batchai_magics.backends.slurm.opening",
     "azureml": "batchai_magics.backends.azureml.opening",
+    "ray": "batchai_magics.backends.ray.opening",
 }
 
 

@@ -15,8 +15,9 @@ from batchai_magics.backends.slurm.runner import SlurmBackend
 from tests.contract.place import Place
 
 MODULES = (
-    *("slurm.node.run_job", "slurm.node.run_rank", "node.run_command", "slurm.node.run_watching"),
-    "folders.run_watch",
+    *("slurm.node.run_job", "slurm.node.run_rank", "slurm.node.run_watching"),
+    *("ray.node.driver", "ray.node.node_command", "ray.node.supervisor", "ray.node.node_actor"),
+    *("ray.node.run_node", "ray.node.run_watching", "node.run_command", "folders.run_watch"),
 )
 
 
@@ -31,7 +32,8 @@ def test_the_programs_are_copied_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("module", MODULES)
 def test_a_program_imports_nothing_that_was_not_copied(tmp_path: Path, module: str) -> None:
-    folder = installed_programs.install(tmp_path, bundle_writer.PROGRAMS)
+    engine = "ray" if module.startswith("ray") else "slurm"
+    folder = installed_programs.install(tmp_path, f"backends/{engine}/node")
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r});"
         f"import batchai_magics.backends.{module};"

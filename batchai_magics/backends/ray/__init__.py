@@ -1,0 +1,1 @@
+"""Jobs on a Ray cluster, as an engine of the service."""

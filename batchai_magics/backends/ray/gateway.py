@@ -1,0 +1,170 @@
+"""The backend's connection to Ray: a program in a process of its own, which speaks JSON over pipes.
+
+Ray aborts a process whose cluster disappears, and prints what it likes: neither may happen to a kernel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.node.start_line import start_words
+from batchai_magics.backends.ray.node.cluster import RayNode
+from batchai_magics.backends.ray.settings import RaySettings
+from batchai_magics.errors import BatchAIError, CapabilityError, ServiceError
+
+DRIVER = "batchai_magics.backends.ray.node.driver"
+FRESH_S = 0.5  # how old an answer may be that serves as another one
+END_S = 90.0  # how long the program may take to end: the actors that it has started get their variables
+UNAVAILABLE = "RayUnavailable"
+
+
+class RayGateway:
+    """Asks the program, which is started when it is first needed. `programs` gives its folder."""
+
+    def __init__(self, settings: RaySettings, home: Path, programs: Callable[[], Path]) -> None:
+        self._settings, self._home, self._programs = settings, home, programs
+        self._lock = threading.Lock()
+        self._program: subprocess.Popen[str] | None = None
+        self._cache: dict[str, tuple[float, Any]] = {}
+
+    def connect(self) -> None:
+        """Connects to the cluster, unless that is done.
+
+        Raises:
+            CapabilityError: There is no Ray here, or it has another version than the cluster.
+            ServiceError: No cluster answers.
+        """
+        with self._lock:
+            self._running()
+
+    def nodes(self) -> Sequence[RayNode]:
+        """The nodes of the cluster that are alive; ServiceError if it does not answer."""
+        return [RayNode(**node) for node in self._cached("nodes", FRESH_S)]
+
+    def actors(self, *, max_age_s: float = FRESH_S) -> Collection[str]:
+        """The names of the supervising actors; ServiceError if the cluster does not answer."""
+        return {*self._cached("actors", max_age_s)}
+
+    def reconcile(self) -> None:
+        """Starts what can start, and records and ends what is left undone."""
+        self._ask("reconcile")
+
+    def wake(self, names: Sequence[str]) -> None:
+        """Has supervising actors look for requests at once; without an answer they do so in a second."""
+        with contextlib.suppress(BatchAIError):
+            self._ask("wake", [*names])
+
+    def command(self, module: str, arguments: Sequence[str]) -> list[str]:
+        """The command that runs a module's `main` with Ray, from the address of the cluster on."""
+        python = self._settings.ray_python or sys.executable
+        words = start_words(python, module, self._programs(), section="ray", has_packages=True)
+        return [*words, self._settings.address, *arguments]
+
+    def close(self) -> None:
+        """Ends the program; what it has started goes on."""
+        with self._lock:
+            if program := self._program:
+                self._program = None
+                _end(program)
+
+    def _cached(self, request: str, max_age_s: float) -> Any:
+        asked, answer = self._cache.get(request, (0.0, None))
+        if not asked or time.monotonic() - asked > max_age_s:
+            asked = time.monotonic()
+            answer = self._ask(request)
+            self._cache[request] = asked, answer
+        return answer
+
+    def _ask(self, *request: object) -> Any:
+        """The answer to a request; ServiceError if the cluster does not answer."""
+        with self._lock:
+            program = self._running()
+            try:
+                return _result(_exchange(program, request))
+            except (OSError, EOFError) as error:
+                self._program = None
+                program.kill()
+                _end(program)
+                hint = "Ask again when the cluster is back; jobs that were lost with it are then reported."
+                raise ServiceError("Ray does not answer", code=UNAVAILABLE, hint=hint) from error
+
+    def _running(self) -> subprocess.Popen[str]:
+        """The program, connected."""
+        if self._program:
+            if self._program.poll() is None:
+                return self._program
+            _end(self._program)  # somebody has killed it
+        words = self.command(DRIVER, [str(self._home), str(self._programs())])
+        log = self._home / "driver.log"
+        try:
+            with log.open("w") as errors:
+                program = subprocess.Popen(
+                    words,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    text=True,
+                    start_new_session=True,  # Ctrl-C is the kernel's
+                )
+        except FileNotFoundError:
+            text = f"setting ray.ray_python: there is no {words[0]}"
+            raise CapabilityError(text, code="NoRay", hint="Name the Python that has Ray.") from None
+        try:
+            _result(_exchange(program, None))
+        except BatchAIError:
+            _end(program)
+            raise
+        except (OSError, EOFError) as error:
+            _end(program)
+            last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
+            text = f"the program that connects to Ray ended: {last[0]}"
+            raise ServiceError(text, code=UNAVAILABLE, hint=f"Its log is {log}.") from error
+        self._program = program
+        return program
+
+
+def _end(program: subprocess.Popen[str]) -> None:
+    """Closes the program's input, and waits for its end."""
+    assert program.stdin
+    assert program.stdout
+    with contextlib.suppress(OSError):
+        program.stdin.close()
+    try:
+        program.wait(END_S)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
+    program.stdout.close()
+
+
+def _exchange(program: subprocess.Popen[str], request: Sequence[object] | None) -> dict[str, Any]:
+    """The program's answer to a request, or its greeting; EOFError if it has ended."""
+    assert program.stdin
+    assert program.stdout
+    if request is not None:
+        program.stdin.write(json.dumps(request) + "\n")
+        program.stdin.flush()
+    line = program.stdout.readline()
+    if not line:
+        raise EOFError
+    answer: dict[str, Any] = json.loads(line)
+    return answer
+
+
+def _result(answer: dict[str, Any]) -> Any:
+    """What the program answered, or the error that it reports."""
+    if "refusal" in answer:
+        code, text, hint = answer["refusal"]
+        kind = ServiceError if code == UNAVAILABLE else CapabilityError
+        raise kind(text, code=code, hint=hint)
+    if "error" in answer:
+        raise ServiceError(f"Ray reports {answer['error']}", code=UNAVAILABLE)
+    return answer["result"]

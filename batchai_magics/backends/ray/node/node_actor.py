@@ -1,0 +1,97 @@
+"""What the actor of a run does on a node: starts the programs of plans there, and relays their lines."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from batchai_magics.backends.node.job_environment import free_ports
+from batchai_magics.backends.node.start_line import own_folder, start_words
+from batchai_magics.backends.service import private_files
+
+RUN_NODE = "batchai_magics.backends.ray.node.run_node"
+
+
+class NodeFacts(NamedTuple):
+    """What the supervising actor needs to know of a node; `gpus` are those of its bundle."""
+
+    id: str
+    address: str
+    host: str
+    gpus: tuple[str, ...]
+    cpus: float
+
+
+class NodePrograms:
+    """The programs on a node, one at a time. Its methods are called in several threads."""
+
+    def __init__(self) -> None:
+        self._program: subprocess.Popen[bytes] | None = None
+        self._changed, self._order_lock = threading.Condition(), threading.Lock()
+        self._lines: list[str] = []
+        self._is_over = False
+
+    def facts(self) -> NodeFacts:
+        """What is known of this node."""
+        import ray
+
+        context = ray.get_runtime_context()
+        gpus = tuple(map(str, ray.get_gpu_ids()))
+        cpus = float(context.get_assigned_resources().get("CPU", 1))
+        return NodeFacts(
+            context.get_node_id(), ray.util.get_node_ip_address(), socket.gethostname(), gpus, cpus
+        )
+
+    def free_ports(self, count: int, host: str) -> tuple[int, ...]:
+        """Free ports of this node."""
+        return free_ports(count, host)
+
+    def start(self, python: str, log: str, order: str) -> None:
+        """Starts the program that runs a part of a plan, with its first order; its own errors go to a log."""
+        self._lines, self._is_over = [], False
+        words = start_words(python, RUN_NODE, own_folder(), section="ray")
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+        with open(log, "ab", opener=private_files.opener) as errors:
+            self._program = subprocess.Popen(
+                words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+            )
+        threading.Thread(target=self._read_lines, args=(self._program,), daemon=True).start()
+        self.send(order)
+
+    def send(self, order: str) -> None:
+        """Gives the program an order, unless it has ended."""
+        program = self._program
+        assert program
+        assert program.stdin
+        with self._order_lock, contextlib.suppress(OSError):
+            program.stdin.write(order.encode() + b"\n")
+            program.stdin.flush()
+
+    def news(self, timeout_s: float) -> tuple[Sequence[str], bool]:
+        """The lines that the program has printed, waited for up to `timeout_s`; and whether it has ended."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._lines or self._is_over, timeout_s)
+            lines, self._lines = self._lines, []
+            return lines, self._is_over
+
+    def idle(self, timeout_s: float) -> tuple[Sequence[str], bool]:
+        """No news, after a while: for who wants to know that this node is still there."""
+        time.sleep(timeout_s)
+        return (), False
+
+    def _read_lines(self, program: subprocess.Popen[bytes]) -> None:
+        assert program.stdout
+        for line in program.stdout:
+            with self._changed:
+                self._lines.append(line.decode())
+                self._changed.notify_all()
+        program.wait()
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()

@@ -1,0 +1,184 @@
+"""The queue of each cluster, as files: who is next, and the ends of runs that nobody else records.
+
+A cluster has as many places as nodes. High priority goes first, and of one priority who came first; those
+behind a run that does not fit wait too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import write_end
+from batchai_magics.backends.node.outcome import dependency_failed, not_started
+from batchai_magics.backends.ray.node import cluster
+from batchai_magics.backends.ray.node.run_files import RunFiles
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.untrusted_files import read_json
+
+SIZE, LOCK = "size", "lock"
+
+
+class Entry(NamedTuple):
+    """A run in a queue; `file` names it in the order of the queue. Of its group, `limit` may run at once."""
+
+    file: Path
+    guid: str
+    node_count: int
+    group: str = ""
+    limit: int = 0
+
+    def write(self) -> None:
+        """Adds it to its queue."""
+        private_files.write(self.file, json.dumps(self._asdict() | {"file": ""}))
+
+
+def queue_of(layout: Layout, cluster_guid: str) -> Path:
+    """The folder of a cluster's queue."""
+    return layout.cluster(cluster_guid) / "queue"
+
+
+def entry_file(queue: Path, *, priority: int, created: float, guid: str) -> Path:
+    """The file of a run in a queue."""
+    return queue / f"{priority} {created:020.6f} {guid}"
+
+
+def entries(queue: Path) -> list[Entry]:
+    """The runs in a queue, the next one first."""
+    files = sorted(queue.glob("[0-9] [0-9]*"))
+    return [Entry(**read_json(file) | {"file": file}) for file in files if not file.name.endswith(".part")]
+
+
+def size_of(queue: Path) -> int:
+    """How many nodes the runs of a queue may hold at once."""
+    with contextlib.suppress(FileNotFoundError):
+        return int((queue / SIZE).read_text(encoding="utf-8"))
+    return 0
+
+
+def record_end(files: RunFiles, end: Outcome) -> None:
+    """Records how a run ended, unless that is known; its variables are needed no more."""
+    if not files.end:
+        write_end(files.job.end, end._replace(ended=time.time()))
+    files.job.environment.unlink(missing_ok=True)
+
+
+class Start(NamedTuple):
+    """A run whose supervising actor is about to begin; `begun` is the reference of that call."""
+
+    files: RunFiles
+    begun: Any
+
+
+def unsettled(starts: Sequence[Start], timeout_s: float = 0.0) -> list[Start]:
+    """Those of the runs that have not begun after so long; records the end of those that cannot."""
+    if not starts:
+        return []
+    import ray
+
+    references = [start.begun for start in starts]
+    ready, _ = ray.wait(references, num_returns=len(references), timeout=timeout_s)
+    for start in starts:
+        if start.begun in ready:
+            try:
+                ray.get(start.begun)
+            except ray.exceptions.RayError as error:
+                record_end(start.files, not_started(error))
+    return [start for start in starts if start.begun not in ready]
+
+
+def reconcile(home: str, programs: str) -> list[Start]:
+    """Starts what can start in all queues, and records the ends of lost runs; returns what was started."""
+    layout, started = Layout(Path(home)), list[Start]()
+    for queue in layout.clusters.glob("*/queue"):
+        with contextlib.suppress(FileNotFoundError), (queue / LOCK).open("ab") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            started += QueuePass(layout, queue, programs).run()
+    return started
+
+
+@dataclass
+class QueuePass:
+    """One look at the queue of a cluster."""
+
+    layout: Layout
+    queue: Path
+    programs: str
+
+    def run(self) -> list[Start]:
+        """Records and starts what is due."""
+        found = [(entry, RunFiles(self.layout.job(entry.guid))) for entry in entries(self.queue)]
+        left = [(entry, files) for entry, files in found if not self._is_over(entry, files)]
+        self._record_lost([files for _, files in left])
+        held = [entry for entry, files in left if files.claim.exists()]
+        room = size_of(self.queue) - sum(entry.node_count for entry in held)
+        groups = Counter(entry.group for entry in held)
+        started = []
+        for entry, files in left:
+            if entry in held or not self._is_due(files):
+                continue
+            if entry.limit and groups[entry.group] >= entry.limit:
+                continue
+            if entry.node_count > room:
+                break
+            room, groups[entry.group] = room - entry.node_count, groups[entry.group] + 1
+            started += self._start(files)
+        return started
+
+    def _is_over(self, entry: Entry, files: RunFiles) -> bool:
+        """Whether a run has ended or was deleted; it leaves the queue."""
+        is_over = files.end is not None or not files.job.root.exists()
+        if is_over:
+            entry.file.unlink(missing_ok=True)
+        return is_over
+
+    def _record_lost(self, runs: Sequence[RunFiles]) -> None:
+        """Records the end of runs whose actor is gone; those that never had one wait again."""
+        for files in runs:
+            if files.has_never_started(time.time()) and files.job.environment.exists():
+                files.claim.unlink(missing_ok=True)
+        supervised = [files for files in runs if files.supervised.exists()]
+        alive = cluster.living_actors() if supervised else set()
+        for files in supervised:
+            if files.name not in alive and not files.end:
+                record_end(files, files.lost_end())
+
+    def _is_due(self, files: RunFiles) -> bool:
+        """Whether its predecessors have ended; it ends with one that was to succeed and has not."""
+        for each in files.after:
+            end = RunFiles(self.layout.job(each.guid)).end
+            if end is None:
+                return False
+            if each.must_succeed and not end.is_success:
+                if private_files.write_new(files.claim, ""):
+                    record_end(files, dependency_failed(each.name))
+                return False
+        return True
+
+    def _start(self, files: RunFiles) -> list[Start]:
+        """Starts the supervising actor of a run, and calls it with the run's variables."""
+        environment = files.job.environment.read_text(encoding="utf-8")
+        if not private_files.write_new(files.claim, ""):
+            return []  # it was stopped
+        home, guid = str(self.layout.home), files.job.root.name
+        actor = cluster.supervising_actor(files.name, self.programs, home, guid)
+        return [Start(files, cluster.call(actor, "begin", environment))]
+
+
+def fits(queue: Path, layout: Layout, guid: str) -> bool:
+    """Whether the cluster still has room for a run that is about to start: it may have been resized."""
+    room = size_of(queue)
+    for entry in entries(queue):
+        room -= entry.node_count * RunFiles(layout.job(entry.guid)).claim.exists()
+        if entry.guid == guid:
+            return room >= 0
+    return True

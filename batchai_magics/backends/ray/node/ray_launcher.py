@@ -1,0 +1,337 @@
+"""Launches plans on the nodes of a run, through an actor on each, and brings requests to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.node import mpi_launchers
+from batchai_magics.backends.node.launcher import Deadline, Launcher, PlanProcesses, Report
+from batchai_magics.backends.node.outcome import (
+    NO_FAULT,
+    REQUEUE,
+    Fault,
+    failed_with,
+    lost,
+    of_ranks,
+    stopped,
+)
+from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
+from batchai_magics.backends.node.ranks.pmi import manager_of
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, seals_of_logs
+from batchai_magics.backends.node.restarts import RESIZED, EndWarning
+from batchai_magics.backends.node.start_line import own_folder, start_words
+from batchai_magics.backends.ray.node import cluster
+from batchai_magics.backends.ray.node.node_actor import NodeFacts
+from batchai_magics.backends.ray.node.run_files import RunFiles, text_of
+from batchai_magics.backends.ray.node.run_node import NodeOrder
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
+from batchai_magics.untrusted_files import tail_of
+
+WATCH = "batchai_magics.backends.ray.node.run_watching"
+NEWS_S = 5.0  # how long an actor waits for news
+NODE_LOSS_S = 60.0  # how long Ray may take to notice that a node is lost
+
+
+class WakePipe(SignalPipe):
+    """Becomes readable when it is woken; no signal reaches it, as actors run in threads."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+
+    def wake(self) -> None:
+        """Has who reads look for requests."""
+        os.write(self._writer, bytes([signal.SIGTERM]))
+
+
+class RunNode(NamedTuple):
+    """A node of a run: its name, its actor, and what that said."""
+
+    name: str
+    actor: Any
+    facts: NodeFacts
+
+
+class RayLauncher(Launcher):
+    """Starts processes through the actors on the nodes of an attempt."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[RunNode],
+        env: Mapping[str, str],
+        *,
+        files: RunFiles,
+        pipe: SignalPipe,
+    ) -> None:
+        self.files, self.env, self.signal_pipe = files.job, env, pipe
+        self._plan, self._files, self._nodes = plan, files, nodes
+
+    def processes(
+        self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
+    ) -> PlanProcesses:
+        """The processes of a plan, yet to be started."""
+        return RayProcesses(
+            plan, self._nodes, env, files=self._files, pipe=self.signal_pipe, are_independent=are_independent
+        )
+
+    def kill_marked(self, mark: str) -> None:
+        """Nothing: jobs mount nothing here."""
+
+    def close(self) -> None:
+        """Nothing: the programs on nodes have ended everything."""
+
+    def seals(self) -> Mapping[str, LogSeal]:
+        """The logs' seals, now that nothing writes to them any more."""
+        return seals_of_logs(Path(self._plan.output.stdout.path).parent)
+
+
+class _NodeProgram:
+    """The program on a node that runs a part of a plan; a node without one may be lost all the same."""
+
+    def __init__(self, node: RunNode, ranks: Collection[int]) -> None:
+        self.node, self.ranks = node, {*ranks}
+        self.is_over = True  # until it is listened to
+        self.news: Any = None
+
+    def start(self, python: str, log: Path, order: NodeOrder) -> Any:
+        """Starts it; returns the reference of that call, after which it can be listened to."""
+        return cluster.call(self.node.actor, "start", python, str(log), json.dumps(order._asdict()))
+
+    def listen(self) -> None:
+        """Asks for news, or without a program whether the node is there; `news` refers to the answer."""
+        self.is_over = False
+        self.news = cluster.call(self.node.actor, "news" if self.ranks else "idle", NEWS_S)
+
+    def send(self, **order: object) -> None:
+        """Gives it an order, unless it has ended."""
+        if self.ranks and not self.is_over:
+            cluster.call(self.node.actor, "send", json.dumps(order))
+
+
+class RayProcesses:
+    """The processes of a plan, below a program on each of its nodes.
+
+    A failed process ends the others, unless they are independent.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[RunNode],
+        env: Mapping[str, str],
+        *,
+        files: RunFiles,
+        pipe: SignalPipe,
+        are_independent: bool,
+    ) -> None:
+        self._plan, self._files, self._pipe = plan, files, pipe
+        self._are_independent = are_independent
+        self._env = {**env, **_transport(plan, nodes, env)}
+        self._programs = {
+            number: _NodeProgram(node, [each.rank for each in plan.processes if each.node == number])
+            for number, node in enumerate(nodes)
+        }
+        self._manager = manager_of(plan) if plan.launcher is LaunchMode.MPI else None
+        self._ends: dict[int, ProcessExit] = {}
+        self._ended_on_their_own: set[int] | None = None
+        self._fault = NO_FAULT
+        self._unwritable: OSError | None = None
+        self._lost: dict[str, str] = {}
+        self._printed: list[int] = []
+
+    @property
+    def is_running(self) -> bool:
+        """Whether any process is still running."""
+        programs = (program for program in self._programs.values() if not program.is_over)
+        return any(not program.ranks <= self._ends.keys() for program in programs)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the rest is to be ended: one has failed, a node is lost, or only parameter servers run."""
+        has_failed = not self._are_independent and any(end.exit_code for end in self.ends)
+        is_faulty = bool(self._lost) or self.fault != NO_FAULT
+        return has_failed or is_faulty or self._plan.are_workers_done(self._ends)
+
+    @property
+    def ends(self) -> Collection[ProcessExit]:
+        """The exits of the processes that have ended."""
+        return self._ends.values()
+
+    @property
+    def fault(self) -> Fault:
+        """Why processes are ended although none of them failed."""
+        manager = self._manager
+        missed = manager.missed(self._ends.keys()) if manager and self.is_running else ()
+        return Fault(manager.abort if manager else None, tuple(sorted(missed)), self._unwritable)
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What ranks asked of MPI's process manager that it does not do."""
+        return tuple(self._manager.unsupported) if self._manager else ()
+
+    def start(self) -> None:
+        """Starts a program on each node that has ranks, which starts them."""
+        import ray
+
+        job = self._files.job
+        file = str(job.root / f"plan-of-{Path(self._plan.exits).name}.json")
+        self._plan._replace(preparation=None).write(file)
+        started = [
+            program.start(
+                self._plan.python,
+                job.supervisor_log,
+                NodeOrder(file, number, self._env, str(self._files.kill)),
+            )
+            for number, program in self._programs.items()
+            if program.ranks
+        ]
+        ray.get(started)
+        for program in self._programs.values():
+            program.listen()
+
+    def poll(self, timeout_s: float, /) -> set[int]:
+        """Waits up to `timeout_s` for news; returns the signals received."""
+        self._take_news(timeout_s)
+        return self._pipe.read()
+
+    def warn(self, warning: EndWarning, reason: str) -> None:
+        """Warns the processes of the end."""
+        warning.give(reason, ())
+        self._send(warn=True)
+
+    def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
+        """Ends all processes that still run; the programs on the nodes see whether it is hurried."""
+        if self._ended_on_their_own is None:
+            self._ended_on_their_own, self._fault = set(self._ends), self.fault
+        self._send(end=[patience_s, grace_s])
+        while not all(program.is_over for program in self._programs.values() if program.ranks):
+            self._take_news(NEWS_S)
+
+    def outcome(self) -> Outcome:
+        """The outcome according to the processes."""
+        if self._lost:
+            return lost(self._lost).with_ranks(self.ends, self._plan)
+        plan, ended = self._plan, self._ended_on_their_own
+        outcome = of_ranks(self.ends, plan, set(self._ends) if ended is None else ended, self._fault)
+        if not self._ends and not self._fault.unwritable and (problem := self._launch_problem()):
+            return failed_with("JobLaunchFailed", problem)._replace(ranks=outcome.ranks)
+        is_alone = mpi_launchers.has_no_mpi(self._manager, plan, self._printed)
+        return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
+
+    def close(self) -> None:
+        """Ends what still runs, and the programs on the nodes."""
+        self.end(patience_s=0.0, grace_s=LEFTOVER_S, is_hurried=lambda: False)
+
+    def _send(self, **order: object) -> None:
+        for program in self._programs.values():
+            program.send(**order)
+
+    def _take_news(self, timeout_s: float) -> None:
+        """Waits for news of a node, and takes it in."""
+        import ray
+
+        waiting = {program.news: program for program in self._programs.values() if not program.is_over}
+        ready, _ = ray.wait([*waiting], num_returns=1, timeout=timeout_s) if waiting else ([], [])
+        for reference in ready:
+            program = waiting[reference]
+            try:
+                lines, program.is_over = ray.get(reference)
+            except ray.exceptions.RayError as error:
+                program.is_over = True
+                self._lost[program.node.name] = loss_of(program.node, error)
+                continue
+            if not program.is_over:
+                program.listen()
+            for line in lines:
+                self._take(json.loads(line))
+
+    def _take(self, event: Mapping[str, Any]) -> None:
+        """Takes in what has happened on a node."""
+        if "exit" in event:
+            end = ProcessExit(**event["exit"])
+            self._ends[end.rank] = end
+        elif "pmi" in event:
+            rank, text = event["pmi"]
+            assert self._manager
+            for reply in self._manager.receive(rank, text.encode("latin-1")):
+                number = self._plan.processes[reply.rank].node
+                self._programs[number].send(pmi=[[reply.rank, reply.data.decode("latin-1")]])
+        elif "unwritable" in event:
+            self._unwritable = OSError(event["unwritable"], os.strerror(event["unwritable"]))
+        else:
+            self._printed += event.get("printed", ())
+
+    def _launch_problem(self) -> str:
+        """Why none of the processes ran, as the program on a node has printed it."""
+        try:
+            lines = tail_of(self._files.job.supervisor_log).strip().splitlines()
+        except OSError:
+            return ""
+        return lines[-1] if lines else ""
+
+
+def _transport(plan: Plan, nodes: Sequence[RunNode], env: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables that select how MPI's ranks communicate: TCP between nodes, unless others are set."""
+    if len(plan.nodes) == 1:
+        return mpi_launchers.transport(plan)
+    chosen = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp"}
+    if all(node.facts.address.startswith("127.") for node in nodes):
+        chosen["FI_TCP_IFACE"] = "lo"
+    return {name: value for name, value in chosen.items() if name not in env}
+
+
+def loss_of(node: RunNode, error: Exception) -> str:
+    """Why a node does not answer any more: waits until Ray knows whether it is the node."""
+    deadline = time.monotonic() + NODE_LOSS_S
+    while any(node.facts.id == each.id for each in cluster.nodes()) and time.monotonic() < deadline:
+        time.sleep(1.0)
+    return str(error).strip().splitlines()[0]
+
+
+class RayReport(Report):
+    """Brings requests to stop, which are files of the run, and notes when its processes are told to end."""
+
+    engine = "Ray"
+
+    def __init__(self, files: RunFiles, plan: Plan) -> None:
+        self._files, self._python, self.deadline = files, plan.python, Deadline(plan.limits)
+
+    def stop_request(self, *, is_signalled: bool) -> Outcome | None:
+        """The outcome if the attempt has to end."""
+        return stop_request(self._files)
+
+    def is_hurried(self) -> bool:
+        """Whether the processes are to be killed at once."""
+        return self._files.kill.exists()
+
+    def warn(self, text: str) -> None:
+        """Records that the run is no longer watched."""
+        with contextlib.suppress(OSError):  # the end of the run has it too
+            self._files.note_unwatched(text)
+
+    def watch_command(self) -> tuple[Sequence[str], Path]:
+        """The command of the program that watches the run, and its log."""
+        # with this Python's packages: the user's expressions need RE2
+        start = start_words(self._python, WATCH, own_folder(), section="ray", has_packages=True)
+        return [*start, str(self._files.job.root)], self._files.job.supervisor_log
+
+    def note_ending(self) -> None:
+        """Records that the processes have been told to end."""
+        self._files.ending.touch(mode=0o600)
+
+
+def stop_request(files: RunFiles) -> Outcome | None:
+    """The outcome of a run that was asked to stop, or to begin again."""
+    if reason := text_of(files.stop):
+        return stopped(reason)
+    return stopped(REQUEUE, RESIZED) if files.requeue.exists() else None

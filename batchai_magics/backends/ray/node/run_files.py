@@ -1,0 +1,131 @@
+"""The files through which the submitter of a run, its supervising actor and its nodes share its state."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from batchai_magics.backends.folders.run_end import read_end
+from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.outcome import failed_with, stopped
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.untrusted_files import read_json
+
+START_S = 60.0  # how long a supervising actor may take to start
+
+
+class Attempt(NamedTuple):
+    """One try of a run on a set of nodes; times are in seconds since 1970, `ended` is None while it runs."""
+
+    nodes: tuple[str, ...]
+    started: float
+    ended: float | None = None
+    reason: str = ""
+
+
+class Awaited(NamedTuple):
+    """A run that has to end before another one starts, and to succeed where that is said."""
+
+    guid: str
+    name: str
+    must_succeed: bool
+
+
+class NodeRequest(NamedTuple):
+    """The nodes that a run asks for: the guid of their cluster, how many, CPUs and GPUs of each (0: all)."""
+
+    cluster: str
+    node_count: int
+    cpus: int = 0
+    gpus: int = 0
+
+
+class RunFiles:
+    """The files of a run on Ray, beside those of its `job` layout.
+
+    Attributes:
+        claim: Exists once the run is about to start, or will never start.
+        supervised: Exists once its supervising actor runs.
+        stop: Why it was asked to stop.
+        kill: Exists once its processes are to be killed.
+        requeue: Exists while it is to begin again.
+        ending: Exists once its processes have been told to end.
+        waiting: What Ray lacks to give it nodes.
+        unwatched: Why its stop conditions are no longer evaluated.
+        request: The `NodeRequest` of the run.
+    """
+
+    def __init__(self, job: JobLayout) -> None:
+        self.job = job
+        self.claim, self.supervised = job.root / "claim", job.root / "supervised"
+        self.stop, self.kill, self.requeue = job.root / "stop", job.root / "kill", job.root / "requeue"
+        self.ending, self.waiting = job.root / "ending", job.root / "waiting"
+        self.unwatched = job.root / "unwatched"
+        self.request = job.root / "request.json"
+        self._attempts, self._after = job.root / "attempts.json", job.root / "after.json"
+
+    @property
+    def name(self) -> str:
+        """The name of its supervising actor."""
+        return f"run-{self.job.root.name}"
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """Its attempts so far."""
+        if not self._attempts.exists():
+            return []
+        return [Attempt(tuple(nodes), *rest) for nodes, *rest in read_json(self._attempts)]
+
+    def note_attempts(self, attempts: list[Attempt]) -> None:
+        """Records its attempts."""
+        private_files.write(self._attempts, json.dumps(attempts))
+
+    def note_attempt_end(self, reason: str) -> None:
+        """Records that the latest attempt has ended, and why the run begins again."""
+        *earlier, latest = self.attempts
+        self.note_attempts([*earlier, latest._replace(ended=time.time(), reason=reason)])
+
+    @property
+    def after(self) -> list[Awaited]:
+        """The runs that it starts after."""
+        return [Awaited(*each) for each in read_json(self._after)] if self._after.exists() else []
+
+    def note_after(self, after: list[Awaited]) -> None:
+        """Records the runs that it starts after."""
+        private_files.write(self._after, json.dumps(after))
+
+    def note_unwatched(self, text: str) -> None:
+        """Records that the run is no longer watched."""
+        private_files.write(self.unwatched, text)
+
+    @property
+    def end(self) -> Outcome | None:
+        """How it ended; None if it has not."""
+        return read_end(self.job.end)
+
+    def lost_end(self) -> Outcome:
+        """How a run ended whose supervising actor is gone."""
+        reason = text_of(self.stop)
+        if reason:
+            return stopped(reason)
+        text = "The actor that supervised the job on Ray disappeared: it was killed, or its node was lost"
+        return failed_with("JobSupervisorLost", text)
+
+    def has_never_started(self, now: float) -> bool:
+        """Whether whoever claimed the run died before its supervising actor was there."""
+        try:
+            age_s = now - self.claim.stat().st_mtime
+        except FileNotFoundError:
+            return False
+        return age_s > START_S and not self.supervised.exists()
+
+
+def text_of(file: Path) -> str:
+    """The text of a file; empty if it does not exist."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""

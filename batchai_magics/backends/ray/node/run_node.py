@@ -1,0 +1,153 @@
+"""Runs the processes of a plan that are on one node, for the actor that supervises the run.
+
+Each line of standard input is an order in JSON, each line of standard output what has happened. The first
+order says what to run. MPI's ranks have their process manager in the supervising actor.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.pmi import ProcessManager, Reply
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
+from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
+from batchai_magics.backends.node.restarts import signal_handlers_of
+from batchai_magics.launch.plan import Plan
+
+OUTPUT_TIMEOUT_S = 2.0  # how long the last output may take to be written if the actor is gone
+_READ_SIZE = 1 << 16
+
+
+class NodeOrder(NamedTuple):
+    """What to run: the file of a plan, which of its nodes this is, the variables of its processes.
+
+    `kill` is the file that exists once they are to be killed.
+    """
+
+    plan: str
+    node: int
+    env: Mapping[str, str]
+    kill: str
+
+
+class OrderPipe(SignalPipe):
+    """Becomes readable for signals, and for orders on standard input; MPI's replies are passed on at once."""
+
+    def __init__(self) -> None:
+        super().__init__((signal.SIGCHLD, signal.SIGTERM))
+        self._text, self._orders = b"", list[dict[str, Any]]()
+        self._input = sys.stdin.fileno()
+        self._both = select.epoll()
+        for descriptor in (super().fileno(), self._input):
+            self._both.register(descriptor, select.EPOLLIN)
+        self.is_closed = False
+        self.take_replies: Callable[[list[tuple[int, str]]], None] = lambda replies: None
+
+    def fileno(self) -> int:
+        """The descriptor to select on."""
+        return self._both.fileno()
+
+    def read(self) -> set[int]:
+        """The signals that arrived since the last call; takes in orders."""
+        ready = {descriptor for descriptor, _ in self._both.poll(0)}
+        if self._input in ready:
+            self._read_orders()
+        return super().read()
+
+    def next_order(self) -> dict[str, Any]:
+        """The next order; empty without one."""
+        return self._orders.pop(0) if self._orders else {}
+
+    def _read_orders(self) -> None:
+        data = os.read(self._input, _READ_SIZE)
+        if not data:
+            self._both.unregister(self._input)
+            self.is_closed = True
+        *lines, self._text = (self._text + data).split(b"\n")
+        for order in map(json.loads, lines):
+            if "pmi" in order:
+                self.take_replies(order["pmi"])
+            else:
+                self._orders.append(order)
+
+
+class RelayedManager(ProcessManager):
+    """Passes what ranks say on to their process manager, which is elsewhere."""
+
+    def receive(self, rank: int, data: bytes) -> list[Reply]:
+        """Passes data on; the replies come as orders."""
+        tell(pmi=[rank, data.decode("latin-1")])
+        return []
+
+
+def tell(**event: object) -> None:
+    """Prints what has happened."""
+    sys.stdout.write(json.dumps(event) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    """Runs the processes of the first order until it is told to end them."""
+    termination.adopt_orphans()
+    orders, temporary = OrderPipe(), TemporaryFolder()
+    while not (first := orders.next_order()) and not orders.is_closed:
+        select.select([orders], [], [])
+        orders.read()
+    if first:
+        _run(NodeOrder(**first), orders, temporary)
+    termination.kill()
+    temporary.remove()
+    tell(over=True)
+
+
+def _run(order: NodeOrder, orders: OrderPipe, temporary: TemporaryFolder) -> None:
+    plan, told = Plan.read(order.plan), set[int]()
+    with contextlib.closing(Ranks(plan, orders, env=order.env, temporary=temporary)) as ranks:
+        orders.take_replies = lambda replies: ranks.reply(
+            Reply(rank, text.encode("latin-1")) for rank, text in replies
+        )
+        ranks.start(node=order.node, manager=RelayedManager)
+        is_ended = False
+        while not is_ended:
+            signals = ranks.poll(None)
+            _tell_ends(ranks, told)
+            while not is_ended and (next_order := orders.next_order()):
+                is_ended = _obey(next_order, ranks, order)
+            if not is_ended and (orders.is_closed or signal.SIGTERM in signals):
+                is_ended = _obey({"end": [OUTPUT_TIMEOUT_S, plan.limits.grace_s]}, ranks, order)
+        _tell_ends(ranks, told)
+        tell(printed=ranks.printed)
+
+
+def _obey(order: Mapping[str, Any], ranks: Ranks, first: NodeOrder) -> bool:
+    """Does what an order says; whether the processes have been ended."""
+    if "warn" in order:
+        signal_handlers_of(termination.processes_of(ranks))
+    if "end" not in order:
+        return False
+    patience_s, grace_s = order["end"]
+    termination.end(ranks, patience_s=patience_s, grace_s=grace_s, is_hurried=Path(first.kill).exists)
+    return True
+
+
+def _tell_ends(ranks: Ranks, told: set[int]) -> None:
+    """Tells which processes have ended since, and whether output could not be written."""
+    for rank in ranks.ends.keys() - told:
+        told.add(rank)
+        tell(exit=ranks.ends[rank]._asdict())
+    if ranks.unwritable:
+        tell(unwritable=ranks.unwritable.errno or 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""The supervising actor of a run: gets nodes from Ray for each attempt, runs it, and records the end."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import make_attempt_files
+from batchai_magics.backends.node import restarts
+from batchai_magics.backends.node.attempt import AttemptRunner
+from batchai_magics.backends.node.launcher import LOOPBACK
+from batchai_magics.backends.node.outcome import LOST, NODE_LOST, failed_with, not_run
+from batchai_magics.backends.ray.node import cluster, queue
+from batchai_magics.backends.ray.node.ray_launcher import (
+    RayLauncher,
+    RayReport,
+    RunNode,
+    WakePipe,
+    stop_request,
+)
+from batchai_magics.backends.ray.node.run_files import Attempt, NodeRequest, RunFiles
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.references import Bindings
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
+
+POLL_S = 1.0  # how often it is looked whether nodes are free
+HAND_OVER_S = 60.0  # how long the next runs may take to start
+
+
+class Supervisor:
+    """Runs a run from its first attempt to its end. Its methods are called in several threads."""
+
+    def __init__(self, programs: str, home: str, guid: str) -> None:
+        self._programs, self._layout = programs, Layout(Path(home))
+        self._files = RunFiles(self._layout.job(guid))
+        self._request = NodeRequest(**read_json(self._files.request))
+        self._plan = Plan.from_json(read_text(self._files.job.submitted, MAX_PLAN_BYTES))
+        self._pipe, self._env = WakePipe(), dict[str, str]()
+
+    def begin(self, environment: str) -> None:
+        """Starts the run with these variables, the secrets among them, as JSON."""
+        self._env = json.loads(environment)
+        self._files.supervised.touch(mode=0o600)
+        self._files.job.environment.unlink(missing_ok=True)
+        threading.Thread(target=self._supervise, name="batchai-run").start()
+
+    def wake(self) -> None:
+        """Has it look for requests now."""
+        self._pipe.wake()
+
+    def _supervise(self) -> None:
+        try:
+            end = self._run()
+        except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
+            end = not_run(error)
+        queue.record_end(self._files, end)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Starts the next runs, and ends this actor."""
+        import ray
+
+        try:
+            queue.unsettled(queue.reconcile(str(self._layout.home), self._programs), HAND_OVER_S)
+        finally:
+            ray.kill(cluster.running(self._files.name))
+
+    def _run(self) -> Outcome:
+        """Runs attempts until one of them is the last."""
+        import ray
+
+        while True:
+            number = len(self._files.attempts) + 1
+            try:
+                with self._nodes() as (nodes, outcome):
+                    outcome = outcome or self._attempt(nodes, number)
+            except ray.exceptions.RayError as error:  # a node was lost before it ran anything
+                problem = failed_with(LOST, f"{NODE_LOST}: {str(error).strip().splitlines()[0]}")
+                outcome = restarts.continued(problem, self._plan, number)
+                if len(self._files.attempts) < number:
+                    self._files.note_attempts([*self._files.attempts, Attempt((), time.time())])
+            if not outcome.is_requeued:
+                return outcome
+            self._files.note_attempt_end(outcome.reason)
+
+    @contextlib.contextmanager
+    def _nodes(self) -> Iterator[tuple[list[RunNode], Outcome | None]]:
+        """The nodes of an attempt, returned to Ray on exit; or the outcome if it gets none."""
+        import ray
+
+        if outcome := self._wait_for_place():
+            yield [], outcome
+            return
+        bundle = self._bundle()
+        group = ray.util.placement_group(
+            [bundle] * self._request.node_count, strategy="STRICT_SPREAD", name=self._files.name
+        )
+        try:
+            while not group.wait(POLL_S):
+                if outcome := self._stop_request():
+                    yield [], outcome
+                    return
+                self._note_waiting(bundle)
+            self._files.waiting.unlink(missing_ok=True)
+            yield self._started(group, bundle)
+        finally:
+            ray.util.remove_placement_group(group)
+
+    def _wait_for_place(self) -> Outcome | None:
+        """Waits until the cluster has room again, after it was resized; the outcome if it was stopped."""
+        self._files.requeue.unlink(missing_ok=True)
+        place = queue.queue_of(self._layout, self._request.cluster)
+        while not queue.fits(place, self._layout, self._files.job.root.name):
+            if outcome := self._stop_request():
+                return outcome
+            select.select([self._pipe], [], [], POLL_S)
+            self._pipe.read()
+        return None
+
+    def _stop_request(self) -> Outcome | None:
+        """The outcome of a run that is stopped while it has no nodes."""
+        outcome = stop_request(self._files)
+        return None if outcome and outcome.is_requeued else outcome
+
+    def _bundle(self) -> dict[str, float]:
+        """The CPUs and GPUs of each node: as many as all of the largest nodes have, or a part of them."""
+        count, cpus, gpus = self._request.node_count, self._request.cpus, self._request.gpus
+        found = cluster.largest(cluster.nodes(), count)
+        all_cpus = min((node.cpus for node in found), default=1)
+        all_gpus = min((node.gpus for node in found), default=0)
+        share = max(1, all_cpus * gpus // all_gpus) if gpus and all_gpus else all_cpus
+        bundle = {"CPU": float(max(1, cpus or share))}
+        return {**bundle, "GPU": float(gpus or all_gpus)} if gpus or all_gpus else bundle
+
+    def _note_waiting(self, bundle: dict[str, float]) -> None:
+        wanted = " and ".join(f"{count:g} free {kind}s" for kind, count in bundle.items())
+        count, there = self._request.node_count, len(cluster.nodes())
+        text = f"Ray has {there} nodes, and none or too few with {wanted}: it asks for {count}"
+        private_files.write(self._files.waiting, text)
+
+    def _started(self, group: Any, bundle: dict[str, float]) -> tuple[list[RunNode], Outcome | None]:
+        """The nodes with a running actor on each; the outcome if one does not see the home."""
+        import ray
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
+
+        actors = [
+            cluster.node_actor(self._programs, bundle, PlacementGroupSchedulingStrategy(group, index))
+            for index in range(self._request.node_count)
+        ]
+        blind = [where for where in ray.get([actor.blind_at.remote() for actor in actors]) if where]
+        if blind:
+            text = (
+                f"{blind[0]} does not see {self._layout.home}: set ray.home to a folder that all nodes share"
+            )
+            return [], failed_with("HomeNotShared", text)
+        names = {node.id: node.name for node in cluster.nodes()}
+        facts = ray.get([cluster.call(actor, "facts") for actor in actors])
+        return [
+            RunNode(names.get(fact.id, fact.address), actor, fact)
+            for actor, fact in zip(actors, facts, strict=True)
+        ], None
+
+    def _attempt(self, nodes: list[RunNode], number: int) -> Outcome:
+        """Runs an attempt on its nodes."""
+        plan, attempts = self._bound(nodes, number), self._files.attempts
+        self._files.ending.unlink(missing_ok=True)
+        make_attempt_files(self._files.job, plan)
+        plan.write(str(self._files.job.plan))
+        now = Attempt(tuple(node.name for node in nodes), time.time())
+        self._files.note_attempts([*attempts, now])
+        launcher = RayLauncher(plan, nodes, self._env, files=self._files, pipe=self._pipe)
+        launcher.number, launcher.previous_end = number, attempts[-1].reason if attempts else ""
+        return AttemptRunner(plan, launcher, RayReport(self._files, plan)).run()
+
+    def _bound(self, nodes: list[RunNode], number: int) -> Plan:
+        """The plan on these nodes, with what is this attempt's own."""
+        import ray
+
+        plan, first = self._plan, nodes[0]
+        addresses = [node.facts.address for node in nodes] if len(nodes) > 1 else [LOOPBACK]
+        ports = ray.get(cluster.call(first.actor, "free_ports", plan.port_count, addresses[0]))
+        threads = max(1, int(first.facts.cpus) // max(1, plan.processes_per_node))
+        devices = [",".join(node.facts.gpus) for node in nodes]
+        bindings = Bindings([node.name for node in nodes], addresses, ports, devices=devices, threads=threads)
+        own = plan if number == 1 else plan._replace(exits=f"{plan.exits}-{number}")
+        return restarts.with_attempt(own.resolved(bindings), number, self._files.job.root)

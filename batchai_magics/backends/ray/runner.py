@@ -1,0 +1,316 @@
+"""Ray as an engine of the service: queues in the home, and for each run an actor that supervises it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from batchai_magics.backends.base import Capabilities, CommandEnd, CommandOutput, Pace
+from batchai_magics.backends.folders import installed_programs
+from batchai_magics.backends.folders.file_repository import FileRepository
+from batchai_magics.backends.folders.folder_service import FolderService
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
+from batchai_magics.backends.node.job_environment import of_submitter
+from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
+from batchai_magics.backends.ray.gateway import UNAVAILABLE, RayGateway
+from batchai_magics.backends.ray.node import queue
+from batchai_magics.backends.ray.node.run_files import Awaited, NodeRequest, RunFiles, text_of
+from batchai_magics.backends.ray.settings import RaySettings
+from batchai_magics.backends.service import api_errors, private_files
+from batchai_magics.backends.service.runner import (
+    CORE_COUNT,
+    ClusterChange,
+    ClusterRef,
+    ClusterRequest,
+    ClusterWarning,
+    EngineFacts,
+    EngineState,
+    NodeCommand,
+    NodeStatus,
+    PlannedRun,
+    Request,
+    Run,
+    RunAttempt,
+    Runner,
+    RunStatus,
+    Site,
+    waiting_reason,
+)
+from batchai_magics.errors import BatchAIError
+from batchai_magics.launch.job_bounds import JobBounds
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
+
+PROGRAMS = "backends/ray/node"
+NODE_COMMAND = "batchai_magics.backends.ray.node.node_command"
+
+
+class RayFacts(EngineFacts):
+    """What a Ray cluster offers to jobs."""
+
+    capabilities = Capabilities(
+        name="ray",
+        containers=False,
+        setup_tasks=False,
+        auto_scale=False,
+        file_servers=False,
+        unmanaged_mounts=False,
+        key_vault=False,
+        logins=False,
+        restarts=True,
+        stop_conditions=True,
+        shared_gpus=True,
+        chains=True,
+        custom_processes=True,
+        known_sizes=True,
+        pace=Pace(poll_interval_s=0.5),
+    )
+    has_node_commands = True
+
+    def __init__(self, layout: Layout, settings: RaySettings, gateway: RayGateway) -> None:
+        self._layout, self._settings, self._gateway = layout, settings, gateway
+
+    @property
+    def python(self) -> str:
+        """The interpreter of ranks."""
+        return self._settings.python or sys.executable
+
+    @property
+    def site(self) -> Site:
+        """What the Plans of runs depend on; installs the programs of nodes in the home."""
+        folder = installed_programs.install(self._layout.home, PROGRAMS)
+        return Site(
+            python=self.python,
+            script_wrapper=str(folder / installed_programs.RUN_SCRIPT),
+            environ=os.environ,
+            core_count=None,
+            disk_grace_s=self._settings.disk_grace_s,
+            has_devices=True,
+        )
+
+    def warnings(self, cluster: ClusterRef) -> Sequence[ClusterWarning]:
+        """A warning if Ray does not answer."""
+        try:
+            self._gateway.nodes()
+        except BatchAIError as error:
+            return [ClusterWarning(UNAVAILABLE, error.message)]
+        return []
+
+
+class RayRunner(Runner):
+    """Runs jobs on Ray; see `backends.service.runner.Runner`."""
+
+    def __init__(self, layout: Layout, settings: RaySettings, *, pass_env: str = "") -> None:
+        self.layout, self._settings, self._pass_env = layout, settings, pass_env
+        self.gateway = RayGateway(
+            settings, layout.home, lambda: installed_programs.install(layout.home, PROGRAMS)
+        )
+        self.facts = RayFacts(layout, settings, self.gateway)
+
+    def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
+        """What the queue needs to know of a run, and the cores of a cluster's nodes.
+
+        Raises CapabilityError if there is no Ray here, or one of another version than the cluster's.
+        """
+        self.gateway.connect()
+        if isinstance(request, ClusterRequest):
+            cores = [node.cpus for node in self.gateway.nodes() if node.cpus]
+            return {CORE_COUNT: min(cores, default=1)}
+        return {
+            "priority": request.priority,
+            "node_count": request.node_count,
+            "gpus": request.gpu_count,
+        }
+
+    # -- clusters
+
+    def apply(self, cluster: ClusterRef, change: ClusterChange | None) -> None:
+        """Changes how many nodes the runs of a cluster may hold; the latest ones give up what is too many."""
+        if change is None:
+            return  # its folder is removed with it
+        folder, size = queue.queue_of(self.layout, cluster.guid), cluster.scale.maximum
+        private_files.write(folder / queue.SIZE, str(size))
+        if change.option is DeallocationOption.WAIT_FOR_JOB_COMPLETION:
+            return
+        surplus = sum(len(status.nodes) for _, status in change.runs) - size
+        for run, status in reversed(change.runs):
+            if surplus > 0 and status.nodes:
+                surplus -= len(status.nodes)
+                if change.option is DeallocationOption.REQUEUE:
+                    self._files(run).requeue.touch(mode=private_files.FILE)
+                    self.gateway.wake([self._files(run).name])
+                else:
+                    self.stop([run])
+
+    def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
+        """The nodes that runs hold, and as many idle ones of Ray's as the cluster may have besides."""
+        try:
+            found = {node.name: node.address for node in self.gateway.nodes()}
+        except BatchAIError:  # a warning of the cluster says so
+            found = {}
+        size, held = cluster.scale.maximum, [*busy]
+        free = [name for name in found if name not in busy][: max(0, size - len(held))]
+        states = dict.fromkeys(held[:size], NodeState.RUNNING)
+        states |= dict.fromkeys(held[size:], NodeState.LEAVING)
+        states |= dict.fromkeys(free, NodeState.IDLE)
+        return [NodeStatus(name, state, address=found.get(name, "")) for name, state in states.items()]
+
+    # -- runs
+
+    def submit(self, runs: Sequence[PlannedRun]) -> None:
+        """Queues runs; the variables of each are in a file that only its owner can read until it starts."""
+        folder = str(Path(self.facts.python).parent)
+        environ = of_submitter(os.environ, folder, self._pass_env)
+        for planned in runs:
+            run, files, cluster = planned.run, self._files(planned.run), planned.cluster.guid
+            planned.plan.write(str(files.job.submitted))
+            private_files.write(files.job.environment, json.dumps({**environ, **planned.secrets}))
+            request = NodeRequest(cluster, run.state["node_count"], self._settings.cpus, run.state["gpus"])
+            private_files.write(files.request, json.dumps(request._asdict()))
+            if planned.after:
+                after = [Awaited(each.run.guid, each.run.name, each.must_succeed) for each in planned.after]
+                files.note_after(after)
+            priority, created = run.state["priority"], run.created
+            file = queue.entry_file(
+                queue.queue_of(self.layout, cluster), priority=priority, created=created, guid=run.guid
+            )
+            queue.Entry(file, run.guid, request.node_count, run.group.name, run.group.limit).write()
+
+    def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
+        """The status of each run; one whose supervising actor is gone has the end that will be recorded."""
+        files = [self._files(run) for run in runs]
+        supervised = [each for each in files if each.supervised.exists() and not each.end]
+        try:
+            lost = self._lost([each.name for each in supervised])
+        except BatchAIError as error:
+            return [_status(run, each, silence=error.message) for run, each in zip(runs, files, strict=True)]
+        return [_status(run, each, is_lost=each.name in lost) for run, each in zip(runs, files, strict=True)]
+
+    def _lost(self, names: Sequence[str]) -> set[str]:
+        """Those of the supervising actors that are gone."""
+        if not names or not (missing := {*names} - {*self.gateway.actors()}):
+            return set()
+        return missing - {*self.gateway.actors(max_age_s=0.0)}  # those that are new
+
+    def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
+        """Asks runs to end; those that wait end at once."""
+        unless_begun = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
+        told = [self._files(run) for run in runs if not self._end_waiting(run, unless_begun)]
+        for files in told:
+            if not private_files.write_new(files.stop, reason or TERMINATE) and grace_s == 0.0:
+                files.kill.touch(mode=private_files.FILE)
+        if told:
+            self.gateway.wake([files.name for files in told])
+
+    def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
+        """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
+        for run in runs:
+            self._end_waiting(run, dependency_failed(predecessor.name, "was deleted"))
+
+    def _end_waiting(self, run: Run, end: Outcome) -> bool:
+        """Ends a run that has not begun; False if it has."""
+        files = self._files(run)
+        if not private_files.write_new(files.claim, ""):
+            return False
+        queue.record_end(files, end)
+        return True
+
+    def reconcile(self) -> None:
+        """Starts what can start, and records the ends of runs whose actors are gone."""
+        if any(self.layout.clusters.glob("*/queue/[0-9] *")):
+            with contextlib.suppress(BatchAIError):  # a warning says so, and the next pass tries again
+                self.gateway.reconcile()
+
+    # -- commands on nodes
+
+    def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
+        """Runs a command on a node, beside what runs there."""
+        found = {node.name: node.id for node in self.gateway.nodes()}
+        if command.node not in found:
+            raise api_errors.node_not_found(command.node)
+        folder = self.layout.node(cluster.guid, command.node)
+        mounts = shlex.quote(str(self.layout.mounts(cluster.guid)))
+        in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command.command}"
+        arguments = [self.facts.python, found[command.node], str(folder), in_shell]
+        return self._output(self.gateway.command(NODE_COMMAND, arguments), command.tick_s)
+
+    def _output(self, words: Sequence[str], tick_s: float) -> CommandOutput:
+        """The output of a command, and finally its exit code."""
+        line = CommandLine(words, os.environ)
+        code = yield from LocalMachine().stream(line, tick_s=tick_s)
+        yield CommandEnd(code)
+
+    def close(self) -> None:
+        """Ends the program that is connected to Ray; runs continue."""
+        self.gateway.close()
+
+    def _files(self, run: Run) -> RunFiles:
+        return RunFiles(self.layout.job(run.guid))
+
+
+def _status(run: Run, files: RunFiles, *, is_lost: bool = False, silence: str = "") -> RunStatus:
+    """The status of a run, from its files; `silence` is why Ray could not be asked."""
+    attempts, end = files.attempts, files.end
+    if is_lost and end is None:
+        end = files.lost_end()._replace(ended=time.time())
+    latest = attempts[-1] if attempts else None
+    started = latest.started if latest else None
+    has_several = len(attempts) > 1 or bool(latest and latest.ended)
+    shown = tuple(RunAttempt(*each) for each in attempts) if has_several else ()
+    if end:
+        return RunStatus.of_end(end, started, shown)
+    warnings = Outcome(None).warned(UNAVAILABLE, silence).warnings if silence else ()
+    warnings += Outcome(None).with_watch_notes(filter(None, [text_of(files.unwatched)])).warnings
+    is_running = latest is not None and latest.ended is None
+    state, changed = _open_state(run, files, started if is_running else None)
+    return RunStatus(
+        state,
+        changed,
+        started,
+        nodes=latest.nodes if latest and is_running else (),
+        waiting=_waiting(files) if state is ExecutionState.QUEUED else "",
+        attempts=shown,
+        warnings=warnings,
+    )
+
+
+def _open_state(run: Run, files: RunFiles, started: float | None) -> tuple[ExecutionState, float]:
+    """The state of a run that has not ended, and since when; `started` is when its attempt did."""
+    if files.stop.exists():
+        return ExecutionState.TERMINATING, files.stop.stat().st_mtime
+    if started is None:
+        return ExecutionState.QUEUED, run.created
+    if files.requeue.exists():
+        return ExecutionState.QUEUED, started
+    if files.ending.exists():
+        return ExecutionState.TERMINATING, files.ending.stat().st_mtime
+    return ExecutionState.RUNNING, started
+
+
+def _waiting(files: RunFiles) -> str:
+    """Why a run is queued; empty if its cluster is full."""
+    if files.claim.exists():
+        return text_of(files.waiting)
+    jobs = files.job.root.parent
+    is_open = ((each, RunFiles(JobLayout(jobs / each.guid)).end is None) for each in files.after)
+    return waiting_reason((each.name, each.must_succeed) for each, is_pending in is_open if is_pending)
+
+
+class RayBackend(FolderService):
+    """Jobs on a Ray cluster. State, shares and logs are below its home, which all nodes share."""
+
+    def __init__(self, settings: RaySettings, bounds: JobBounds | None = None, *, pass_env: str = "") -> None:
+        layout = Layout(settings.home.expanduser().absolute())
+        private_files.make_home(layout.home, setting="ray.home")
+        repository = FileRepository(layout, LocalMachine())
+        self.runner = RayRunner(layout, settings, pass_env=pass_env)
+        quota = settings.core_quota
+        super().__init__(repository, self.runner, setting="ray.home", core_quota=quota, bounds=bounds)

@@ -1,0 +1,43 @@
+"""Settings of the Ray backend; imports neither the models nor the backend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from batchai_magics.config import APP, setting
+from batchai_magics.errors import UsageError
+
+
+def _default_home() -> Path:
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir(APP, appauthor=False)) / "ray"
+
+
+@dataclass(frozen=True)
+class RaySettings:
+    """The settings of the Ray backend."""
+
+    home: Path = field(
+        default_factory=_default_home,
+        metadata={"help": "a folder that this machine and all nodes share: state, shares, logs"},
+    )
+    address: str = setting(
+        "", "the Ray cluster, as HOST:PORT; RAY_ADDRESS, or the one that this machine is a node of when empty"
+    )
+    ray_python: str = setting("", "the Python here that has Ray; the one that submits the job when empty")
+    python: str = setting("", "the Python of the ranks; the one that submits the job when empty")
+    cpus: int = setting(0, "CPUs that a job takes of each node; 0: as many as the smallest one has")
+    core_quota: int = setting(1000, "total number of cores of all clusters")
+    disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
+
+    def check(self) -> None:
+        """Raises a UsageError for an invalid setting."""
+        if self.address.startswith("ray://"):
+            hint = "Submit from a node of the cluster (KubeRay: one of its pods), and name it as HOST:PORT."
+            raise UsageError(f"setting ray.address: {self.address!r} is an address of Ray Client", hint=hint)
+        if self.cpus < 0:
+            raise UsageError(
+                f"setting ray.cpus: {self.cpus} is not a number of CPUs", hint="0 is all of a node."
+            )

@@ -1,0 +1,88 @@
+"""A real Ray for tests: a head and some nodes, on this machine, on loopback alone, as this user."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from tests.ports import free_port
+from tests.server.clients import VENVS
+
+PYTHON = VENVS / "ray/bin/python"
+ENV = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # else Ray looks for a driver's node at another address
+NODES = 3
+
+
+def skip_reason() -> str:
+    """Why there can be no Ray here; empty where there can."""
+    return "" if PYTHON.exists() else "no Ray here: make clients installs it"
+
+
+class RealRay:
+    """A Ray in a folder of its own, whose processes end with this one."""
+
+    def __init__(self, count: int = NODES) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # it has sockets there: a short path
+        self.address, port = "", free_port()
+        words = [PYTHON, Path(__file__).with_name("programs") / "ray_cluster.py", self.folder, port, count]
+        with (self.folder / "cluster.log").open("w") as log:
+            self._program = subprocess.Popen(
+                [*map(str, words)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                start_new_session=True,
+            )
+        assert self._said() == "up", (self.folder / "cluster.log").read_text()
+        self.address = f"127.0.0.1:{port}"
+
+    def kill(self, name: str) -> None:
+        """Ends a node, not the head, without a word."""
+        self._order(f"kill {name}")
+
+    def add(self, name: str) -> None:
+        """Adds a node."""
+        self._order(f"add {name}")
+
+    def stop(self) -> None:
+        """Ends all of it."""
+        assert self._program.stdin
+        self._program.stdin.close()
+        self._program.wait()
+        assert self._program.stdout
+        self._program.stdout.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _order(self, order: str) -> None:
+        assert self._program.stdin
+        self._program.stdin.write(f"{order}\n")
+        self._program.stdin.flush()
+        assert self._said() == order
+
+    def _said(self) -> str:
+        assert self._program.stdout
+        return self._program.stdout.readline().strip()
+
+
+class Shared:
+    """The Ray that all tests of this process share, started when the first of them asks for it."""
+
+    def __init__(self) -> None:
+        self._ray: RealRay | None = None
+
+    def get(self) -> RealRay:
+        """The Ray."""
+        self._ray = self._ray or RealRay()
+        return self._ray
+
+    def stop(self) -> None:
+        """Ends it, if it was started."""
+        if self._ray:
+            self._ray.stop()
+        self._ray = None
+
+
+SHARED = Shared()

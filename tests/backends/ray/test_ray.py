@@ -1,0 +1,221 @@
+"""Jobs on a real Ray: what is lost with a process, an actor or a node, and what is refused at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+import psutil
+import pytest
+from nbclient import NotebookClient
+
+from batchai_magics.backends.ray.runner import RayBackend
+from batchai_magics.backends.ray.settings import RaySettings
+from batchai_magics.errors import CapabilityError, ServiceError, UsageError
+from batchai_magics.models.states import ExecutionState
+from tests.backends.ray import real_ray
+from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
+from tests.contract.places import ray_place
+from tests.notebooks.quickstart import short_quickstart
+from tests.patience import NOTEBOOK_TIMEOUTS
+from tests.ports import deaf_port
+from tests.world import FOLLOWED, files_containing, until
+
+pytestmark = pytest.mark.slow
+UNTIL_GO = f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.05; done; echo done"
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[real_ray.RealRay]:
+    if reason := real_ray.skip_reason():
+        pytest.skip(reason)
+    ray = real_ray.RealRay()
+    yield ray
+    ray.stop()
+
+
+@pytest.fixture
+def place(ray: real_ray.RealRay, tmp_path: Path) -> Iterator[Place]:
+    with ray_place(ray, tmp_path, PlaceOptions()) as place:
+        yield place
+
+
+def processes(text: str) -> list[psutil.Process]:
+    """The processes below this one with this text in their command line."""
+    below = psutil.Process().children(recursive=True)
+    return [process for process in below if text in " ".join(command_line(process))]
+
+
+def command_line(process: psutil.Process) -> list[str]:
+    """The words of a process; none once it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_nothing_of_ray_listens_beyond_loopback(place: Place, ray: real_ray.RealRay) -> None:
+    job = place.start(HOLD, nodeCount=2)
+    place.is_up(job)
+    listening = [
+        connection.laddr.ip
+        for process in psutil.Process().children(recursive=True)
+        for connection in process.net_connections(kind="inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert listening
+    assert {address.removeprefix("::ffff:") for address in listening} == {"127.0.0.1"}
+
+
+def test_a_run_goes_on_when_the_program_that_submitted_it_is_killed(place: Place) -> None:
+    job = place.start(UNTIL_GO, nodeCount=2)
+    place.is_up(job)
+    (driver,) = [each for each in processes("ray.node.driver") if each.ppid() == os.getpid()]
+    driver.kill()
+    driver.wait()
+    place.backend.storage.upload(place.share, {"go": b""})
+    assert place.wait(job).state is ExecutionState.SUCCEEDED
+    assert place.log(job) == b"up\ndone\n"
+
+
+def test_a_run_that_waits_starts_although_nobody_looks(place: Place) -> None:
+    first = place.start(UNTIL_GO, "first", nodeCount=2)
+    place.is_up(first)
+    second = place.start("echo ran", "second", nodeCount=2)
+    place.backend.runner.gateway.close()
+    FOLLOWED.discard(place.backend)  # which `until` would reconcile
+    place.backend.storage.upload(place.share, {"go": b""})
+    ends = place.backend.runner.layout.jobs
+    until(lambda: len([*ends.glob("*/end.json")]) == 2)
+    assert place.log(second) == b"ran\n"
+
+
+def test_a_killed_supervising_actor_ends_its_run_and_gives_the_nodes_back(place: Place) -> None:
+    job = place.start(HOLD, nodeCount=2)
+    place.is_up(job)
+    (actor,) = processes("ray::Supervisor")
+    actor.kill()
+    errors = place.wait(job).execution.errors
+    assert [error.code for error in errors] == ["JobSupervisorLost"]
+    again = place.run("echo ran", "again", nodeCount=2)
+    assert again.state is ExecutionState.SUCCEEDED
+
+
+def test_a_run_that_loses_a_node_continues_on_others(place: Place, ray: real_ray.RealRay) -> None:
+    job = place.start(UNTIL_GO, nodeCount=2, batchaiMaxRestarts=1)
+    place.is_up(job)
+    name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
+    ray.kill(name)
+    until(lambda: place.log(job).count(b"up\n") == 2)
+    place.backend.storage.upload(place.share, {"go": b""})
+    shown = place.wait(job)
+    assert shown.state is ExecutionState.SUCCEEDED
+    assert [attempt.reason for attempt in shown.attempts] == ["a node of it was lost", ""]
+    ray.add(name)
+
+
+def test_a_run_that_loses_a_node_names_it(place: Place, ray: real_ray.RealRay) -> None:
+    job = place.start(HOLD, nodeCount=2)
+    place.is_up(job)
+    name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
+    ray.kill(name)
+    (error,) = place.wait(job).execution.errors
+    assert (error.code, name in error.message) == ("JobNodeLost", True)
+    ray.add(name)
+
+
+def test_secrets_are_in_no_file_of_ray(place: Place, ray: real_ray.RealRay) -> None:
+    secrets = [{"name": "TOKEN", "value": "quite-a-secret-4711"}]
+    job = place.start('test "$TOKEN" && echo up && exec sleep 1000', secrets=secrets)
+    place.is_up(job)
+    assert files_containing(ray.folder, "quite-a-secret-4711") == []
+    assert files_containing(place.backend.runner.layout.home, "quite-a-secret-4711") == []
+
+
+def test_jobs_that_ask_for_some_gpus_share_a_node(place: Place) -> None:
+    show = f"echo $CUDA_VISIBLE_DEVICES >> {MOUNTED}/gpus; {UNTIL_GO}"
+    jobs = [place.start(show, name, batchaiGpus=1, nodeCount=1) for name in "ab"]
+    for job in jobs:
+        place.is_up(job)
+    devices = place.stored("gpus").split()
+    assert len(devices) == 2
+    assert {*devices} <= {"0", "1"}
+    place.backend.storage.upload(place.share, {"go": b""})
+
+
+def test_the_quickstart_runs(ray: real_ray.RealRay, tmp_path: Path) -> None:
+    notebook = nbformat.read(short_quickstart(tmp_path), as_version=4)
+    client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}})
+    client.extra_arguments = ["--log-level=ERROR"]
+    own = {
+        "BATCHAI_BACKEND": "ray",
+        "BATCHAI_RAY_HOME": str(tmp_path / "home"),
+        "BATCHAI_RAY_ADDRESS": ray.address,
+        "BATCHAI_RAY_RAY_PYTHON": str(real_ray.PYTHON),
+        "BATCHAI_CONFIG": str(tmp_path / "none.yaml"),
+    }
+    client.execute(env={**os.environ, **real_ray.ENV, **own})
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    texts = [output.data["text/plain"] for output in outputs if "data" in output]
+    assert any("[succeeded] quickstart" in text and "2 nodes × 2 processes" in text for text in texts)
+    assert any("per_process=" in text and "ranks=4" in text for text in texts)
+
+
+# refused before anything is written
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RaySettings:
+    if reason := real_ray.skip_reason():
+        pytest.skip(reason)
+    for name, value in real_ray.ENV.items():
+        monkeypatch.setenv(name, value)
+    return RaySettings(home=tmp_path / "home", ray_python=str(real_ray.PYTHON))
+
+
+def refusal(settings: RaySettings, kind: type[Exception] = CapabilityError) -> CapabilityError:
+    """Why there is no connection."""
+    backend = RayBackend(settings)
+    with pytest.raises(kind) as caught:
+        backend.runner.gateway.connect()
+    backend.close()
+    assert caught.value.hint
+    return caught.value
+
+
+def test_a_python_without_ray_is_named_with_what_to_install(settings: RaySettings) -> None:
+    error = refusal(replace(settings, ray_python=sys.executable))
+    assert (error.code, sys.executable in error.message) == ("NoRay", True)
+    assert "batchai-magics[ray]" in error.hint
+
+
+def test_another_version_than_the_clusters_is_refused(
+    settings: RaySettings, ray: real_ray.RealRay, tmp_path: Path
+) -> None:
+    older = tmp_path / "python"
+    older.write_text(
+        f"#!{real_ray.PYTHON} -I\n"
+        "import sys, ray\n"
+        "ray.__version__ = '1.2.3'\n"
+        "code, *sys.argv[1:] = sys.argv[sys.argv.index('-c') + 1:]\n"
+        "exec(code)\n"
+    )
+    older.chmod(0o700)
+    error = refusal(replace(settings, ray_python=str(older), address=ray.address))
+    assert error.code == "RayVersionDiffers"
+    assert "1.2.3" in error.message
+
+
+def test_a_cluster_that_does_not_answer_is_named(settings: RaySettings) -> None:
+    with deaf_port() as port:
+        error = refusal(replace(settings, address=f"127.0.0.1:{port}"), ServiceError)
+    assert (error.code, str(port) in error.message) == ("RayUnavailable", True)
+
+
+def test_an_address_of_ray_client_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"ray\.address"):
+        RaySettings(address="ray://head:10001").check()
