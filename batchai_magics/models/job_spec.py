@@ -30,6 +30,7 @@ from batchai_magics.models.mount_volumes import (
 )
 from batchai_magics.models.stop_conditions import checked
 from batchai_magics.models.toolkit_settings import (
+    FIELDS,
     Caffe2Settings,
     CaffeSettings,
     ChainerSettings,
@@ -217,7 +218,7 @@ class JobSpec(WireModel):
     @property
     def toolkit(self) -> Toolkit:
         """The toolkit of the job."""
-        return next(kind for kind in Toolkit if getattr(self, kind.field) is not None)
+        return next(kind for kind, field in FIELDS.items() if getattr(self, field) is not None)
 
     @property
     def settings(self) -> Settings:

@@ -156,7 +156,7 @@ class Toolkit(enum.Enum):
     @property
     def field(self) -> str:
         """The name of the settings in JobSpec: `horovod_settings`."""
-        return _FIELDS[self]
+        return FIELDS[self]
 
     @property
     def label(self) -> str:
@@ -179,7 +179,7 @@ class Toolkit(enum.Enum):
         return _SETTINGS[self]
 
 
-_FIELDS = {
+FIELDS = {
     Toolkit.CNTK: "cntk_settings",
     Toolkit.PYTORCH: "py_torch_settings",
     Toolkit.TENSORFLOW: "tensor_flow_settings",
@@ -191,7 +191,7 @@ _FIELDS = {
     Toolkit.HOROVOD: "horovod_settings",
 }
 
-_WIRE_KEYS = {kind: to_camel(field) for kind, field in _FIELDS.items()}
+_WIRE_KEYS = {kind: to_camel(field) for kind, field in FIELDS.items()}
 
 _SETTINGS: dict[Toolkit, type[WireModel]] = {
     Toolkit.CNTK: CntkSettings,

@@ -6,8 +6,8 @@ import tempfile
 import time
 from collections.abc import Iterator
 
-from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
-from batchai_magics.widgets.job.message_batch import Batch
+from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel
+from batchai_magics.widgets.hosts.opened_pages import PageOfJobs
 from benchmarks.row import Row, table
 from benchmarks.views.compare import UPDATES, measured
 from tests.widgets.scripted_cluster import EXPERIMENT, ExecutionState, ScriptedCluster, ScriptedLabels
@@ -41,7 +41,7 @@ def times_ms(folder: str) -> dict[str, float]:
     model = AllJobsModel(place, EXPERIMENT)
     while model.poll() or model.is_behind:
         pass
-    stream = _Stream(model, work=lambda task: task(), clock=time.monotonic)
+    stream = PageOfJobs(model, work=lambda task: task(), clock=time.monotonic)
     stream.has_page = True
     messages = [*iter(lambda: stream.next_message(1 << 20), None)]
     began = time.perf_counter()
@@ -54,20 +54,6 @@ def times_ms(folder: str) -> dict[str, float]:
     found = measured("jobs_dashboard", state, messages, messages[0], CHANGE, shown="tbody tr")
     assert found["rows"] == 100
     return {"server": server_ms, "update": found["update"], "first": found["first"]}
-
-
-class _Stream(JobsStream):
-    """Encodes what it sends, as the server of a page does."""
-
-    def transmit(self, message: Batch) -> None:
-        from batchai_magics.widgets.hosts.opened_pages import frame
-
-        frame({"content": message.content})
-
-    def publish_state(self, state: dict[str, object]) -> None:
-        from batchai_magics.widgets.hosts.opened_pages import frame
-
-        frame({"state": state})
 
 
 if __name__ == "__main__":

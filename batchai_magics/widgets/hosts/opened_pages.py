@@ -196,6 +196,7 @@ class PageStream:
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
+        self._rows: Sequence[PageData] = ()
         self._is_closed = False
         super().__init__(*args, **options)
         self.publish_state({**self.state, "is_first": True})
@@ -205,8 +206,14 @@ class PageStream:
         self._frames.put(frame({"content": message.content}, *message.buffers))
 
     def publish_state(self, state: PageData) -> None:
-        """Queues parts of the state for the page."""
-        self._frames.put(frame({"state": {"is_first": False, **state}}))
+        """Queues parts of the state for the page; of as many rows as before, those that have changed."""
+        sent = {"is_first": False, **state}
+        if "rows" in state:
+            before, self._rows = self._rows, state["rows"]
+            if len(before) == len(self._rows):
+                pairs = enumerate(zip(before, sent.pop("rows"), strict=True))
+                sent["changed_rows"] = [(place, row) for place, (old, row) in pairs if row != old]
+        self._frames.put(frame({"state": sent}))
 
     @property
     def is_gone(self) -> bool:

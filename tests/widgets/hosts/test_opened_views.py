@@ -68,10 +68,15 @@ def received(connection, kind):
     """The next message of this kind, once the page has said hello."""
     connection.receive({"kind": "ready", "page": "p", "turn": 1})
     for data in connection.frames():
-        (length,) = struct.unpack(">I", data[:4])
-        content = json.loads(data[4 : 4 + length]).get("content", {})
+        content = header(data).get("content", {})
         if content.get("kind") == kind:
             return content
+
+
+def header(frame):
+    """The header of a frame."""
+    (length,) = struct.unpack(">I", frame[:4])
+    return json.loads(frame[4 : 4 + length])
 
 
 def test_jobs_of_all_experiments_are_listed_under_names_that_lead_to_them(group):
@@ -119,6 +124,17 @@ def test_a_thousand_jobs_are_listed_and_a_change_of_one_sends_its_values_only(gr
     assert (facts["total"], len(rows), rows[0]["name"]) == (1201, 1000, "last")
     group.tell("last", "30\timages/sec: 3.0 +/- 0.0 (jitter = 0.0)\t1.000\n")
     assert list(received(connection, "rates")["rates"]) == ["last"]
+
+
+def test_a_page_is_sent_all_rows_once_and_then_those_that_have_changed(group, opened):
+    connection = opened().connect("/")
+    states = (header(data).get("state", {}) for data in connection.frames())
+    rows = next(state["rows"] for state in states if state.get("rows"))
+    assert sorted(row["name"] for row in rows) == ["here", "lab/far/beyond", "other/there"]
+    connection.receive({"kind": "ready", "page": "p", "turn": 1})
+    group.jobs["here"] = dataclasses.replace(group.jobs["here"], state=ExecutionState.FAILED)
+    changed = next(state["changed_rows"] for state in states if state.get("changed_rows"))
+    assert [(rows[place]["name"], row["state"]) for place, row in changed] == [("here", "failed")]
 
 
 @pytest.mark.parametrize(

@@ -103,8 +103,12 @@ export class PageHost extends StateHost {
     return "";
   }
 
-  /** @param {Record<string, any>} state the first one of a connection comes before all messages */
-  #takeState(state) {
+  /**
+   * @param {Record<string, any>} state the first one of a connection comes before all messages; `changed_rows`
+   *   are those of its `rows` that differ, each with its place
+   */
+  #takeState({ changed_rows: changed, ...state }) {
+    if (changed) state.rows = Object.assign([...this.get("rows")], Object.fromEntries(changed));
     this.setState(state);
     this.#started();
     if (state.is_first) this.emit("connected");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { frames } from "../../../../batchai_magics/widgets/frontend/hosts/page_host.js";
+import { PageHost, frames } from "../../../../batchai_magics/widgets/frontend/hosts/page_host.js";
 
 /** A frame as the server sends it. */
 function frame(header, ...buffers) {
@@ -28,3 +28,14 @@ for (const size of [1, 7, 1000]) {
     assert.deepEqual(found, [[{ facts: 1 }, []], [{ kind: "batch" }, ["ab", ""]], [{}, []]]);
   });
 }
+
+test("rows that have changed take the places of those that the page has", async () => {
+  const rows = [{ name: "a", state: "running" }, { name: "b", state: "queued" }];
+  const bytes = Buffer.concat([frame({ state: { facts: 1, rows, is_first: true } }), frame({ state: { facts: 2, changed_rows: [[1, { name: "b", state: "running" }]] } })]);
+  globalThis.fetch = async () => ({ ok: true, body: { getReader: () => reader(bytes, 1000) } });
+  const host = new PageHost("http://localhost/", "/");
+  const drawn = await new Promise((draw) => host.on("change:rows", () => host.get("facts") === 2 && draw(host.get("rows"))));
+  host.pause();
+  assert.deepEqual(drawn, [rows[0], { name: "b", state: "running" }]);
+  assert.equal(host.get("changed_rows"), undefined);
+});
