@@ -35,7 +35,7 @@ def found_alone(node: int, run: Callable[[int], tuple[Job, PreflightReport]]) ->
 def throttled(guid: str, node: int) -> Iterator[None]:
     """Within it, what checks that node of that run is stopped most of the time."""
     is_over = threading.Event()
-    thread = threading.Thread(target=_throttle, args=(guid, str(node), is_over))
+    thread = threading.Thread(target=_throttle, args=(guid, node, is_over))
     thread.start()
     try:
         yield
@@ -44,10 +44,10 @@ def throttled(guid: str, node: int) -> Iterator[None]:
         thread.join()
 
 
-def _throttle(guid: str, node: str, is_over: threading.Event) -> None:
+def _throttle(guid: str, node: int, is_over: threading.Event) -> None:
     found, known = None, set[int]()
     while found is None and not is_over.wait(RUN_S):
-        found = _program(guid, node, known)
+        found = program_of(guid, node, known)
     with contextlib.suppress(psutil.NoSuchProcess):
         if found:
             found.nice(max(NICENESS, found.nice()))
@@ -68,15 +68,15 @@ def _used_s(process: psutil.Process) -> float:
     return times.user + times.system
 
 
-def _program(guid: str, node: str, known: set[int]) -> psutil.Process | None:
-    """The program of that node; `known` are the processes that have turned out to be something else."""
+def program_of(guid: str, node: int, known: set[int]) -> psutil.Process | None:
+    """The program that checks a node; `known` are the processes that have turned out to be something else."""
     for pid in set(psutil.pids()) - known:
         with contextlib.suppress(psutil.Error):
             process = psutil.Process(pid)
             words = process.cmdline()
             if words[-2:-1] and "preflight_program" in words[-2] and words[0] != "/bin/bash":
                 variables = process.environ()
-                if variables.get(INDEX) == node and variables.get("BATCHAI_JOB_GUID") == guid:
+                if variables.get(INDEX) == str(node) and variables.get("BATCHAI_JOB_GUID") == guid:
                     return process
             if time.time() - process.create_time() > SETTLED_S:
                 known.add(pid)

@@ -9,20 +9,38 @@ import pytest
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, Place
 from tests.contract.resumable import RESUMED, said, started
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("restarts")]
 SECOND_STEP_WITHIN = "PT12S"  # an attempt that waits at its second step has reached it, under any load
 
 
+CHANGES_UPLOAD = """
+import os, time
+from pathlib import Path
+
+print(Path("state.txt").read_text(), flush=True)
+Path("state.txt").write_text("changed")
+time.sleep(1000 if os.environ["BATCHAI_ATTEMPT"] == "1" else 0)
+"""
+
+
 @pytest.mark.needs("early_restart")
-def test_a_run_that_reaches_its_time_limit_continues_where_it_stopped(place: Place) -> None:
+def test_a_run_that_reaches_its_time_limit_continues_where_it_stopped_with_its_uploads(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "state.txt").write_text("sent")
+    monkeypatch.chdir(tmp_path)
+    changes = place.submit("j --upload state.txt --requeue 1 --max-time 12s --grace 1s", CHANGES_UPLOAD)
     limit = {"constraints": {"maxWallClockTime": SECOND_STEP_WITHIN}, "batchaiMaxRestarts": 1}
     job = place.wait(started(place, **limit))
     assert (job.state, said(place, job.id)) == (ExecutionState.SUCCEEDED, RESUMED)
     assert [each.reason for each in job.attempts] == ["it reached its time limit", ""]
     steps = [line for line in place.log(job.id).decode().splitlines() if line.startswith("{")]
     assert [f'"step": {number}' in line for number, line in enumerate(steps, 1)] == [True] * 4
+    lines = changes.wait(PATIENCE_S).log().splitlines()
+    assert [line for line in lines if not line.startswith("[batchai]")] == ["sent", "changed"]
 
 
 @pytest.mark.needs("early_restart")
@@ -41,27 +59,6 @@ def test_a_run_has_so_many_restarts_as_it_asks_for(place: Place) -> None:
     job = place.run("exec sleep 1000", **limit)
     assert [error.code for error in job.execution.errors] == ["JobMaxWallClockTimeReached"]
     assert [each.number for each in job.attempts] == [1, 2]
-
-
-CHANGES_UPLOAD = """
-import os, time
-from pathlib import Path
-
-print(Path("state.txt").read_text(), flush=True)
-Path("state.txt").write_text("changed")
-time.sleep(1000 if os.environ["BATCHAI_ATTEMPT"] == "1" else 0)
-"""
-
-
-@pytest.mark.needs("early_restart")
-def test_a_later_attempt_finds_an_upload_as_the_one_before_has_left_it(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "state.txt").write_text("sent")
-    monkeypatch.chdir(tmp_path)
-    job = place.run_cell("j --upload state.txt --requeue 1 --max-time 12s --grace 1s", CHANGES_UPLOAD)
-    said = [line for line in job.log().splitlines() if not line.startswith("[batchai]")]
-    assert said == ["sent", "changed"]
 
 
 def test_a_failing_run_is_not_restarted(place: Place) -> None:

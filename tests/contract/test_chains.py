@@ -68,22 +68,20 @@ def test_jobs_whose_predecessors_have_ended_start_or_end_at_once(place: Place) -
 
 
 @pytest.mark.sample
-def test_deleting_a_predecessor_ends_what_waits_for_it(place: Place) -> None:
-    first = place.start(HOLD, "first")
-    jobs = [place.start(name="second", **after(first)), place.start(name="third", **after_any(first))]
-    place.backend.delete(first)
+def test_a_deleted_or_cancelled_predecessor_ends_what_waits_for_it_which_can_be_cancelled(
+    place: Place,
+) -> None:
+    gone, ended = place.start(HOLD, "gone"), place.start(HOLD, "ended")
+    jobs = [place.start(name="one", **after(gone)), place.start(name="two", **after_any(gone))]
+    waits, cancelled = (place.start(name=name, **after(ended)) for name in ("waits", "cancelled"))
+    place.backend.delete(gone)
     for job in jobs:
         code, text = error_of(place, job)
-        assert (code, "first was deleted" in text) == ("DependencyFailed", True)
-
-
-def test_a_cancelled_predecessor_has_not_succeeded_and_a_waiting_job_can_be_cancelled(place: Place) -> None:
-    first = place.start(HOLD, "first")
-    second, third = (place.start(name=name, **after(first)) for name in ("second", "third"))
-    place.backend.terminate(third)
-    assert error_of(place, third)[0] == "JobTerminated"
-    place.backend.terminate(first)
-    assert error_of(place, second)[0] == "DependencyFailed"
+        assert (code, "gone was deleted" in text) == ("DependencyFailed", True)
+    place.backend.terminate(cancelled)
+    assert error_of(place, cancelled)[0] == "JobTerminated"
+    place.backend.terminate(ended)
+    assert error_of(place, waits)[0] == "DependencyFailed"
 
 
 @pytest.mark.sample

@@ -21,22 +21,18 @@ def test_a_cluster_grows_and_shrinks(place: Place) -> None:
         place.has(place.cluster, idle=count)
 
 
-@pytest.mark.needs("new_nodes")
-def test_a_node_that_is_made_has_an_id_of_its_own(place: Place) -> None:
-    ids = {node.id for node in place.backend.nodes(place.cluster)}
-    for count in (0, 3):
-        place.scale(place.cluster, manual(count))
-        place.has(place.cluster, idle=count)
-    assert not ids & {node.id for node in place.backend.nodes(place.cluster)}
-
-
 @pytest.mark.sample
 @pytest.mark.needs("new_nodes")
-def test_a_new_cluster_is_resizing_and_then_steady(place: Place) -> None:
+def test_a_new_cluster_is_resizing_and_then_steady_and_new_nodes_have_new_ids(place: Place) -> None:
     made = place.make_cluster(scale=manual(2))
     assert (made.allocation_state.value, made.node_states.idle_node_count) == ("resizing", 0)
     place.has(made.id, idle=2)
     assert place.backend.show(made.id).allocation_state.value == "steady"
+    ids = {node.id for node in place.backend.nodes(made.id)}
+    for count in (0, 3):
+        place.scale(made.id, manual(count))
+        place.has(made.id, idle=count)
+    assert not ids & {node.id for node in place.backend.nodes(made.id)}
 
 
 @pytest.mark.sample
@@ -217,10 +213,12 @@ def test_a_command_runs_on_its_node_and_is_seen_while_it_runs(place: Place) -> N
 
 @pytest.mark.sample
 @pytest.mark.needs("node_commands")
-def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
-    node, _ = place.backend.nodes(place.cluster)
+def test_a_command_beside_a_job_ends_when_nobody_reads_it_any_more(place: Place) -> None:
+    job = place.start(HOLD)
+    (node,) = until(lambda: place.backend.nodes(job))
+    assert node.job == job
     output = place.backend.node_commands.execute(
-        place.cluster, node.id, "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000"
+        job, node.id, "trap '' TERM HUP; echo $$; sleep 1000; sleep 1000"
     )
     pid, commands = next(output).data.decode().strip(), place.backend.node_commands
     assert list(commands.execute(place.cluster, node.id, f"kill -0 {pid}")) == [CommandEnd(0)]
@@ -229,40 +227,23 @@ def test_a_command_that_nobody_reads_any_more_ends(place: Place) -> None:
     until(lambda: list(commands.execute(place.cluster, node.id, is_there)) == [CommandEnd(1)])
 
 
-@pytest.mark.sample
-@pytest.mark.needs("node_commands")
-def test_a_command_runs_beside_a_job(place: Place) -> None:
-    job = place.start(HOLD)
-    until(lambda: place.backend.nodes(job))
-    (node,) = place.backend.nodes(job)
-    assert node.job == job
-    output = place.backend.node_commands.execute(job, node.id, "echo hi")
-    assert list(output) == [CommandBytes(b"hi\n"), CommandEnd(0)]
-
-
 # quotas
 
 
 @pytest.mark.sample
 @pytest.mark.needs("own_quota")
 @hasty
-def test_the_core_quota_is_kept(place: Place) -> None:
-    with pytest.raises(ConflictError, match="exceeding quota") as caught:
-        place.make_cluster(vmSize="STANDARD_NC24")  # 24 cores, beside the default cluster's 4
-    assert caught.value.code == "OperationNotAllowed"
-    cluster = place.make_cluster(vmSize="STANDARD_D3")  # 4 cores, beside the default cluster's 4
-    place.scale(cluster.id, manual(4))  # up to the last core
-    with pytest.raises(ConflictError, match="quota"):
-        place.scale(cluster.id, manual(5))
-
-
-@pytest.mark.sample
-@pytest.mark.needs("own_quota")
-@hasty
-def test_usages_count_clusters_and_cores(place: Place) -> None:
-    place.make_cluster(vmSize="STANDARD_NC6")
+def test_the_core_quota_is_kept_and_usages_count_clusters_and_cores(place: Place) -> None:
+    place.make_cluster(vmSize="STANDARD_NC6")  # 6 cores, beside the default cluster's 4
     found = {usage.name: (usage.current, usage.limit) for usage in place.backend.usages.list("eastus")}
     assert found["Clusters"] == (2, 20)
     assert found["Total Cluster Dedicated Regional vCPUs"] == (10, 20)
     assert found["Standard NC Family Cluster Dedicated vCPUs"] == (6, 20)
     assert found["Standard NC Family Cluster LowPriority vCPUs"] == (0, 20)
+    with pytest.raises(ConflictError, match="exceeding quota") as caught:
+        place.make_cluster("large", vmSize="STANDARD_D14")  # 16 cores
+    assert caught.value.code == "OperationNotAllowed"
+    cluster = place.make_cluster("small", vmSize="STANDARD_D2")  # 2 cores
+    place.scale(cluster.id, manual(5))  # up to the last core
+    with pytest.raises(ConflictError, match="quota"):
+        place.scale(cluster.id, manual(6))

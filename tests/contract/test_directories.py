@@ -26,21 +26,17 @@ def failure(job: Job) -> tuple[str, str]:
 
 
 @pytest.mark.needs("storage")
-def test_an_output_directory_is_made_for_the_job_alone(place: Place) -> None:
-    job = run(place, "echo x > $AZ_BATCHAI_OUTPUT_MODEL/x", outputDirectories=[output(createNew=True)])
+def test_an_output_directory_is_made_for_the_job_alone_or_is_the_one_that_is_there(place: Place) -> None:
+    place.backend.storage.make(place.share)
+    place.backend.storage.upload(place.share, {"kept/before": b""})
+    given = [output(createNew=True), output(id="THERE", createNew=False)]
+    command = "echo x > $AZ_BATCHAI_OUTPUT_MODEL/x; echo x > $AZ_BATCHAI_OUTPUT_THERE/after"
+    job = run(place, command, outputDirectories=given)
     assert job.state is ExecutionState.SUCCEEDED, job.log(file="stderr.txt")
     assert [file.name for file in place.backend.files(job.id, "MODEL")] == ["x"]
     path = job.show().output_path_segment + "/outputs/kept/x"
     assert place.backend.storage.download(place.share, path) == b"x\n"
-
-
-@pytest.mark.needs("storage")
-def test_an_output_directory_that_is_not_to_be_made_is_the_one_that_is_there(place: Place) -> None:
-    place.backend.storage.make(place.share)
-    place.backend.storage.upload(place.share, {"kept/before": b""})
-    given = [output(createNew=False)]
-    job = run(place, "echo x > $AZ_BATCHAI_OUTPUT_MODEL/after", outputDirectories=given)
-    assert [file.name for file in place.backend.files(job.id, "MODEL")] == ["after", "before"]
+    assert [file.name for file in place.backend.files(job.id, "THERE")] == ["after", "before"]
 
 
 @pytest.mark.sample

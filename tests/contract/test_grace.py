@@ -10,6 +10,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
+from tests.contract.places import PLACES
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -61,30 +62,21 @@ def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path) -> None:
     assert lines_of(job).count("saved") == 2
 
 
-@pytest.mark.lacks("state_at_time_limit")
-def test_a_job_at_its_time_limit_has_time_to_save(place: Place, tmp_path: Path) -> None:
+def test_a_job_at_its_time_limit_has_time_to_save_and_is_killed_when_its_grace_is_over(
+    place: Place, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
     job = place.submit("j --grace 10m --max-time 10s", SAVER.format(path=str(tmp_path / "go")))
+    other = place.submit("other --grace 1s", STUBBORN)
+    is_up(other)
+    place.backend.terminate(other.id)
+    if PLACES[request.node.callspec.params["place"]].has("state_at_time_limit"):
+        until(lambda: saving_text(job.show()) == "saving, up to 10 min")
     until(lambda: "saving" in lines_of(job))
     (tmp_path / "go").touch()
-    assert place.wait(job.id).has_failed
+    ended = place.wait(job.id)
+    assert (ended.has_failed, ended.execution.errors[0].code) == (True, "JobMaxWallClockTimeReached")
     assert "saved" in lines_of(job)
-
-
-@pytest.mark.needs("state_at_time_limit")
-def test_a_job_at_its_time_limit_has_time_to_save_and_says_so(place: Place, tmp_path: Path) -> None:
-    job = place.submit("j --grace 10m --max-time 10s", SAVER.format(path=str(tmp_path / "go")))
-    until(lambda: saving_text(job.show()) == "saving, up to 10 min")
-    until(lambda: "saving" in lines_of(job))
-    (tmp_path / "go").touch()
-    assert place.wait(job.id).has_failed
-    assert "saved" in lines_of(job)
-
-
-def test_a_job_that_does_not_end_is_killed_when_its_grace_is_over(place: Place) -> None:
-    job = place.submit("j --grace 1s", STUBBORN)
-    is_up(job)
-    place.backend.terminate(job.id)
-    assert place.wait(job.id).is_cancelled
+    assert place.wait(other.id).is_cancelled
 
 
 @pytest.mark.sample

@@ -25,19 +25,6 @@ TUNING = {
 OTHERS = {"MY_TOKEN": "hush", "AWS_SECRET_ACCESS_KEY": "hush", "OMPI_COMM_WORLD_RANK": "7", "PMIX_RANK": "7"}
 
 
-@pytest.mark.needs("own_environment")
-def test_what_tunes_networks_and_threads_reaches_a_job_and_nothing_else(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in {**TUNING, **OTHERS}.items():
-        monkeypatch.setenv(name, value)
-    job = place.run("env")
-    lines = place.log(job.id).decode().splitlines()
-    reached = dict(line.split("=", 1) for line in lines if "=" in line)
-    assert {name: reached.get(name) for name in TUNING} == TUNING
-    assert not {name for name in OTHERS if name in reached}
-
-
 @pytest.mark.needs("container_engine")
 @pytest.mark.needs("containers")
 def test_what_tunes_networks_and_threads_reaches_a_container_and_nothing_else(
@@ -95,16 +82,18 @@ SECRETS = {"HF_TOKEN": "hush", "WANDB_API_KEY": "hush", "TORCH_URL_PASSWORD": "h
 
 
 @pytest.mark.needs("own_environment")
-def test_what_a_training_run_needs_reaches_it_and_its_preparation(
+def test_what_a_run_needs_or_is_tuned_by_reaches_it_and_its_preparation_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name, value in {**PASSED, **SECRETS}.items():
+    others = {**SECRETS, **OTHERS}
+    for name, value in {**PASSED, **TUNING, **others}.items():
         monkeypatch.setenv(name, value)
     job = place.run_cell("j --prep env", "import os\nfor item in os.environ.items(): print(*item, sep='=')")
     for file in ("stdout.txt", "stdout-job_prep.txt"):
         reached = dict(line.split("=", 1) for line in job.log(file=file).splitlines() if "=" in line)
-        assert {name: reached.get(name) for name in PASSED} == {**PASSED, "https_proxy": MASKED_PROXY}
-        assert not SECRETS.keys() & reached.keys()
+        expected = {**PASSED, **TUNING, "https_proxy": MASKED_PROXY}
+        assert {name: reached.get(name) for name in expected} == expected
+        assert not [name for name, value in others.items() if reached.get(name) == value]
     left = subprocess.run(["grep", "-rl", PASSWORD, tmp_path], capture_output=True, text=True, check=False)
     logs = ("stdout.txt", "stdout-job_prep.txt")
     assert [file for file in left.stdout.splitlines() if not file.endswith(logs)] == []

@@ -37,15 +37,6 @@ def test_an_exception_is_told_with_its_rank_and_line_of_the_cell(place: Place) -
     assert b'  File "bad.py", line 4, in load\n' in printed
 
 
-def test_a_failed_rank_is_told_with_its_own_last_lines(place: Place) -> None:
-    script = 'echo noise of $PMI_RANK >&2; test "$PMI_RANK" = 1 || exec sleep 1000; sleep 0.5; exit 3'
-    job = place.wait(place.start_ranks(script, count=2))
-    error = Job(place.backend, job.id).error
-    assert error is not None
-    assert (error.rank, error.exit_code, error.reason) == (1, 3, "exit code 3")
-    assert error.lines == ("noise of 1",)
-
-
 def test_what_the_notebook_has_and_the_job_lacks_is_named(place: Place, tmp_path: Path) -> None:
     (tmp_path / "helper.py").touch()
     notebook = cell.Notebook(names={"lr": 0.1}, folder=tmp_path)

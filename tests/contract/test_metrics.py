@@ -29,13 +29,6 @@ def test_a_script_reports_numbers_on_nodes_that_have_nothing_of_ours(place: Plac
     assert rows == [(rank, step, step / 4, 100 * step) for rank in range(4) for step in (1, 2)]
 
 
-def test_the_jobs_own_module_path_comes_first(place: Place) -> None:
-    variables = [{"name": "PYTHONPATH", "value": "/mine:/yours"}]
-    job = place.run("echo $PYTHONPATH", environmentVariables=variables)
-    assert place.log(job.id).decode().startswith("/mine:/yours:")
-    assert Job(place.backend, job.id).error is None
-
-
 LOGS_TO_FILES = """
 import time
 from pathlib import Path

@@ -22,15 +22,6 @@ NO_FILES = {"me": "a link", "pipe": "a named pipe", "socket": "a socket"}
 ESCAPES = ["../stdout.txt", "/../../x", "a/../../../x"]
 
 
-def test_reading_is_by_offset_and_repeatable_and_ends_empty(place: Place) -> None:
-    file = FileRef(place.run("printf 0123456789").id, "stdout.txt")
-    chunk = place.backend.read(file, 3, 4)
-    assert (chunk.data, chunk.offset, chunk.end, chunk.size) == (b"3456", 3, 7, 10)
-    assert place.backend.read(file, 3, 4) == chunk
-    end = place.backend.read(file, 10)
-    assert (end.data, end.is_complete) == (b"", True)
-
-
 def test_the_end_of_the_process_ends_the_job_whatever_writes_on_behind_it(place: Place) -> None:
     job = place.run("(while true; do echo x; sleep 0.1; done) & seq 20000 | sed s/^/n/; exit 7")
     own = place.log(job.id).replace(b"x\n", b"")  # which may stand between two pieces of a line
@@ -65,32 +56,58 @@ def test_the_log_of_a_cancelled_job_is_provably_complete(place: Place) -> None:
     assert chunk.seal.fault(chunk.size, hashlib.sha256(chunk.data).hexdigest()) == ""
 
 
+ODD_NAMES = (b"bad\xff", b"bad\xfe", rb"bad\xff", "bäd".encode(), b"a%20b")
+
+
 @pytest.mark.needs("file_system")
-def test_files_are_listed_by_name_one_level_at_a_time_and_no_folder_is_read(place: Place) -> None:
-    command = "cd $AZ_BATCHAI_OUTPUT_MODEL; mkdir b; echo 1 > b/inner; echo 22 > a"
-    job = place.run(command, outputDirectories=[MODEL])
+def test_files_are_listed_by_name_a_level_at_a_time_as_what_they_are_and_never_waited_for(
+    place: Place,
+) -> None:
+    script = f"import os\nfor name in {ODD_NAMES!r}: open(b'odd/' + name, 'wb').write(name)"
+    command = f"{SPECIAL}; ln -s a b; mkdir odd; python3 -c {shlex.quote(script)}"
+    job = place.run(f"cd $AZ_BATCHAI_OUTPUT_MODEL; {command}", outputDirectories=[MODEL])
     files = place.backend.files(job.id, "MODEL")
-    assert [(f.path, f.is_directory, f.size_bytes) for f in files] == [("a", False, 3), ("b", True, 0)]
-    assert [bool(f.download_url) for f in files] == [True, False]
-    assert all(f.modified for f in files)
-    (inner,) = place.backend.files(job.id, "MODEL", "b", expiry_min=5)
-    assert (inner.path, inner.name) == ("b/inner", "inner")
-    assert place.backend.read(FileRef(job.id, inner.path, "MODEL")).data == b"1\n"
-    with pytest.raises(NotFoundError, match="is a folder"):
-        place.backend.read(FileRef(job.id, "b", "MODEL"))
-    assert [file.path for file in place.backend.files(job.id)] == [
-        "execution.log",
-        "stderr.txt",
-        "stdout.txt",
+    assert [(file.path, file.kind.value, file.size_bytes) for file in files] == [
+        ("a", "file", 3),
+        ("b", "file", 3),
+        ("me", "link", 0),
+        ("odd", "directory", 0),
+        ("pipe", "pipe", 0),
+        ("socket", "socket", 0),
     ]
+    assert [file.name for file in files if file.download_url] == ["a", "b"]
+    assert all(file.modified for file in files if file.kind in (FileKind.FILE, FileKind.DIRECTORY))
+    for name, words in NO_FILES.items():
+        with pytest.raises(NotFoundError, match=f"{name} is {words}.*, not a file"):
+            place.backend.read(FileRef(job.id, name, "MODEL"))
+    with pytest.raises(NotFoundError, match="is a folder"):
+        place.backend.read(FileRef(job.id, "odd", "MODEL"))
+    assert place.backend.read(FileRef(job.id, "b", "MODEL")).data == b"aa\n"
+    odd = place.backend.files(job.id, "MODEL", "odd", expiry_min=5)
+    assert [file.path for file in odd] == [f"odd/{file.name}" for file in odd]
+    read = {file.name: place.backend.read(FileRef(job.id, file.path, "MODEL")).data for file in odd}
+    assert {"bäd", "a%20b", r"bad\xff", r"bad\xfe"} < read.keys()
+    assert (sorted(read.values()), read[r"bad\xfe"]) == (sorted(ODD_NAMES), b"bad\xfe")
+    storage, folder = place.backend.storage, f"{job.output_path_segment}/outputs/files/odd"
+    on_share = [storage.download(place.share, file.path) for file in storage.list(place.share, folder)]
+    assert sorted(on_share) == sorted(ODD_NAMES)
+    logs = [file.path for file in place.backend.files(job.id)]
+    assert logs == ["execution.log", "stderr.txt", "stdout.txt"]
 
 
 @pytest.mark.needs("execution_log")
-def test_logs_on_no_mount_are_kept_with_the_job(place: Place) -> None:
+@pytest.mark.needs("log_prefix")
+def test_logs_on_no_mount_are_kept_with_the_job_and_an_output_directory_may_be_there(place: Place) -> None:
     prefix = "${AZ_BATCHAI_MOUNT_ROOT}/external/logs"
-    job = place.run(stdOutErrPathPrefix=prefix)
-    assert place.log(job.id) == b"hello\n"
+    job = place.run(
+        "echo hi > $AZ_BATCHAI_OUTPUT_MODEL/a && cat models/*/*/*/*/*/*/*/*/*/outputs/a",
+        outputDirectories=[{"id": "MODEL", "pathPrefix": "models"}],
+        stdOutErrPathPrefix=prefix,
+    )
+    assert place.log(job.id) == b"hi\n", place.log(job.id, "stderr.txt")
     assert f"{prefix} is on no mount" in place.log(job.id, "execution.log").decode()
+    with pytest.raises(NotFoundError, match="outputDirectoryId MODEL is not present on a mount root"):
+        place.backend.files(job.id, "MODEL")
     place.backend.delete(job.id)
 
 
@@ -104,26 +121,11 @@ def test_logs_anywhere_else_are_refused(place: Place) -> None:
             place.start(stdOutErrPathPrefix=prefix)
         with pytest.raises(NotFoundError):
             place.backend.show(place.job())
-
-
-@pytest.mark.needs("unmanaged_mounts")
-def test_logs_on_what_a_command_mounts_are_refused(place: Place) -> None:
-    system = {"mountCommand": "mount -t nfs host:/", "relativeMountPath": "mine"}
-    volumes = {"unmanagedFileSystems": [system]}
-    with pytest.raises(SpecError, match="is on no share, container or file server"):
-        place.start(stdOutErrPathPrefix="$AZ_BATCHAI_JOB_MOUNT_ROOT/mine/logs", mountVolumes=volumes)
-
-
-@pytest.mark.needs("log_prefix")
-def test_an_output_directory_may_be_on_no_mount(place: Place) -> None:
-    outputs = [{"id": "MODEL", "pathPrefix": "models"}]
-    job = place.run(
-        "echo hi > $AZ_BATCHAI_OUTPUT_MODEL/a && cat models/*/*/*/*/*/*/*/*/*/outputs/a",
-        outputDirectories=outputs,
-    )
-    assert place.log(job.id) == b"hi\n", place.log(job.id, "stderr.txt")
-    with pytest.raises(NotFoundError, match="outputDirectoryId MODEL is not present on a mount root"):
-        place.backend.files(job.id, "MODEL")
+    if place.backend.capabilities.unmanaged_mounts:
+        system = {"mountCommand": "mount -t nfs host:/", "relativeMountPath": "mine"}
+        volumes, prefix = {"unmanagedFileSystems": [system]}, "$AZ_BATCHAI_JOB_MOUNT_ROOT/mine/logs"
+        with pytest.raises(SpecError, match="is on no share, container or file server"):
+            place.start(stdOutErrPathPrefix=prefix, mountVolumes=volumes)
 
 
 def torch_job(place: Place, script: str) -> dict[str, object]:
@@ -183,11 +185,19 @@ def test_no_path_leads_out_of_a_job_and_an_unknown_directory_is_named(place: Pla
             place.backend.read(FileRef(job, path))
 
 
+ODD_LOG = (
+    "import os; open(os.fsencode(os.environ['AZ_BATCHAI_STDOUTERR_DIR']) + b'/bad\\xff', 'w').write('x')"
+)
+
+
 @pytest.mark.needs("file_system")
 def test_no_link_that_a_job_makes_leads_out_of_it_and_its_tail_is_that_of_files_alone(place: Place) -> None:
     links = "ln -s /etc etc; ln -s /etc/passwd passwd; ln -s no where"
-    job = place.run(f"cd $AZ_BATCHAI_STDOUTERR_DIR; {SPECIAL}; {links}; echo hello")
-    assert {"a", "execution.log", "stdout.txt"} == set(place.backend.tail(job.id, {}))
+    odd = f"python3 -c {shlex.quote(ODD_LOG)}"
+    job = place.run(f"cd $AZ_BATCHAI_STDOUTERR_DIR; {SPECIAL}; {links}; {odd}; echo hello")
+    told = place.backend.tail(job.id, {})
+    assert {"a", "execution.log", "stdout.txt", r"bad\xff"} == set(told)
+    assert (told["stdout.txt"].data, told[r"bad\xff"].data) == (b"hello\n", b"x")
     files = place.backend.files(job.id)
     links_there = [(f.name, f.size_bytes, f.download_url) for f in files if f.kind is FileKind.LINK]
     assert links_there == [(name, 0, None) for name in ("etc", "me", "passwd", "where")]
@@ -196,24 +206,6 @@ def test_no_link_that_a_job_makes_leads_out_of_it_and_its_tail_is_that_of_files_
             place.backend.read(FileRef(job.id, path))
     with pytest.raises(StorageError):
         place.backend.files(job.id, path="etc")
-
-
-@pytest.mark.needs("file_system")
-def test_what_is_no_file_is_listed_as_what_it_is_and_never_waited_for(place: Place) -> None:
-    job = place.run(f"cd $AZ_BATCHAI_OUTPUT_MODEL; {SPECIAL}; ln -s a b", outputDirectories=[MODEL])
-    files = place.backend.files(job.id, "MODEL")
-    assert [(file.name, file.kind.value, file.size_bytes) for file in files] == [
-        ("a", "file", 3),
-        ("b", "file", 3),
-        ("me", "link", 0),
-        ("pipe", "pipe", 0),
-        ("socket", "socket", 0),
-    ]
-    assert [file.name for file in files if file.download_url] == ["a", "b"]
-    for name, words in NO_FILES.items():
-        with pytest.raises(NotFoundError, match=f"{name} is {words}.*, not a file"):
-            place.backend.read(FileRef(job.id, name, "MODEL"))
-    assert place.backend.read(FileRef(job.id, "b", "MODEL")).data == b"aa\n"
 
 
 def test_no_mount_leads_out_of_the_mount_root(place: Place) -> None:
@@ -234,10 +226,14 @@ def setup(command: str, **fields: object) -> dict[str, object]:
 
 
 @pytest.mark.needs("early_setup")
-def test_a_setup_task_runs_on_every_node_before_it_takes_jobs(place: Place) -> None:
+def test_a_setup_task_runs_with_its_secrets_on_every_node_before_it_takes_jobs(
+    place: Place, tmp_path: Path
+) -> None:
+    waits = f"until [ -e {MOUNTED}/go ]; do sleep 0.02; done"
     task = setup(
-        f"until [ -e {MOUNTED}/go ]; do sleep 0.02; done; echo set up by $WHO; touch {MOUNTED}/ready",
+        f"{waits}; test ${{#TOKEN}} -eq 9 && echo set up by $WHO; touch {MOUNTED}/ready",
         environmentVariables=[{"name": "WHO", "value": "me"}],
+        secrets=[{"name": "TOKEN", "value": "hush-hush"}],
     )
     cluster = place.make_cluster(scale={"manual": {"targetNodeCount": 2}}, nodeSetup=task)
     until(lambda: place.backend.show(cluster.id).node_states.preparing_node_count == 2)
@@ -250,6 +246,7 @@ def test_a_setup_task_runs_on_every_node_before_it_takes_jobs(place: Place) -> N
     files = place.backend.setup_logs.files(cluster.id)
     assert [f.name for f in files] == sorted(f"{s}-{n}.txt" for s in ("stdout", "stderr") for n in nodes)
     assert {f.size_bytes for f in files if f.name.startswith("stdout")} == {len("set up by me\n")}
+    assert not files_containing(tmp_path, "hush-hush")
 
 
 @pytest.mark.needs("early_setup")
@@ -261,55 +258,14 @@ def test_a_failed_setup_task_makes_the_node_unusable_with_the_reason(place: Plac
     assert "exit code 4" in error.message
 
 
-@pytest.mark.needs("early_setup")
-def test_a_setup_task_gets_its_secrets_and_no_file_does(place: Place, tmp_path: Path) -> None:
-    secrets = [{"name": "TOKEN", "value": "hush-hush"}]
-    cluster = place.make_cluster("more", nodeSetup=setup("test ${#TOKEN} -eq 9", secrets=secrets))
-    until(lambda: place.backend.show(cluster.id).node_states.idle_node_count == 1)
-    assert not files_containing(tmp_path, "hush-hush")
-
-
 @pytest.mark.needs("setup_tasks")
+@pytest.mark.needs("setup_logs")
 def test_no_path_leads_out_of_what_a_setup_task_wrote_nor_its_prefix_out_of_a_mount(place: Place) -> None:
+    with pytest.raises(ServiceError, match="startup task"):
+        place.backend.setup_logs.files(place.cluster)
     cluster = place.make_cluster(nodeSetup=setup("true"))
     for path in ESCAPES:
         with pytest.raises(StorageError):
             place.backend.setup_logs.files(cluster.id, path)
     with pytest.raises(SpecError, match="stdOutErrPathPrefix"):
         place.make_cluster("other", nodeSetup=setup("true", stdOutErrPathPrefix=f"{MOUNTED}/../other"))
-
-
-@pytest.mark.needs("setup_logs")
-def test_files_of_a_cluster_without_setup_are_said_not_to_be(place: Place) -> None:
-    with pytest.raises(ServiceError, match="startup task"):
-        place.backend.setup_logs.files(place.cluster)
-
-
-ODD_NAMES = (b"bad\xff", b"bad\xfe", rb"bad\xff", "bäd".encode(), b"a%20b")
-
-
-@pytest.mark.needs("file_system")
-def test_names_that_are_no_text_are_listed_as_different_texts_and_read_by_them(place: Place) -> None:
-    script = f"import os\nfor name in {ODD_NAMES!r}: open(name, 'wb').write(name)"
-    words = f"cd $AZ_BATCHAI_OUTPUT_MODEL && python3 -c {shlex.quote(script)}"
-    job = place.run(words, outputDirectories=[MODEL])
-    paths = [file.path for file in place.backend.files(job.id, "MODEL")]
-    assert len(set(paths)) == len(ODD_NAMES)
-    assert {"bäd", "a%20b", r"bad\xff", r"bad\xfe"} < set(paths)
-    read = [place.backend.read(FileRef(job.id, path, "MODEL")).data for path in paths]
-    assert sorted(read) == sorted(ODD_NAMES)
-    assert read[paths.index(r"bad\xfe")] == b"bad\xfe"
-    storage, folder = place.backend.storage, f"{job.output_path_segment}/outputs/files"
-    on_share = [storage.download(place.share, file.path) for file in storage.list(place.share, folder)]
-    assert sorted(on_share) == sorted(read)
-
-
-@pytest.mark.needs("file_system")
-def test_a_log_with_a_name_that_is_no_text_is_told_with_the_others(place: Place) -> None:
-    script = (
-        "import os; open(os.fsencode(os.environ['AZ_BATCHAI_STDOUTERR_DIR']) + b'/bad\\xff', 'w').write('x')"
-    )
-    job = place.run(f"echo hello; python3 -c {shlex.quote(script)}")
-    told = place.backend.tail(job.id, {})
-    assert told["stdout.txt"].data == b"hello\n"
-    assert told[r"bad\xff"].data == b"x"

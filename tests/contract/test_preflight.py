@@ -12,7 +12,8 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.preflight import FindingKind, PreflightReport
 from batchai_magics.records.record_files import PREFLIGHT
 from tests.contract.place import Place, manual
-from tests.throttle import found_alone, throttled
+from tests.throttle import found_alone, program_of, throttled
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 
@@ -42,27 +43,36 @@ def test_nodes_are_measured_alone_and_in_pairs_before_the_first_rank(place: Plac
     assert pair.allreduce_s
 
 
+SUM = "from mpi4py import MPI; print(MPI.COMM_WORLD.allreduce(1), flush=True)"
+
+
 @pytest.mark.needs("preflight")
-def test_a_job_runs_without_a_node_that_is_slow(place: Place) -> None:
-    cluster = place.make_cluster(scale=manual(4))
-    hosts = "echo $AZ_BATCH_NODE_ID of $(cat $AZ_BATCHAI_MPI_HOST_FILE)"
-    command = {"commandLine": hosts, "batchaiProcessCount": 4}
-    fields = {"nodeCount": 4, "batchaiPreflight": "exclude", "customToolkitSettings": command}
+def test_the_ranks_of_a_job_are_one_world_without_the_first_node_which_is_slow(place: Place) -> None:
+    three = place.make_cluster("three", scale=manual(3))
+    command = {"commandLine": f"python -c '{SUM}'", "processCount": 6}
+    fields = {"nodeCount": 3, "customToolkitSettings": None, "customMpiSettings": command}
 
     def run(number: int) -> tuple[JobResource, PreflightReport]:
-        id = place.start(name=f"job{number}", **fields, **place.on(cluster))
-        with throttled(guid_of(place, id), 2):
+        id = place.start(name=f"job{number}", batchaiPreflight="exclude", **fields, **place.on(three))
+        with throttled(guid_of(place, id), 0):
             job = place.wait(id)
         return job, report_of(place, id)
 
-    job, report = found_alone(2, run)
-    names = [node.node for node in report.nodes]
-    good = [*names[:2], names[3]]
-    assert (report.flagged, report.excluded) == ((names[2],), (names[2],)), report.findings
+    job, report = found_alone(0, run)
+    slow, *good = [node.node for node in report.nodes]
+    assert (report.flagged, report.excluded) == ((slow,), (slow,)), report.findings
     assert FindingKind.SLOW in [finding.kind for finding in report.findings]
-    lines = sorted(place.log(job.id).decode().splitlines())
-    assert job.state is ExecutionState.SUCCEEDED
-    assert lines == sorted(f"{name} of {' '.join(good)}" for name in good)
+    assert (job.state, place.log(job.id)) == (ExecutionState.SUCCEEDED, b"4\n" * 4)
+    assert sorted(rank.node for rank in job.ranks) == sorted([*good, *good])
+
+
+@pytest.mark.needs("preflight")
+def test_a_node_that_cannot_be_checked_ends_the_job_before_its_first_rank(place: Place) -> None:
+    id, known = place.start(nodeCount=2, batchaiPreflight="stop"), set[int]()
+    until(lambda: program_of(guid_of(place, id), 1, known)).kill()
+    job = place.wait(id)
+    (error,) = job.execution.errors
+    assert (job.state, error.code, place.log(id)) == (ExecutionState.FAILED, "JobPreflightFailed", b"")
 
 
 @pytest.mark.sample

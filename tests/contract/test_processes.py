@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
@@ -22,6 +24,7 @@ SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 LOGGED = "from batchai_magics import log\nfor step in range(3):\n    log(step=step, loss=1 / (1 + step))"
 
 
+@pytest.mark.sample
 @pytest.mark.needs("mpi")
 def test_ranks_on_two_nodes_have_one_communicator_and_whole_lines_known_by_rank(place: Place) -> None:
     code = (
@@ -33,6 +36,9 @@ def test_ranks_on_two_nodes_have_one_communicator_and_whole_lines_known_by_rank(
     for rank in range(4):
         own = [line for line in lines if line.startswith(f"{rank}/4:")]
         assert own == [f"{rank}/4:{i}:{'x' * (i % 97)}" for i in range(500)]
+    assert not job.show().execution.errors
+    piece = job.backend.read(FileRef(job.id, "stdout.txt"), 5, 10)
+    assert [piece.spans[0].start, piece.spans[-1].end] == [5, 15]
     chunk = job.backend.read(FileRef(job.id, "stdout.txt"))
     assert [chunk.spans[0].start, chunk.spans[-1].end] == [0, chunk.size]
     for span in chunk.spans:
@@ -45,14 +51,6 @@ def test_ranks_on_two_nodes_have_one_communicator_and_whole_lines_known_by_rank(
 
 
 @pytest.mark.sample
-@pytest.mark.needs("mpi")
-def test_spans_fit_the_piece_that_is_read(place: Place) -> None:
-    job = place.run_cell("j --processes 2", RANK + "print(str(rank) * 9, flush=True)")
-    chunk = job.backend.read(FileRef(job.id, "stdout.txt"), 5, 10)
-    assert [(s.start, s.end) for s in chunk.spans] == [(5, 10), (10, 15)]
-
-
-@pytest.mark.sample
 @pytest.mark.needs("write_times")
 def test_a_lone_processs_numbers_have_the_time_at_which_it_printed_them(place: Place) -> None:
     begun = time.time()
@@ -62,37 +60,23 @@ def test_a_lone_processs_numbers_have_the_time_at_which_it_printed_them(place: P
     assert all(begun <= moment.timestamp() <= time.time() for moment in times)
 
 
-@pytest.mark.needs("mpi")
 @pytest.mark.needs("mpi_check")
-def test_ranks_that_use_it_and_processes_without_mpi_are_not(place: Place) -> None:
-    assert not place.run_cell("j --nodes 2 --processes 2", RANK).show().execution.errors
-    job = place.run_cell("k --toolkit pytorch --processes 2", "print(1)  # import mpi4py")
-    assert not job.show().execution.errors
-
-
-@pytest.mark.needs("mpi_check")
-def test_ranks_that_each_print_something_else_are_not(place: Place) -> None:
-    for name, body in {"log": LOGGED, "mute": "x = 1"}.items():
-        assert not place.run_cell(f"{name} --nodes 2 --processes 2", body).show().execution.errors, name
-
-
-@pytest.mark.needs("mpi_check")
-def test_ranks_whose_script_imports_an_mpi_that_they_do_not_join_are_told_of(place: Place) -> None:
-    line = "if True:\n    from mpi4py import __version__"
-    (warning,) = (
-        place.run_cell("j --processes 2", f"import os\n{line}\nprint(os.getpid())").show().execution.errors
-    )
-    assert (warning.code, warning.is_warning) == ("MpiNotUsed", True)
-
-
-@pytest.mark.needs("mpi")
-def test_the_first_failing_rank_is_named_with_its_code(place: Place) -> None:
-    code = RANK + "import sys, time\nif rank == 2: sys.exit(7)\ntime.sleep(1000)"
-    job = place.run_cell("j --nodes 2 --processes 4", code)
-    first = job.ranks()[0]
-    assert (job.exit_code, first.rank, first.exit_code) == (7, 2, 7)
-    details = {d.name: d.value for d in job.show().execution.errors[0].details}
-    assert details == {"failedRank": "2", "failedNode": first.node, "exitCode": "7"}
+def test_ranks_that_join_no_mpi_are_warned_of_where_they_print_the_same_or_import_it(place: Place) -> None:
+    imports = "import os\nif True:\n    from mpi4py import __version__\nprint(os.getpid())"
+    cells = {
+        "torch --toolkit pytorch --processes 2": "print(1)  # import mpi4py",
+        "log --nodes 2 --processes 2": LOGGED,
+        "mute --nodes 2 --processes 2": "x = 1",
+        "imports --processes 2": imports,
+    }
+    jobs = [place.submit(line, code) for line, code in cells.items()]
+    same = {"commandLine": "bash -c 'echo same'", "processCount": 2}
+    jobs.append(Job(place.backend, place.start(customToolkitSettings=None, customMpiSettings=same)))
+    shown = [job.wait(PATIENCE_S).show() for job in jobs]
+    assert [(job.state, job.execution.exit_code) for job in shown] == [(ExecutionState.SUCCEEDED, 0)] * 5
+    warned = {job.id.name: (error.code, error.is_warning) for job in shown for error in job.execution.errors}
+    assert warned == dict.fromkeys(("imports", "job"), ("MpiNotUsed", True))
+    assert "The 2 processes ran independently" in shown[-1].execution.errors[0].message
 
 
 @pytest.mark.sample
@@ -117,9 +101,10 @@ def test_a_rank_killed_by_a_signal_is_recorded_as_a_shell_would(place: Place) ->
 
 
 @pytest.mark.needs("shared_job_folder")
-def test_the_environment_is_what_batch_ai_promised(place: Place) -> None:
+@pytest.mark.needs("storage")
+def test_the_environment_and_the_places_of_output_are_those_of_the_service(place: Place) -> None:
     code = "import os\nfor k, v in sorted(os.environ.items()): print(f'{k}={v}')"
-    job = place.run_cell("j --env COLOUR=red --output MODEL", code)
+    job = place.run_cell("j --prep true --env COLOUR=red --output MODEL", code)
     found = dict(line.partition("=")[::2] for line in job.log().splitlines())
     for name in (
         "MOUNT_ROOT",
@@ -133,6 +118,13 @@ def test_the_environment_is_what_batch_ai_promised(place: Place) -> None:
     assert Path(found["AZ_BATCHAI_MPI_HOST_FILE"]).read_text().split() == [job.ranks()[0].node]
     assert (found["COLOUR"], found["AZ_BATCHAI_NUM_GPUS"]) == ("red", "0")
     assert Path(found["AZ_BATCHAI_OUTPUT_MODEL"]).parts[-5:-2] == ("default", "jobs", "j")
+    prepared = ["stderr-job_prep.txt", "stderr.txt", "stdout-job_prep.txt", "stdout.txt"]
+    assert [file.name for file in job.files("stdouterr")] == ["execution.log", *prepared]
+    segment = job.show().output_path_segment
+    expected = f"{place.workspace.subscription}/batchai/workspaces/default/experiments/default/jobs/j/"
+    assert segment.startswith(expected)
+    stored = place.backend.storage.download(place.share, f"{segment}/stdouterr/stdout.txt")
+    assert stored.decode() == job.log()
 
 
 @pytest.mark.lacks("own_environment")
@@ -154,29 +146,6 @@ def test_preparation_runs_once_on_every_node_before_the_processes(place: Place) 
     assert [job.log(file=name) for name in logs] == ["prepared\n"] * 2
 
 
-@pytest.mark.needs("storage")
-def test_output_lies_where_the_service_put_it_under_the_recorded_names(place: Place) -> None:
-    job = place.run_cell("j --prep true")
-    assert [file.name for file in job.files("stdouterr")] == [
-        "execution.log",
-        "stderr-job_prep.txt",
-        "stderr.txt",
-        "stdout-job_prep.txt",
-        "stdout.txt",
-    ]
-    segment = job.show().output_path_segment
-    expected = f"{place.workspace.subscription}/batchai/workspaces/default/experiments/default/jobs/j/"
-    assert segment.startswith(expected)
-    assert place.backend.storage.download(place.share, f"{segment}/stdouterr/stdout.txt") == b"hello\n"
-
-
-@pytest.mark.sample
-def test_a_job_over_its_time_is_ended(place: Place) -> None:
-    job = place.run_cell("j --max-time 1s", "import time; time.sleep(1000)")
-    assert job.show().execution.errors[0].code == "JobMaxWallClockTimeReached"
-    assert job.state is ExecutionState.FAILED
-
-
 # -- secrets
 
 
@@ -192,31 +161,28 @@ def test_secrets_reach_a_job_and_one_that_waited_and_no_file_or_command_line_sho
     assert not [line for line in words if "hush-hush" in line]
     first.cancel()
     assert waiting.wait(PATIENCE_S).log() == "9\n9\n"
+    shown = waiting.show()
+    assert "hush-hush" not in repr(shown) + json.dumps(shown.to_wire())
+    assert shown.to_wire()["properties"]["secrets"] == [{"name": "TOKEN"}]
     assert not files_containing(tmp_path, "hush-hush")
 
 
 # -- hostile output
 
 
-def test_binary_rubbish_is_kept_byte_for_byte(place: Place) -> None:
-    code = "import sys\ndata = bytes(range(256)) * 400\nsys.stdout.buffer.write(data)"
-    job = place.run_cell("j", code)
-    assert job.backend.read(FileRef(job.id, "stdout.txt")).data == bytes(range(256)) * 400
+def test_binary_rubbish_is_kept_byte_for_byte_and_seen_before_a_line_ends(place: Place) -> None:
+    code = "import sys, time\nsys.stdout.buffer.write(bytes(range(256)) * 400)\nsys.stdout.flush()"
+    job = place.submit("j", f"{code}\ntime.sleep(1000)")
+    file = FileRef(job.id, "stdout.txt")
+    until(lambda: job.backend.read(file).size == 256 * 400)
+    assert job.backend.read(file).data == bytes(range(256)) * 400
+    job.cancel()
 
 
 @pytest.mark.needs("mpi")
 def test_a_line_of_ten_megabytes_stays_one_line(place: Place) -> None:
     job = place.run_cell("j --processes 2", RANK + "print(str(rank) * (10 << 20), flush=True)")
     assert sorted(map(len, job.log().splitlines())) == [10 << 20] * 2
-
-
-@pytest.mark.needs("partial_lines")
-def test_output_without_any_line_end_is_seen_while_the_job_runs(place: Place) -> None:
-    job = place.submit(
-        "j", "import sys, time\nsys.stdout.write('no end'); sys.stdout.flush(); time.sleep(1000)"
-    )
-    until(lambda: job.log() == "no end")
-    job.cancel()
 
 
 # -- the end

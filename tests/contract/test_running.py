@@ -6,7 +6,6 @@ import pytest
 
 from batchai_magics.backends.base import FileRef
 from batchai_magics.errors import NotFoundError
-from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, Place
 from tests.world import until
 
@@ -30,17 +29,12 @@ def test_samples_of_each_rank_are_told_once_and_in_order(place: Place) -> None:
     middle = times[len(times) // 2]
     later = place.backend.telemetry.read(id, after=middle)
     assert later.samples == tuple(sample for sample in record.samples if sample.time > middle)
+    with pytest.raises(NotFoundError):
+        place.backend.telemetry.read(place.job("nobody"))
 
 
 def ranks_in(record) -> set[int]:
     return {use.rank for sample in record.samples for use in sample.ranks}
-
-
-@pytest.mark.sample
-@pytest.mark.needs("telemetry")
-def test_a_job_that_is_not_there_has_no_samples_to_tell(place: Place) -> None:
-    with pytest.raises(NotFoundError):
-        place.backend.telemetry.read(place.job("nobody"))
 
 
 def test_a_job_of_the_custom_toolkit_is_one_process_on_the_first_node(place: Place) -> None:
@@ -60,35 +54,25 @@ def test_processes_of_the_custom_toolkit_are_spread_over_the_nodes_and_know_thei
     assert sorted(log.splitlines()) == [b"at %d" % index for index in range(4)]
 
 
-@pytest.mark.needs("mpi_check")
-def test_ranks_that_join_no_mpi_are_warned_of_where_they_print_the_same(place: Place) -> None:
-    settings = {"commandLine": "bash -c 'echo same'", "processCount": 2}
-    job = place.run(customToolkitSettings=None, customMpiSettings=settings)
-    assert (job.state, job.execution.exit_code) == (ExecutionState.SUCCEEDED, 0)
-    (warning,) = job.execution.errors
-    assert (warning.code, warning.is_warning) == ("MpiNotUsed", True)
-    assert "The 2 processes ran independently" in warning.message
-
-
 @pytest.mark.needs("stop_conditions")
-def test_a_job_is_stopped_for_what_it_prints_with_the_reason(place: Place) -> None:
-    command = """echo '{"step": 7, "loss": NaN}'; exec sleep 1000"""
-    job = place.run(command, batchaiStopIf=["loss is nan"])
-    (error,) = job.execution.errors
-    assert job.word == "stopped"
-    assert error.code == "JobStopConditionMet"
-    assert error.message.removesuffix(" of rank 0") == 'stop-if "loss is nan": loss was nan at step 7'
-
-
-@pytest.mark.needs("stop_conditions")
-def test_jobs_are_stopped_for_idleness_and_a_standstill_despite_a_heartbeat(place: Place) -> None:
-    command = """echo step 1 loss 0.5; while sleep 0.2; do echo waiting; done"""
-    idle = place.start(command, "idle", batchaiStopIf=["cpu < 90% for 1s"])
-    stuck = place.start(command, "stuck", batchaiStopIf=["no progress for 2s"])
-    texts = [error.message for id in (idle, stuck) for error in place.wait(id).execution.errors]
-    assert texts[0].startswith('stop-if "cpu < 90% for 1s": its processes used ')
-    (reason,) = texts[1:]
-    assert reason.startswith('stop-if "no progress for 2s": it made no progress (`batchai profile` shows')
+def test_jobs_are_stopped_for_what_they_print_idleness_and_a_standstill_with_the_reason(place: Place) -> None:
+    prints = """echo '{"step": 7, "loss": NaN}'; exec sleep 1000"""
+    beats = """echo step 1 loss 0.5; while sleep 0.2; do echo waiting; done"""
+    given = {"loss is nan": prints, "cpu < 90% for 1s": beats, "no progress for 2s": beats}
+    texts = (
+        "loss was nan at step 7",
+        "its processes used ",
+        "it made no progress (`batchai profile` shows",
+    )
+    jobs = [
+        place.start(command, f"job{number}", batchaiStopIf=[condition])
+        for number, (condition, command) in enumerate(given.items())
+    ]
+    for id, condition, text in zip(jobs, given, texts, strict=True):
+        job = place.wait(id)
+        (error,) = job.execution.errors
+        assert (job.word, error.code) == ("stopped", "JobStopConditionMet")
+        assert error.message.startswith(f'stop-if "{condition}": {text}')
 
 
 @pytest.mark.sample

@@ -35,16 +35,6 @@ def test_a_higher_priority_goes_first_and_of_one_priority_who_came_first(place: 
     assert run_order(place, names, **fields) == ["high", "b", "a", "low"]
 
 
-def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:
-    one = place.start(HOLD, "one")
-    place.is_up(one)
-    two = place.start(HOLD, "two", nodeCount=2)
-    assert place.backend.show(two).state is ExecutionState.QUEUED
-    place.has(place.cluster, running=1, idle=1)
-    place.backend.terminate(one)
-    until(lambda: place.backend.show(two).state is ExecutionState.RUNNING)
-
-
 def test_two_jobs_share_a_cluster(place: Place) -> None:
     jobs = []
     for name in "ab":  # the first has the first node
@@ -55,17 +45,32 @@ def test_two_jobs_share_a_cluster(place: Place) -> None:
     assert place.backend.nodes(jobs[1]) == [nodes[1]]
 
 
+@pytest.mark.needs("own_nodes")  # else it starts at once
+def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:
+    one = place.start(HOLD, "one")
+    place.is_up(one)
+    two = place.start(HOLD, "two", nodeCount=2)
+    assert place.backend.show(two).state is ExecutionState.QUEUED
+    place.has(place.cluster, running=1, idle=1)
+    place.backend.terminate(one)
+    until(lambda: place.backend.show(two).state is ExecutionState.RUNNING)
+
+
 @pytest.mark.sample
 @pytest.mark.needs("own_nodes")  # else the others start at once
-def test_a_queued_job_knows_who_is_before_it(place: Place) -> None:
+def test_a_queued_job_knows_who_is_before_it_and_can_be_terminated(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     low = place.start(HOLD, "low", nodeCount=2, schedulingPriority="low")
     second = place.start(HOLD, "second", nodeCount=2)
     assert list(place.backend.jobs_ahead_of(place.backend.show(second))) == []
     assert list(place.backend.jobs_ahead_of(place.backend.show(low))) == [second]
+    place.backend.terminate(second)
+    job = place.backend.show(second)
+    assert (job.state, job.execution.started) == (ExecutionState.FAILED, job.execution.ended)
 
 
 @pytest.mark.sample
+@pytest.mark.needs("own_nodes")  # else it starts at once
 def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
     place.is_up(place.start(HOLD, "first", nodeCount=2))
     waiting = Job(place.backend, place.start(name="waiting", nodeCount=2))
@@ -74,16 +79,6 @@ def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
     assert "nodes" in short_overview(waiting).details["waits"]
     (listed,) = with_wait_reasons(place.backend, [waiting.show()])
     assert "nodes" in listed.waiting
-
-
-@pytest.mark.sample
-@pytest.mark.needs("own_nodes")  # else it starts at once
-def test_a_queued_job_can_be_terminated(place: Place) -> None:
-    place.start(HOLD, "first", nodeCount=2)
-    waiting = place.start(name="waiting")
-    place.backend.terminate(waiting)
-    job = place.backend.show(waiting)
-    assert (job.state, job.execution.started) == (ExecutionState.FAILED, job.execution.ended)
 
 
 @pytest.mark.needs("own_nodes")  # else the others start at once

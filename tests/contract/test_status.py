@@ -14,9 +14,6 @@ from tests.contract.place import HOLD, MOUNTED, Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow
-COUNTED = "printf 0123456789; printf abc >&2"
-
-
 # 12: looks
 
 
@@ -35,7 +32,11 @@ def test_a_look_is_what_show_gives_one_by_one_and_reconciling_changes_nothing(pl
     assert place.log(first.id) == b"hello\n"
 
 
-def test_a_look_leaves_out_what_is_not_there_and_answers_although_it_may_wait(place: Place) -> None:
+def test_a_look_notices_by_itself_that_a_job_has_ended_and_leaves_out_what_is_not_there(place: Place) -> None:
+    id = place.start(name="Resnet")
+    until(lambda: place.backend.status([id]).of(id).state is ExecutionState.SUCCEEDED)
+    shouted = ResourceId.parse(str(id).replace("Resnet", "RESNET"))
+    assert place.backend.status([shouted]).of(shouted) == place.backend.show(id)
     missing = place.workspace.child(Kind.EXPERIMENT, "nope").child(Kind.JOB, "job")
     look = place.backend.status([place.job("nope"), place.cluster, missing])
     assert list(look.states) == [place.cluster.key]
@@ -44,31 +45,7 @@ def test_a_look_leaves_out_what_is_not_there_and_answers_although_it_may_wait(pl
     assert place.backend.status([place.cluster], since=look, wait_s=0.05).of(place.cluster)
 
 
-def test_a_look_notices_by_itself_that_a_job_has_ended_whatever_the_case_of_its_name(place: Place) -> None:
-    id = place.start(name="Resnet")
-    until(lambda: place.backend.status([id]).of(id).state is ExecutionState.SUCCEEDED)
-    shouted = ResourceId.parse(str(id).replace("Resnet", "RESNET"))
-    assert place.backend.status([shouted]).of(shouted) == place.backend.show(id)
-
-
 # 13: tails
-
-
-@pytest.mark.needs("separate_stderr")
-def test_a_tail_gives_all_logs_as_read_does_from_where_it_is_told(place: Place) -> None:
-    job = place.run(COUNTED)
-    chunks = place.backend.tail(job.id, {})
-    assert chunks["stdout.txt"].data == b"0123456789"
-    assert chunks["stderr.txt"].data == b"abc"
-    assert all(chunk == place.backend.read(FileRef(job.id, path)) for path, chunk in chunks.items())
-    first = place.backend.tail(job.id, {"stdout.txt": 4}, 3)
-    assert place.backend.tail(job.id, {"stdout.txt": 4}, 3) == first
-    chunk = first["stdout.txt"]
-    assert (chunk.data, chunk.offset, chunk.end, chunk.size) == (b"456", 4, 7, 10)
-    rest = place.backend.tail(job.id, {"stdout.txt": chunk.end, "stderr.txt": 3})["stdout.txt"]
-    assert rest.data == b"789"
-    anew = place.backend.tail(job.id, {"stdout.txt": 99})["stdout.txt"]  # for a log that was cut
-    assert (anew.offset, anew.data) == (0, b"0123456789")
 
 
 @pytest.mark.needs("storage")
@@ -102,32 +79,34 @@ def test_a_tail_has_files_that_the_job_itself_writes_in_pieces_of_one_file(place
     while chunk := place.backend.tail(id, {"stdout.txt": mark.offset}, 70).get("stdout.txt"):
         assert mark.matches(chunk)
         mark = mark.after(chunk)
-    assert mark.offset == len(place.log(id))
+    whole, file = place.log(id), FileRef(id, "stdout.txt")
+    assert mark.offset == len(whole)
+    anew = place.backend.tail(id, {"stdout.txt": 10_000})["stdout.txt"]  # for a log that was cut
+    assert (anew.offset, anew.data) == (0, whole)
+    for piece in (place.backend.read(file, 3, 4), place.backend.read(file, 3, 4)):
+        assert (piece.data, piece.offset, piece.end, piece.size) == (b"\n3\n4", 3, 7, len(whole))
+    end = place.backend.read(file, len(whole))
+    assert (end.data, end.is_complete) == (b"", True)
     with pytest.raises(NotFoundError) as caught:
         place.backend.tail(place.job("nope"), {})
     assert caught.value.code == "JobNotFound"
 
 
-def test_tails_of_a_running_job_add_up_to_its_log(place: Place) -> None:
-    id = place.start("for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 0.05; done")
-    pieces: list[bytes] = []
-    position, is_over = 0, False
-    while not is_over:
-        is_over = place.backend.show(id).state.is_final
-        chunk = place.backend.tail(id, {"stdout.txt": position}, 7).get("stdout.txt")
-        if chunk:
-            pieces.append(chunk.data)
-            position, is_over = chunk.end, False
-    assert b"".join(pieces) == place.log(id)
+def test_tails_of_a_running_job_add_up_to_its_log_and_say_when_it_cannot_grow(place: Place) -> None:
+    id = place.start(f"for i in 1 2 3 4 5 6 7 8 9; do echo line $i; sleep 0.05; done; {HOLD}")
+    data = bytearray()
 
+    def has_all() -> bool:
+        if chunk := place.backend.tail(id, {"stdout.txt": len(data)}, 7).get("stdout.txt"):
+            data.extend(chunk.data)
+            assert not chunk.is_complete
+        return data.endswith(b"up\n")
 
-def test_a_tail_says_when_logs_cannot_grow_any_more(place: Place) -> None:
-    id = place.start(HOLD)
-    until(lambda: "stdout.txt" in place.backend.tail(id, {}))
-    assert not place.backend.tail(id, {})["stdout.txt"].is_complete
+    until(has_all)
     place.backend.terminate(id)
     place.wait(id)
-    assert place.backend.tail(id, {})["stdout.txt"].is_complete
+    whole = place.backend.tail(id, {})["stdout.txt"]
+    assert (whole.data, whole.is_complete) == (bytes(data), True)
 
 
 # 14: pages

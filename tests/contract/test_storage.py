@@ -154,7 +154,9 @@ def test_files_of_this_machine_go_up_and_come_down(storage: Storage, tmp_path: P
     assert len([path for path in tmp_path.joinpath("back").rglob("*") if path.is_file()]) == 2
 
 
-def test_no_path_leads_out_of_a_share(storage: Storage) -> None:
+def test_no_path_leads_out_of_a_share_and_what_is_missing_or_ill_formed_is_said_to_be(
+    storage: Storage,
+) -> None:
     for path in ("../x", "a/../../x"):
         verbs = {
             "upload": ({path: b""},),
@@ -167,9 +169,6 @@ def test_no_path_leads_out_of_a_share(storage: Storage) -> None:
         for verb, arguments in verbs.items():
             with pytest.raises(StorageError):
                 getattr(storage, verb)("data", *arguments)
-
-
-def test_what_is_missing_or_ill_formed_is_said_to_be(storage: Storage) -> None:
     for name in ("../data", "acc1/../data", "Data", "x", "a/b/data"):
         for verb in (storage.make, storage.list, storage.remove):
             with pytest.raises(SpecError, match="not a valid share name"):
@@ -184,39 +183,28 @@ def test_what_is_missing_or_ill_formed_is_said_to_be(storage: Storage) -> None:
         assert caught.value.code == "ResourceNotFound"
 
 
-def test_no_link_that_a_job_makes_leads_out_of_a_share_and_its_deletion_leaves_what_it_leads_to(
-    place: Place,
-) -> None:
-    links_in = "ln -s a b; echo aa > a; mkdir d; ln -s d e"
-    place.run(f"cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; ln -s /etc etc; ln -s /etc/passwd passwd; {links_in}")
-    storage = place.backend.storage
-    assert storage.show(place.share, "b").path == "b"
-    links = [file.path for file in storage.list(place.share) if file.kind is FileKind.LINK]
-    assert links == ["etc", "passwd"]
-    for path in ("passwd", "etc/passwd"):
-        with pytest.raises(StorageError):
-            storage.download(place.share, path)
-    with pytest.raises(StorageError):
-        storage.upload(place.share, {"etc/x": b""})
-    for link in ("b", "e", "etc"):
-        storage.delete(place.share, link)
-    listed = {file.path for file in storage.list(place.share)}
-    assert {"a", "d"} <= listed
-    assert not {"b", "e", "etc"} & listed
-
-
-def test_what_is_no_file_is_listed_as_what_it_is_and_never_waited_for(place: Place) -> None:
+def test_what_a_job_makes_is_listed_as_what_it_is_and_no_link_leads_out_of_a_share(place: Place) -> None:
     storage, share = place.backend.storage, place.share
-    place.run("cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; mkfifo pipe; ln -s me me; echo aa > a")
-    listed = [(file.path, file.kind.value) for file in storage.list(share) if not file.is_directory]
-    assert listed == [("a", "file"), ("me", "link"), ("pipe", "pipe")]
+    links = "ln -s /etc etc; ln -s /etc/passwd passwd; ln -s a b; ln -s d e; ln -s me me"
+    place.run(f"cd $AZ_BATCHAI_MOUNT_ROOT/autoafs; echo aa > a; mkdir d; mkfifo pipe; {links}")
+    kinds = {file.path: file.kind.value for file in storage.list(share) if not file.is_directory}
+    assert kinds == {"a": "file", "b": "file", "etc": "link", "me": "link", "passwd": "link", "pipe": "pipe"}
+    assert storage.show(share, "b").path == "b"
     assert storage.show(share, "pipe").kind is FileKind.PIPE
     for path in ("me", "pipe"):
         for verb, arguments in (("download", ()), ("read", (0, 1)), ("digest", ())):
             with pytest.raises(NotFoundError, match="not a file"):
                 getattr(storage, verb)(share, path, *arguments)
+    for path in ("passwd", "etc/passwd"):
+        with pytest.raises(StorageError):
+            storage.download(share, path)
+    with pytest.raises(StorageError):
+        storage.upload(share, {"etc/x": b""})
+    for path in ("b", "e", "etc", "me", "passwd", "pipe"):  # and not what they lead to
         storage.delete(share, path)
-    assert [file.path for file in storage.list(share) if not file.is_directory] == ["a"]
+    listed = {file.path for file in storage.list(share)}
+    assert {"a", "d"} <= listed
+    assert not {"b", "e", "etc", "me", "passwd", "pipe"} & listed
 
 
 def test_what_is_cleared_is_zeros_wherever_it_begins_and_ends(place: Place) -> None:

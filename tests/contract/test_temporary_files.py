@@ -31,13 +31,15 @@ if __name__ == "__main__":
 """
 
 
-def test_sockets_fit_into_the_folder_for_temporary_files(
+def test_sockets_fit_into_the_folder_for_temporary_files_of_a_job_and_its_preparation(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / ("long" * 20)  # the submitter's own, in which they do not fit
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
-    job = place.run_cell("j", SOCKETS)
+    room = """'test ${{#TMPDIR}} -le 40 && test -w "$TMPDIR"'"""
+    job = place.run_cell(f"j --prep {room}", SOCKETS)
+    assert job.state is ExecutionState.SUCCEEDED
     lines = dict(line.split(" ", 1) for line in job.log().splitlines())
     assert lines["doubled"] == "[2, 42]", job.log("stderr.txt")
     assert len(lines["at"]) <= 40
@@ -57,12 +59,6 @@ def test_a_secret_may_name_the_folder_for_temporary_files(place: Place, tmp_path
     secrets = [{"name": "TMPDIR", "value": str(tmp_path)}]
     place.run("test -d $TMPDIR && touch $TMPDIR/found", secrets=secrets)
     assert (tmp_path / "found").exists()
-
-
-@pytest.mark.needs("preparation")
-def test_a_preparation_has_room_for_sockets(place: Place) -> None:
-    task = {"commandLine": 'test ${#TMPDIR} -le 40 && test -w "$TMPDIR"'}
-    assert place.run("true", jobPreparation=task).state is ExecutionState.SUCCEEDED
 
 
 @pytest.mark.needs("container_engine")

@@ -30,19 +30,35 @@ def workdir_file(place: Place, job: ResourceId, name: str = "model.pt") -> bytes
 
 
 @pytest.mark.sample
-def test_what_a_script_writes_to_its_working_directory_is_listed_and_read(place: Place) -> None:
-    job = place.run(f"{SAVE}; mkdir a; echo inner > a/b")
+def test_what_a_script_leaves_in_its_working_directory_is_listed_as_what_it_is_and_read(place: Place) -> None:
+    links = "mkfifo pipe; ln -s /etc etc; ln -s /etc/passwd passwd; ln -s model.pt to-model"
+    job = place.run(f"{SAVE}; {links}; mkdir many; cd many; touch $(seq -w 2100)")
     (node,) = place.backend.files(job.id, WORKDIR)
     assert (node.path, node.is_directory) == (job.ranks[0].node, True)
-    below = place.backend.files(job.id, WORKDIR, node.path)
-    assert [(file.path, file.kind.value, file.size_bytes) for file in below] == [
-        (f"{node.path}/a", "directory", 0),
-        (f"{node.path}/model.pt", "file", 5),
-    ]
-    assert [bool(file.download_url) for file in below] == [False, True]
-    assert names(place, job.id, f"{node.path}/a") == ["b"]
+    below = {file.name: file for file in place.backend.files(job.id, WORKDIR, node.path)}
+    assert {name: file.kind.value for name, file in below.items()} == {
+        "etc": "link",
+        "many": "directory",
+        "model.pt": "file",
+        "passwd": "link",
+        "pipe": "pipe",
+        "to-model": "file",
+    }
+    assert (below["model.pt"].path, below["model.pt"].size_bytes) == (f"{node.path}/model.pt", 5)
+    assert [name for name, file in below.items() if file.download_url] == ["model.pt", "to-model"]
     chunk = place.backend.read(FileRef(job.id, f"{node.path}/model.pt", WORKDIR), 1, 3)
     assert (chunk.data, chunk.size, chunk.is_complete) == (b"ode", 5, True)
+    with pytest.raises(NotFoundError, match="pipe is a named pipe"):
+        place.backend.read(FileRef(job.id, f"{node.path}/pipe", WORKDIR))
+    for path in ("passwd", "etc/passwd", "../../plan.json"):
+        with pytest.raises(StorageError):
+            place.backend.read(FileRef(job.id, f"{node.path}/{path}", WORKDIR))
+    with pytest.raises(StorageError):
+        place.backend.read(FileRef(job.id, "../plan.json", WORKDIR))
+    for limit in (1, 3, 1001, 2000):
+        listed = place.backend.files(job.id, WORKDIR, f"{node.path}/many", limit=limit)
+        assert [file.name for file in listed] == [f"{number:04}" for number in range(1, limit + 1)]
+    assert len(names(place, job.id, f"{node.path}/many")) == 2100
 
 
 def test_the_variables_and_the_preparation_of_a_job_are_of_the_folder_that_is_kept(place: Place) -> None:
@@ -124,59 +140,37 @@ def test_a_job_that_has_not_begun_has_no_files_there(place: Place) -> None:
 
 
 @pytest.mark.sample
-def test_links_and_pipes_in_a_working_directory_are_listed_as_such_and_lead_nowhere(place: Place) -> None:
-    job = place.run("mkfifo pipe; ln -s /etc etc; ln -s /etc/passwd passwd; echo a > a; ln -s a to-a")
-    (node,) = names(place, job.id)
-    kinds = {file.name: file.kind.value for file in place.backend.files(job.id, WORKDIR, node)}
-    assert kinds == {"a": "file", "etc": "link", "passwd": "link", "pipe": "pipe", "to-a": "file"}
-    with pytest.raises(NotFoundError, match="pipe is a named pipe"):
-        place.backend.read(FileRef(job.id, f"{node}/pipe", WORKDIR))
-    for path in (f"{node}/passwd", f"{node}/etc/passwd", "../plan.json", f"{node}/../../plan.json"):
-        with pytest.raises(StorageError):
-            place.backend.read(FileRef(job.id, path, WORKDIR))
-
-
-@pytest.mark.sample
-def test_all_files_of_a_job_are_listed_with_their_directories(place: Place) -> None:
-    model = "$AZ_BATCHAI_OUTPUT_MODEL"
-    links = f"ln -s . {model}/again; ln -s best {model}/same"
-    command = f"{SAVE}; mkdir a {model}/empty; touch a/b {model}/best $AZ_BATCHAI_OUTPUT_NEAR/near; {links}"
-    made = place.run(command, outputDirectories=[MODEL, {"id": "NEAR", "pathPrefix": "near"}])
+def test_all_files_of_a_job_are_listed_with_their_directories_and_downloaded(
+    place: Place, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model, near = "$AZ_BATCHAI_OUTPUT_MODEL", "$AZ_BATCHAI_OUTPUT_NEAR"
+    files = f"echo inner > a/b; echo b > {model}/stdout.txt; touch {near}/near"
+    links = f"ln -s . {model}/again; ln -s stdout.txt {model}/same"
+    made = place.run(
+        f"{SAVE}; mkdir a {model}/empty; {files}; {links}; echo out",
+        outputDirectories=[MODEL, {"id": "NEAR", "pathPrefix": "near"}],
+    )
     assert made.execution.exit_code == 0, place.log(made.id, "execution.log")
-    node = made.ranks[0].node
-    assert [(file.directory_id, file.path) for file in Job(place.backend, made.id).files()] == [
-        ("MODEL", "best"),
+    node, job = made.ranks[0].node, Job(place.backend, made.id)
+    near = f"{node}/near/{made.output_path_segment}/outputs/near"
+    assert [(file.directory_id, file.path) for file in job.files()] == [
         ("MODEL", "same"),
+        ("MODEL", "stdout.txt"),
         (WORKDIR, f"{node}/a/b"),
         (WORKDIR, f"{node}/model.pt"),
-        (WORKDIR, f"{node}/near/{made.output_path_segment}/outputs/near"),
+        (WORKDIR, near),
         (STDOUTERR, "stderr.txt"),
         (STDOUTERR, "stdout.txt"),
         (STDOUTERR, "execution.log"),
     ]
-
-
-def test_each_of_all_files_can_be_downloaded(place: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
-    made = place.run(
-        f"{SAVE}; echo out; echo b > $AZ_BATCHAI_OUTPUT_MODEL/stdout.txt", outputDirectories=[MODEL]
-    )
-    job, to = Job(place.backend, made.id), tmp_path_factory.mktemp("to")
-    paths = [job.download(file, to) for file in job.files()]
-    assert {
-        path.relative_to(to).as_posix(): path.read_bytes() for path in paths if path.suffix != ".log"
-    } == {
-        "stdouterr/stdout.txt": b"out\n",
-        "stdouterr/stderr.txt": b"",
-        f"workdir/{made.ranks[0].node}/model.pt": b"model",
+    to = tmp_path_factory.mktemp("to")
+    paths = [job.download(file, to) for file in job.files() if file.path != "execution.log"]
+    assert {path.relative_to(to).as_posix(): path.read_bytes() for path in paths} == {
+        "MODEL/same": b"b\n",
         "MODEL/stdout.txt": b"b\n",
+        f"workdir/{node}/a/b": b"inner\n",
+        f"workdir/{node}/model.pt": b"model",
+        f"workdir/{near}": b"",
+        "stdouterr/stderr.txt": b"",
+        "stdouterr/stdout.txt": b"out\n",
     }
-
-
-@pytest.mark.sample
-def test_so_many_files_are_listed_as_are_wanted(place: Place) -> None:
-    job = place.run("mkdir many; cd many; touch $(seq -w 2100)")
-    folder = f"{job.ranks[0].node}/many"
-    for limit in (1, 3, 1001, 2000):
-        listed = place.backend.files(job.id, WORKDIR, folder, limit=limit)
-        assert [file.name for file in listed] == [f"{number:04}" for number in range(1, limit + 1)]
-    assert len(place.backend.files(job.id, WORKDIR, folder)) == 2100

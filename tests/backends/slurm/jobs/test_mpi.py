@@ -9,13 +9,10 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.slurm.runner import SlurmBackend
-from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.records.preflight import PreflightReport
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import Place, manual
-from tests.throttle import found_alone, throttled
 
 pytestmark = pytest.mark.slow
 SUM = (
@@ -63,20 +60,3 @@ def test_eight_ranks_on_four_nodes_are_one_world(place: Place) -> None:
     assert job.state is ExecutionState.SUCCEEDED, place.log(job.id, "stderr.txt")
     assert place.log(job.id) == b"8 8\n" * 8
     assert sorted(Counter(rank.node for rank in job.ranks).values()) == [2, 2, 2, 2]
-
-
-def test_ranks_are_one_world_without_the_first_node_of_their_allocation(place: Place) -> None:
-    three = place.make_cluster("three", scale=manual(3))
-    command = {"commandLine": f"python -c '{SUM}'", "processCount": 6}
-    fields = {"nodeCount": 3, "customToolkitSettings": None, "customMpiSettings": command}
-
-    def run(number: int) -> tuple[JobResource, PreflightReport]:
-        id = place.start(name=f"job{number}", batchaiPreflight="exclude", **fields, **place.on(three))
-        with throttled(place.backend.show(id).output_path_segment.rpartition("/")[2], 0):
-            job = place.wait(id)
-        return job, Job(place.backend, id).preflight()
-
-    job, report = found_alone(0, run)
-    assert (job.state, place.log(job.id)) == (ExecutionState.SUCCEEDED, b"4 4\n" * 4)
-    (left_out,) = report.excluded
-    assert left_out not in {rank.node for rank in job.ranks}
