@@ -60,8 +60,3 @@ def test_old_runs_go_with_their_logs_and_tagged_ones_stay(world: World) -> None:
     assert [job.state.value for job in (tagged, new)] == ["succeeded"] * 2
     assert [item.name for item in cleaning.clean_runs(between, keeps_tagged=False)] == ["default/tagged"]
     assert new.log().startswith("hello")
-
-
-def test_a_run_that_has_not_ended_is_not_old(world: World) -> None:
-    world.submit("r", "import time; time.sleep(600)")
-    assert world.backend.cleaning.old_runs(time.time() + 60, keeps_tagged=False) == []

@@ -92,16 +92,38 @@ def count(told):
     return sum(count for _, _, count in told["stacks"])
 
 
-def test_the_hook_tells_stacks_states_and_lines_of_code(start, tmp_path):
-    (tmp_path / "loop.py").write_text(LOOP)
-    start(0, [PYTHON, str(tmp_path / "loop.py")], BATCHAI_ARTIFACT_DIR="/a/b")
+def test_the_hook_tells_stacks_states_and_lines_of_code_and_masks_secrets(start, tmp_path):
+    folder = tmp_path / "s3cr3t-token"
+    folder.mkdir()
+    (folder / "loop.py").write_text(LOOP)
+    env = {"BATCHAI_SECRET_NAMES": "TOKEN OTHER", "TOKEN": "s3cr3t-token", "BATCHAI_ARTIFACT_DIR": "/a/b"}
+    start(0, [PYTHON, str(folder / "loop.py")], **env)
     start(1, SLEEP)
     loop, sleep = sampled(tmp_path)
     assert (loop["way"], loop["folder"], loop["rank"], sleep["rank"]) == ("signal", "/a/b", 0, 1)
     assert count(loop) > 10
     assert any("in work\n" in text and not is_idle for text, is_idle, _ in loop["stacks"])
     assert "while time.monotonic() < end:" in loop["code"].values()
+    assert "s3cr3t" not in json.dumps(loop)
+    assert "***/loop.py" in loop["stacks"][0][0]
     assert {is_idle for _, is_idle, _ in sleep["stacks"]} == {True}
+
+
+def test_each_rank_that_cannot_answer_is_told_as_what_it_is(start, tmp_path):
+    start(0, IN_C)
+    start(1, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [50])\n" + SLEEP)
+    stopped = start(2, SLEEP)
+    stopped.send_signal(signal.SIGSTOP)
+    until(lambda: stack_dumps.is_stopped(stopped.pid))
+    start(3, ["/bin/sh", "-c", "echo up; exec sleep 1000"])
+    hangs, blocks, stops, lacks = sampled(tmp_path)
+    assert count(hangs) > 10
+    assert "re/__init__.py" in hangs["stacks"][0][0] or "re.py" in hangs["stacks"][0][0]
+    assert (blocks["stacks"], blocks["silent_s"] > 0) == ([], True)
+    assert stops["stopped_s"] == stops["seconds"] > 0
+    assert (stops["stacks"], stops["unfinished"]) == ([], False)
+    assert (lacks["stopped_s"], lacks["silent_s"], lacks["stacks"]) == (0.0, 0.0, [])
+    stopped.send_signal(signal.SIGCONT)
 
 
 @pytest.mark.skipif(SPY is None, reason="needs py-spy")
@@ -157,47 +179,16 @@ def endless_spy(tmp_path):
     return f"{spy.parent}:/usr/bin:/bin"
 
 
-def test_a_py_spy_that_never_ends_is_told_for_each_rank(start, tmp_path, endless_spy):
+def test_a_py_spy_that_never_ends_is_told_for_each_rank_though_the_job_ends(start, tmp_path, endless_spy):
     start(0, LOOP)
     start(1, LOOP)
-    told = sampled(tmp_path, path=endless_spy)
-    assert [(each["unfinished"], each["stacks"]) for each in told] == [(True, []), (True, [])]
-
-
-def test_the_end_of_the_job_discards_nothing_once_samples_are_taken(start, tmp_path, endless_spy):
-    start(0, LOOP)
     with begun(tmp_path, path=endless_spy) as sampler:
         status = Path(f"/proc/{sampler.pid}/status")
         ignored = re.compile(r"SigIgn:\s*(\w+)")
         until(lambda: int(ignored.search(status.read_text())[1], 16) >> (signal.SIGTERM - 1) & 1)
         sampler.terminate()
-        assert json.loads(sampler.stdout.read())["unfinished"]
-
-
-def test_a_rank_that_hangs_in_c_is_sampled(start, tmp_path):
-    start(0, IN_C)
-    (told,) = sampled(tmp_path)
-    assert count(told) > 10
-    assert "re/__init__.py" in told["stacks"][0][0] or "re.py" in told["stacks"][0][0]
-
-
-def test_a_rank_that_blocks_the_signal_is_told_as_silent(start, tmp_path):
-    start(0, "import signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [50])\n" + SLEEP)
-    (told,) = sampled(tmp_path)
-    assert told["stacks"] == []
-    assert told["silent_s"] > 0
-
-
-def test_a_stopped_rank_and_one_without_python_are_told_as_such(start, tmp_path):
-    stopped = start(0, SLEEP)
-    stopped.send_signal(signal.SIGSTOP)
-    until(lambda: stack_dumps.is_stopped(stopped.pid))
-    start(1, ["/bin/sh", "-c", "echo up; exec sleep 1000"])
-    first, second = sampled(tmp_path)
-    assert first["stopped_s"] == first["seconds"] > 0
-    assert (first["stacks"], first["unfinished"]) == ([], False)
-    assert (second["stopped_s"], second["silent_s"], second["stacks"]) == (0.0, 0.0, [])
-    stopped.send_signal(signal.SIGCONT)
+        told = [json.loads(line) for line in sampler.stdout]
+    assert [(each["unfinished"], each["stacks"]) for each in told] == [(True, []), (True, [])]
 
 
 def test_a_rank_that_goes_on_after_a_stop_is_sampled(start, tmp_path, monkeypatch):
@@ -227,17 +218,6 @@ def test_two_profiles_at_once_both_have_samples(start, tmp_path):
     with begun(tmp_path) as one, begun(tmp_path) as other:
         told = [json.loads(each.stdout.read()) for each in (one, other)]
     assert all(count(each) > 10 for each in told)
-
-
-def test_secrets_of_the_job_are_masked(start, tmp_path):
-    folder = tmp_path / "s3cr3t-token"
-    folder.mkdir()
-    (folder / "loop.py").write_text(LOOP)
-    env = {"BATCHAI_SECRET_NAMES": "TOKEN OTHER", "TOKEN": "s3cr3t-token"}
-    start(0, [PYTHON, str(folder / "loop.py")], **env)
-    (told,) = sampled(tmp_path)
-    assert "s3cr3t" not in json.dumps(told)
-    assert "***/loop.py" in told["stacks"][0][0]
 
 
 def test_memory_of_a_rank_does_not_grow_with_its_samples(start, tmp_path):

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from batchai_magics.backends.service.repository import Record
-from batchai_magics.errors import NotFoundError, ServiceError, SpecError
+from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import JobResource
@@ -22,8 +22,6 @@ from tests.backends.service.engine import (
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 ELSEWHERE = WORKSPACE.child(Kind.CLUSTER, "other")
-SERVER = {"id": str(WORKSPACE.child(Kind.FILE_SERVER, "nfs"))}
-WITH_SERVER = {"fileServers": [{"fileServer": SERVER, "relativeMountPath": "nfs"}]}
 
 
 def patched(count: int, option: str | None = None) -> ClusterPatch:
@@ -73,12 +71,6 @@ def test_the_secrets_of_a_setup_task_go_to_the_engine_and_nowhere_else(home: Eng
     assert home.engine.setup_secrets[home.guid(CLUSTER)] == {}
     texts = [path.read_bytes() for path in home.layout.home.rglob("*") if path.is_file()]
     assert not [text for text in texts if b"hush-hush" in text]
-
-
-def test_a_cluster_that_mounts_a_missing_server_is_refused_and_leaves_nothing(home: EngineHome) -> None:
-    with pytest.raises(NotFoundError, match="file server nfs"):
-        home.cluster(ELSEWHERE, nodeSetup={"mountVolumes": WITH_SERVER})
-    assert folders(home, "clusters") == {home.guid(CLUSTER)}
 
 
 def test_a_job_asks_the_engine_for_what_it_says(home: EngineHome) -> None:
@@ -132,24 +124,6 @@ def test_what_users_of_the_cluster_have_to_know_is_told_in_the_log_of_the_job(ho
 def test_a_cluster_that_has_no_nodes_yet_takes_a_job_of_any_size(home: EngineHome) -> None:
     home.cluster(ELSEWHERE, count=0)
     assert home.job(nodeCount=3, cluster={"id": str(ELSEWHERE)}).state is ExecutionState.QUEUED
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"cluster": {"id": str(ELSEWHERE)}}, "cluster other"),
-        (
-            {"mountVolumes": WITH_SERVER, "stdOutErrPathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/nfs"},
-            "server nfs",
-        ),
-    ],
-)
-def test_a_job_that_needs_what_is_missing_is_refused(
-    home: EngineHome, fields: dict[str, object], message: str
-) -> None:
-    with pytest.raises(NotFoundError, match=message):
-        home.job(**fields)
-    assert folders(home, "runs") == set()
 
 
 def test_nothing_is_left_of_a_job_that_the_engine_refuses(home: EngineHome) -> None:
@@ -283,10 +257,3 @@ def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
     monkeypatch.setattr(folders_of_home, "make_cluster", make_cluster_twice)
     assert home.cluster(ELSEWHERE).id == ELSEWHERE
     assert folders(home, "clusters") == {home.guid(CLUSTER), home.guid(ELSEWHERE)}
-
-
-def test_more_nodes_than_the_cluster_will_have_are_refused_and_as_many_are_not(home: EngineHome) -> None:
-    with pytest.raises(SpecError, match="3 nodes were requested, but cluster c has 2"):
-        home.job(nodeCount=3)
-    assert home.engine.asked == []
-    assert home.job(nodeCount=2).spec.node_count == 2

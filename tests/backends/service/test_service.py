@@ -16,7 +16,7 @@ from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, EngineHome, opened
+from tests.backends.service.engine import CLUSTER, EXPERIMENT, EngineHome, opened
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 OTHER = EXPERIMENT.child(Kind.JOB, "k")
@@ -99,16 +99,6 @@ def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> N
     assert home.engine.status_reads == 1
 
 
-def test_terminating_asks_the_engine_and_what_has_ended_stays_as_it_was(home: EngineHome) -> None:
-    home.job()
-    home.service.terminate(JOB)
-    ended = home.service.show(JOB)
-    assert (ended.state, ended.execution.exit_code) == (ExecutionState.FAILED, 130)
-    home.engine.end(home.guid(JOB), 0)
-    home.service.terminate(JOB)
-    assert home.service.show(JOB).state is ExecutionState.SUCCEEDED
-
-
 def output_of(home: EngineHome) -> Path:
     """The folder of the job's logs."""
     folder = next(path.parent for path in home.layout.home.rglob("stdouterr") if path.is_dir()) / "stdouterr"
@@ -131,17 +121,6 @@ def test_deleting_a_job_ends_it_and_leaves_nothing_but_its_output(home: EngineHo
     assert home.service.show(OTHER).state is ExecutionState.QUEUED
     assert [run.name for _, run, _ in home.service.context.all_open_runs()] == ["k"]
     assert [path.read_bytes() for path in home.layout.home.rglob("stdout.txt")] == [b"kept"]
-
-
-def test_deleting_a_cluster_ends_its_jobs_and_says_why(home: EngineHome) -> None:
-    home.job()
-    home.engine.start(home.guid(JOB), "node1")
-    folder, guid = home.layout.cluster(home.guid(CLUSTER)), home.guid(CLUSTER)
-    home.service.delete(CLUSTER)
-    (error,) = home.service.show(JOB).execution.errors
-    assert (error.code, error.message) == ("ClusterNotFound", "The cluster c was deleted")
-    assert not folder.exists()
-    assert guid not in home.engine.setup_secrets
 
 
 def test_the_folder_of_a_cluster_stays_while_one_of_its_runs_does(home: EngineHome) -> None:
@@ -179,23 +158,6 @@ def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: p
         home.service.delete(JOB)
     assert sum(clock) == pytest.approx(resource_changes.END_TIMEOUT_S, abs=1)
     assert home.service.show(JOB).state is ExecutionState.QUEUED
-
-
-def test_with_a_group_goes_all_that_is_in_it_and_nothing_else(home: EngineHome) -> None:
-    other = WORKSPACE.__class__("s", "other", "w2", Kind.WORKSPACE, "w2")
-    home.workspace(other)
-    home.service.accounts.create("mine", "G", "eastus")
-    home.service.accounts.create("hers", "other", "eastus")
-    home.service.groups.delete("G")
-    assert home.service.status([CLUSTER]).states == {}
-    assert [group.name for group in home.service.groups.list()] == ["other"]
-    assert home.service.show(other).id == other
-    assert [account.name for account in home.service.accounts.list("other")] == ["hers"]
-    assert home.service.accounts.list("g") == []
-    with pytest.raises(NotFoundError):
-        home.service.groups.show("g")
-    with pytest.raises(NotFoundError):
-        home.service.groups.delete("none")
 
 
 # -- facets

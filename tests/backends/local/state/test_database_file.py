@@ -47,13 +47,6 @@ def setting(file: DatabaseFile, name: str) -> object:
     return file.connection.execute(f"PRAGMA {name}").fetchone()[0]
 
 
-def test_a_connection_has_rows_by_name_and_begins_no_transaction_by_itself(path: Path) -> None:
-    file = DatabaseFile(path, may_make=True)
-    assert file.connection.execute("SELECT 7 AS number").fetchone()["number"] == 7
-    file.connection.execute("INSERT INTO resource_group VALUES ('g', 'g', '', '{}')")
-    assert not file.connection.in_transaction
-
-
 def test_who_reads_waits_half_a_minute_for_a_lock(path: Path) -> None:
     assert setting(DatabaseFile(path, may_make=True), "busy_timeout") == 30_000
     assert setting(DatabaseFile(path, may_make=False), "busy_timeout") == 30_000
@@ -65,16 +58,6 @@ def test_a_database_of_nothing_is_made_anew_with_another_number(path: Path) -> N
     with path.open("rb") as held:  # its number is not given to another file
         assert DatabaseFile(path, may_make=True).is_there
         assert path.stat().st_ino != os.fstat(held.fileno()).st_ino
-
-
-def test_a_file_is_known_until_another_one_is_in_its_place(path: Path) -> None:
-    file = DatabaseFile(path, may_make=True)
-    file.connection.execute("INSERT INTO resource_group VALUES ('g', 'g', '', '{}')")
-    assert (file.is_there, file.is_copy, file.is_of_this_process) == (True, False, True)
-    path.rename(path.with_name("elsewhere"))
-    assert not file.is_there
-    shutil.copyfile(path.with_name("elsewhere"), path)
-    assert not file.is_there
 
 
 def test_a_file_of_another_process_is_not_closed(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,16 +158,6 @@ def test_who_made_it_lets_the_next_one_do_so(path: Path) -> None:
 
 
 @pytest.mark.usefixtures("is_read_only")
-def test_a_copy_is_named_after_us_and_is_one_of_a_file_without_a_log(path: Path, copies: Path) -> None:
-    assert not path.with_name("state.db-wal").exists()
-    file = DatabaseFile(path, may_make=True)
-    (copy,) = copies.iterdir()
-    assert copy.name.startswith("batchai-")
-    assert (copy / "state.db").exists()
-    assert (file.is_copy, file.is_there) == (True, True)
-
-
-@pytest.mark.usefixtures("is_read_only")
 def test_a_copy_whose_folder_was_swept_away_is_closed_all_the_same(path: Path, copies: Path) -> None:
     file = DatabaseFile(path, may_make=True)
     shutil.rmtree(next(copies.iterdir()))
@@ -199,18 +172,6 @@ def test_a_copy_that_cannot_be_opened_leaves_no_folder(path: Path, copies: Path)
     with pytest.raises(sqlite3.DatabaseError):
         DatabaseFile(path, may_make=True)
     assert not list(copies.iterdir())
-
-
-@pytest.mark.usefixtures("is_read_only")
-def test_a_copy_is_out_of_date_when_the_file_or_its_log_changes(path: Path) -> None:
-    file = DatabaseFile(path, may_make=True)
-    log = path.with_name("state.db-wal")
-    log.write_bytes(b"")
-    assert not file.is_there
-    log.unlink()
-    assert file.is_there
-    os.truncate(path, path.stat().st_size + 4096)
-    assert not file.is_there
 
 
 @pytest.mark.usefixtures("is_read_only")

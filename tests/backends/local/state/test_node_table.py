@@ -17,17 +17,6 @@ def ready(still: Still, count: int = 2) -> tuple[ResourceId, list[str]]:
     return cluster, list(still.nodes(cluster))
 
 
-@pytest.mark.slow
-def test_idle_nodes_go_before_running_ones(still: Still) -> None:
-    cluster, (first, _) = ready(still)
-    still.job("a")
-    still.job("b")
-    still.schedule()
-    still.fail(still.experiment.child(still.workspace.kind.JOB, "b"))  # idle since later than the other runs
-    assert not still.resize(cluster, 1)
-    assert still.nodes(cluster) == {first: "running"}
-
-
 def test_unusable_nodes_go_first(still: Still) -> None:
     cluster, (first, second) = ready(still)
     still.change("UPDATE node SET state = 'unusable' WHERE id = ?", first)
@@ -51,20 +40,6 @@ def test_of_nodes_alike_the_newest_goes(still: Still) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("option", "stop"), [("requeue", "requeue"), ("terminate", "terminate"), ("waitforjobcompletion", "")]
-)
-def test_the_job_of_a_node_that_leaves_is_told(still: Still, option: str, stop: str) -> None:
-    cluster, ids = ready(still)
-    job = still.job()
-    still.schedule()
-    stopped = still.resize(cluster, 0, option)
-    assert stopped == ([still.state(job)["guid"]] if stop else [])
-    assert still.state(job)["stop"] == stop
-    assert still.nodes(cluster) == {ids[0]: "leaving"}
-
-
-@pytest.mark.slow
 def test_who_was_told_to_end_is_not_queued_again_instead(still: Still) -> None:
     cluster, _ = ready(still)
     job = still.job()
@@ -82,24 +57,6 @@ def test_a_leaving_node_is_replaced_when_the_cluster_grows_again(still: Still) -
     still.resize(cluster, 0, "waitforjobcompletion")
     still.resize(cluster, 1)
     assert list(still.nodes(cluster).values()) == ["leaving", "preparing"]
-
-
-def test_every_node_has_an_ordinal_of_its_own_for_ever(still: Still) -> None:
-    cluster, _ = ready(still)
-    still.resize(cluster, 0)
-    still.resize(cluster, 2)
-    still.resize(cluster, 3)
-    ordinals = still.rows("SELECT ordinal FROM node WHERE cluster = ? ORDER BY ordinal", cluster.key)
-    assert [number for (number,) in ordinals] == [2, 3, 4]
-
-
-def test_the_target_is_what_was_asked_for_last(still: Still) -> None:
-    cluster, _ = ready(still)
-    still.change("UPDATE cluster SET changed = 0")
-    still.resize(cluster, 5)
-    (row,) = still.rows("SELECT target, changed FROM cluster")
-    assert row["target"] == 5
-    assert row["changed"] > 0
 
 
 def test_a_preempted_idle_node_is_replaced_by_one_and_no_job_stops(still: Still) -> None:

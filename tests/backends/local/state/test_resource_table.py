@@ -42,15 +42,3 @@ def test_what_is_missing_is_told_with_the_newest_names_that_are_there(still: Sti
     assert all(name in hint for name in names)
     assert "j0" not in hint
     assert "elsewhere" not in hint
-
-
-def test_the_outermost_that_is_missing_is_told(still: Still) -> None:
-    nowhere = ResourceId.parse(f"{still.workspace}9")
-    inside = nowhere.child(Kind.EXPERIMENT, "x")
-    for id in (nowhere, inside, inside.child(Kind.JOB, "j")):
-        code, message, hint = refused(still, id)
-        assert (code, message) == ("WorkspaceNotFound", "The specified workspace w9 is not found")
-        assert "w" in hint
-    code, message, hint = refused(still, still.workspace.child(Kind.EXPERIMENT, "x").child(Kind.JOB, "j"))
-    assert (code, message) == ("ExperimentNotFound", "The specified experiment x is not found")
-    assert "e" in hint

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow]
 NODES = 4
 NOTE = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran; sleep 0.05"
 HOLD = NOTE + "; until [ -e $AZ_BATCHAI_MOUNT_ROOT/autoafs/go ]; do sleep 0.05; done"
-KILLS = 20
+KILLS = 12
 
 
 def submit_all(world: World, count: int, *, holding: int = 0) -> list[str]:
@@ -63,7 +63,7 @@ def waiting_in_order(world: World) -> list[str]:
 
 
 def test_many_jobs_run_once_each_and_in_order(world: World) -> None:
-    names = submit_all(world, 40)
+    names = submit_all(world, 20)
     until(lambda: not waiting_in_order(world))
     until(lambda: all(job.state.is_final for job in jobs(world)))
     assert {job.state for job in jobs(world)} == {ExecutionState.SUCCEEDED}
@@ -88,7 +88,7 @@ def kill_some(world: World, count: int) -> None:
 
 
 def test_random_kills_lose_no_job(world: World) -> None:
-    names = submit_all(world, 70, holding=KILLS + NODES)
+    names = submit_all(world, 40, holding=KILLS + NODES)
     kill_some(world, KILLS)
     world.backend.storage.upload("batchaishare", {"go": b""})
     until(lambda: all(job.state.is_final for job in jobs(world)))

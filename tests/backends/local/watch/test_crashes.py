@@ -78,9 +78,8 @@ def test_a_queued_job_starts_although_its_kernel_is_gone(world: World) -> None:
 def test_a_killed_supervisor_fails_its_job_and_takes_everything_with_it(world: World) -> None:
     job = up(world)
     world.supervisor(job).kill()
-    until(lambda: job.is_done)
+    until(lambda: not processes_of(world.home))  # although nobody looks
     assert job.show().execution.errors[0].code == "JobSupervisorLost"
-    until(lambda: not processes_of(world.home))
     fault = "its last lines may be missing: the job was killed"
     assert job.log() == "up\nup\n\n[The last log lines may be missing: the job was killed]\n"
     assert {event.fault for event in job.events() if isinstance(event, LogFault)} == {fault}
@@ -97,12 +96,6 @@ def test_a_job_with_restarts_continues_after_its_supervisor_was_killed(world: Wo
     world.supervisor(job).kill()
     until(lambda: job.is_done)
     assert job.show().execution.errors[0].code == "JobSupervisorLost"
-    until(lambda: not processes_of(world.home))
-
-
-def test_processes_end_with_their_supervisor_even_if_nobody_looks(world: World) -> None:
-    job = up(world)
-    world.supervisor(job).kill()
     until(lambda: not processes_of(world.home))
 
 
@@ -136,37 +129,6 @@ def test_a_supervisor_whose_guard_was_killed_goes_on(world: World) -> None:
     job.cancel()
     assert job.wait(PATIENCE_S).state is ExecutionState.FAILED
     assert not process.marked(world.guid(job))
-
-
-@pytest.mark.parametrize("change", ["another start", "another boot"])
-def test_a_pid_that_is_somebody_elses_now_is_no_supervisor(world: World, change: str) -> None:
-    job = up(world)
-    supervisor = world.supervisor(job)
-    pid, ticks, boot = process.identity(supervisor.pid).split(":")
-    # What the store would say after a restart, when another process has the pid of the supervisor.
-    other = f"{os.getpid()}:{int(ticks) + 1}:{boot}" if change == "another start" else f"{pid}:{ticks}:0ther"
-    supervisor.kill()
-    with world.backend.store.write() as db:
-        db.execute("UPDATE job SET supervisor = ?", (other,))
-    assert job.show().execution.errors[0].code == "JobSupervisorLost"
-
-
-def test_nodes_given_by_a_process_that_died_are_given_again(world: World) -> None:
-    job = world.submit("j", "print('ran')")
-    job.wait(PATIENCE_S)
-    (environment,) = (folder / "environment.json" for folder in (world.home / "jobs").iterdir())
-    environment.write_text("{}")
-    dead = subprocess.Popen(["true"])
-    name = process.identity(dead.pid)
-    dead.wait()
-    with world.backend.store.write() as db:  # as if the submitting kernel had died between two statements
-        db.execute(
-            "UPDATE job SET state = 'queued', is_assigned = 1, supervisor = '', spawner = ?, attempts = '[]'",
-            (name,),
-        )
-        db.execute("UPDATE node SET state = 'running', job = (SELECT guid FROM job) WHERE ordinal = 0")
-    job.wait(PATIENCE_S)
-    assert (job.state, job.log()) == (ExecutionState.SUCCEEDED, "ran\nran\n")
 
 
 @pytest.fixture

@@ -33,11 +33,6 @@ def adjusted(still: Still, cluster: ResourceId) -> int:
     return len(still.nodes(cluster))
 
 
-@pytest.mark.parametrize(("age", "left"), [("fresh", 1), ("stale", 0)])
-def test_a_node_goes_when_it_was_idle_for_long_and_not_before(still: Still, age: str, left: int) -> None:
-    assert adjusted(still, grown(still, age)) == left
-
-
 def test_of_several_nodes_only_the_long_idle_ones_go(still: Still) -> None:
     cluster = grown(still, "fresh", "stale", "fresh")
     first, _, last = still.nodes(cluster)
@@ -79,18 +74,6 @@ def test_nodes_that_leave_are_not_counted_at_all(still: Still) -> None:
     assert sorted(still.nodes(cluster).values()) == ["leaving", "preparing", "preparing"]
 
 
-@pytest.mark.parametrize(("ages", "count"), [((), 1), (("stale", "stale"), 1)])
-def test_the_minimum_is_kept(still: Still, ages: tuple[str, ...], count: int) -> None:
-    assert adjusted(still, grown(still, *ages, least=1)) == count
-
-
-def test_the_maximum_is_kept(still: Still) -> None:
-    cluster = grown(still, most=2)
-    for name in "abc":
-        still.job(name)
-    assert adjusted(still, cluster) == 2
-
-
 def test_nodes_that_are_being_prepared_are_not_idle(still: Still) -> None:
     cluster = still.cluster(scale=auto(0, 4), limits=HOUR)
     still.resize(cluster, 1)
@@ -103,13 +86,6 @@ def test_a_running_node_never_idles_away(still: Still) -> None:
     cluster = grown(still, "fresh")
     still.job()
     still.schedule()
-    still.change("UPDATE node SET since = 0")
-    assert adjusted(still, cluster) == 1
-
-
-def test_clusters_with_a_fixed_number_of_nodes_are_left_alone(still: Still) -> None:
-    cluster = still.cluster(scale=manual(1), limits=HOUR)
-    still.prepare()
     still.change("UPDATE node SET since = 0")
     assert adjusted(still, cluster) == 1
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.folders.run_watch import TRACEBACK_S, RunWatch
-from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import read_model
 from batchai_magics.models.runs.watch_request import WatchRequest
 from tests.webhook import SECRET, Webhook, webhook
@@ -19,7 +18,6 @@ from tests.world import World, files_containing, senders_in, until
 __all__ = ["webhook"]
 pytestmark = pytest.mark.slow
 
-STEPS = 'for step in (1, 2):\n    print(f\'{{"step": {step}, "loss": {2.5 / step}}}\')\n'
 WAITS = "import time\nprint('started', flush=True)\ntime.sleep(600)"
 
 
@@ -28,71 +26,54 @@ def sent(world: World) -> bool:
     return not list((world.home / "outbox").glob("*/channels.json"))
 
 
-def test_a_webhook_is_told_the_end_once_with_headline_and_link(world: World, webhook: Webhook) -> None:
+def test_a_webhook_is_told_the_end_once_with_link_and_headline_over_all_ranks_as_lists_have_it(
+    world: World, webhook: Webhook
+) -> None:
     webhook.statuses = [503]
     world.settings = world.settings.__class__(
         sections=world.settings.sections, notify_link="https://hub.example/{experiment}/{name}"
     )
-    job = world.run(f"r --notify {webhook.url}", STEPS)
+    script = """
+import os
+for step in (1, 2):
+    print(f"step {step}: loss={2 / step + int(os.environ['PMI_RANK'])}")
+"""
+    job = world.run(f"r --processes 2 --notify {webhook.url}", script)
     until(lambda: sent(world))
     (body,) = webhook.received
     assert body["key"] == body["id"] == f"{world.guid(job)}-ended"
     assert (body["job"], body["state"], body["exit_code"]) == ("r", "succeeded", 0)
-    assert body["headline"] == {"name": "loss", "value": 1.25, "step": 2}
+    assert body["headline"] == {"name": "loss", "value": 1.5, "step": 2}
+    assert read_model(job.backend, job.show()).metrics.headline.summary.headline_value == 1.5
     assert body["link"] == "https://hub.example/default/r"
     assert (body["title"], body["body"]) == (
         "r has succeeded",
-        "loss: 1.25 at step 2\nhttps://hub.example/default/r",
+        "loss: 1.5 at step 2\nhttps://hub.example/default/r",
     )
 
 
-def test_a_notification_has_the_headline_that_the_user_chose(world: World, webhook: Webhook) -> None:
+def test_a_channel_of_the_settings_is_told_of_every_job_with_the_headline_that_the_user_chose(
+    world: World, webhook: Webhook
+) -> None:
     world.settings = world.settings.__class__(
-        sections=world.settings.sections, headline_metric="eval_accuracy"
+        sections=world.settings.sections, headline_metric="eval_accuracy", notify=webhook.url
     )
-    world.run(f"r --notify {webhook.url}", "print('step 1: loss=0.5 val_loss=0.7 val_accuracy=0.25')")
+    world.run("r", "print('step 1: loss=0.5 val_loss=0.7 val_accuracy=0.25')")
     until(lambda: sent(world))
     (body,) = webhook.received
     assert body["headline"] == {"name": "val_accuracy", "value": 0.25, "step": 1}
 
 
-def test_a_notification_has_the_value_over_all_ranks_as_lists_do(world: World, webhook: Webhook) -> None:
-    script = "import os\nprint(f'step 1: loss={1 + int(os.environ[\"PMI_RANK\"])} lr=0.1')"
-    job = world.run(f"r --processes 2 --notify {webhook.url}", script)
-    until(lambda: sent(world))
-    body = webhook.received[-1]
-    assert body["headline"] == {"name": "loss", "value": 1.5, "step": 1}
-    assert read_model(job.backend, job.show()).metrics.headline.summary.headline_value == 1.5
-
-
-def test_the_first_failure_is_named(world: World, webhook: Webhook) -> None:
-    world.run(
-        f"r --processes 2 --notify {webhook.url}", "import os, sys\nsys.exit(int(os.environ['PMI_RANK']) * 3)"
-    )
-    until(lambda: sent(world))
-    first, body = webhook.received
-    assert (first["kind"], first["title"]) == ("failure", "r: a process has failed")
-    assert first["first_failure"] == body["first_failure"]
-    assert (body["state"], body["exit_code"], body["first_failure"]["rank"]) == ("failed", 3, 1)
-    assert f"First failure: rank 1 on {body['first_failure']['node']}, exit code 3." in body["body"]
-
-
 RAISES = "import sys\ndef load(batch):\n    return batch['labels']\nload({})"
 
 
-@pytest.mark.parametrize("has_lines", [False, True])
-def test_an_exception_and_its_place_are_told_and_lines_only_if_asked_for(
-    world: World, webhook: Webhook, has_lines: bool
-) -> None:
-    world.settings = world.settings.__class__(sections=world.settings.sections, notify_lines=has_lines)
+def test_lines_of_an_exception_are_told_if_asked_for(world: World, webhook: Webhook) -> None:
+    world.settings = world.settings.__class__(sections=world.settings.sections, notify_lines=True)
     world.run(f"r --notify {webhook.url}", RAISES)
     until(lambda: sent(world))
     (body,) = webhook.received
-    failure = body["first_failure"]
-    assert (failure["place"], failure["exception"]) == ("cell line 4", "KeyError: 'labels'")
-    assert body["body"].splitlines()[1].endswith("exit code 1: cell line 4: KeyError: 'labels'")
-    assert ("Traceback (most recent call last):" in body["body"]) is has_lines
-    assert ("lines" in failure) is has_lines
+    assert "Traceback (most recent call last):" in body["body"]
+    assert "lines" in body["first_failure"]
 
 
 def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> None:
@@ -119,15 +100,25 @@ def test_a_job_stopped_for_its_loss_says_so(world: World, webhook: Webhook) -> N
     assert told == [("stopping", "webhook", "delivered"), ("ended", "webhook", "delivered")]
 
 
-def test_the_first_failure_is_told_while_the_other_processes_go_on(world: World, webhook: Webhook) -> None:
-    script = "import os, sys, time\nif os.environ['PMI_RANK'] == '1': sys.exit(3)\ntime.sleep(600)"
+def test_the_first_failure_is_told_while_others_go_on_with_its_exception_and_without_lines(
+    world: World, webhook: Webhook
+) -> None:
+    script = f"import os, time\nif os.environ['PMI_RANK'] == '0': time.sleep(600)\n{RAISES}"
     webhook.may_answer.clear()
     job = world.submit(f"r --processes 2 --notify {webhook.url}", script)
     until(lambda: webhook.received)
     assert not job.is_done
     webhook.may_answer.set()
     until(lambda: sent(world))
-    assert [body["kind"] for body in webhook.received] == ["failure", "ended"]
+    first, body = webhook.received
+    assert (first["kind"], first["title"], body["kind"]) == ("failure", "r: a process has failed", "ended")
+    failure, error = body["first_failure"], ("cell line 6", "KeyError: 'labels'")
+    assert first["first_failure"]["rank"] == failure["rank"] == 1
+    assert (body["state"], body["exit_code"]) == ("failed", 1)
+    assert (failure["place"], failure["exception"]) == error
+    assert f"First failure: rank 1 on {failure['node']}, exit code 1: {': '.join(error)}" in body["body"]
+    assert "Traceback" not in str(webhook.received)
+    assert "lines" not in failure
 
 
 def test_what_the_watching_program_could_not_tell_is_told_at_the_end_once(
@@ -266,9 +257,3 @@ def test_any_other_url_is_delivered_by_apprise(world: World, webhook: Webhook) -
         "r has succeeded",
         "r has succeeded.",
     )
-
-
-def test_a_channel_of_the_settings_is_used_for_every_job(world: World, webhook: Webhook) -> None:
-    world.settings = world.settings.__class__(sections=world.settings.sections, notify=webhook.url)
-    assert isinstance(world.run("r"), Job)
-    until(lambda: webhook.received)

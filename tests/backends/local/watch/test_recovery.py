@@ -47,8 +47,16 @@ def say(still: Still, job: ResourceId, words: str | bytes) -> None:
     log.write_bytes(words.encode() if isinstance(words, str) else words)
 
 
-def test_a_running_job_without_its_supervisor_has_failed(still: Still) -> None:
-    job = lost(still)
+def other_than_this(change: str) -> str:
+    """What the store says after a restart, when this process has the pid of the supervisor."""
+    pid, ticks, boot = process.own_identity().split(":")
+    named = {"start": f"{pid}:{int(ticks) + 1}:{boot}", "boot": f"{pid}:{ticks}:0ther"}
+    return named.get(change) or dead()
+
+
+@pytest.mark.parametrize("change", ["", "start", "boot"])
+def test_a_running_job_without_its_supervisor_has_failed(still: Still, change: str) -> None:
+    job = lost(still, supervisor=other_than_this(change))
     assert reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
     assert (still.state(job)["state"], error["code"]) == ("failed", "JobSupervisorLost")

@@ -29,46 +29,6 @@ def test_a_job_that_fills_the_cluster_blocks_no_other_cluster(still: Still) -> N
     assert still.assigned() == ["a", "z"]
 
 
-def test_the_first_of_the_idle_nodes_are_taken_and_no_more_than_asked_for(still: Still) -> None:
-    cluster = still.cluster()
-    still.prepare()
-    still.job()
-    still.schedule()
-    assert list(still.nodes(cluster).values()) == ["running", "idle"]
-
-
-def test_priority_comes_before_order_and_order_before_the_name(still: Still) -> None:
-    still.cluster()
-    still.prepare()
-    still.job("b-first")
-    still.job("a-second")
-    still.job("c-high", schedulingPriority="high")
-    still.schedule()
-    assert still.assigned() == ["b-first", "c-high"]
-
-
-def test_nodes_that_are_prepared_or_unusable_get_no_job(still: Still) -> None:
-    still.cluster()
-    still.job()
-    still.schedule()
-    assert not still.assigned()
-    still.change("UPDATE node SET state = 'unusable'")
-    still.schedule()
-    assert not still.assigned()
-
-
-def test_a_node_says_which_job_it_has_and_since_when(still: Still) -> None:
-    cluster = still.cluster()
-    still.prepare()
-    still.change("UPDATE node SET since = 0")
-    job = still.job()
-    still.schedule()
-    first, second = still.rows("SELECT * FROM node WHERE cluster = ? ORDER BY ordinal", cluster.key)
-    assert first["job"] == still.state(job)["guid"]
-    assert first["since"] > 0
-    assert (second["job"], second["since"]) == (None, 0)
-
-
 def test_who_gives_nodes_is_noted_so_that_its_death_is_noticed(still: Still) -> None:
     still.cluster()
     still.prepare()
@@ -88,16 +48,6 @@ def test_a_job_whose_secrets_nobody_holds_gets_no_nodes(still: Still) -> None:
     still.change("UPDATE job SET supervisor = ?", process.own_identity())
     still.schedule()
     assert still.assigned() == [job.name]
-
-
-def test_a_job_that_has_its_supervisor_gets_no_second_one(still: Still) -> None:
-    still.cluster()
-    still.prepare()
-    job = still.job()
-    still.change("UPDATE job SET supervisor = ?", process.own_identity())
-    still.schedule()
-    assert not still.children
-    assert still.state(job)["supervisor"] == process.own_identity()
 
 
 def test_a_job_that_cannot_be_planned_fails_and_the_next_one_starts(still: Still) -> None:
