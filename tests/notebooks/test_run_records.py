@@ -13,8 +13,7 @@ import pytest
 
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import number
-from tests.backends.slurm.jobs.test_attempts import SOON
-from tests.backends.slurm.real_slurm import RealSlurm, running, skip_reason
+from tests.backends.slurm.real_slurm import SOON, RealSlurm, running, skip_reason
 from tests.contract.place import PlaceOptions
 from tests.contract.places import place_on
 from tests.notebooks.test_tutorials import NOTEBOOKS, Tutorial, settings_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.backends.local.boxes import podman, short_folder
-from tests.backends.slurm.real_slurm import SHARED, RealSlurm, running, skip_reason
+from tests.backends.slurm.real_slurm import SHARED, SOON_AGAIN, RealSlurm, running
 from tests.contract.place import Place, PlaceOptions
 from tests.contract.places import PLACES, place_on
 
@@ -18,9 +18,25 @@ __all__ = ["podman", "short_folder"]
 @pytest.fixture
 def slurm() -> RealSlurm:
     """The Slurm that all tests of this process share."""
-    if reason := skip_reason():
-        pytest.skip(reason)
     return SHARED.get()
+
+
+@pytest.fixture
+def again_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
+    """A Slurm of two nodes that begins jobs again soon: one that tests share, or with other settings."""
+    if more := getattr(request, "param", ""):
+        with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, more=more) as slurm:
+            yield slurm
+    else:
+        slurm = SOON_AGAIN.get()
+        slurm.start_nodes()  # those that a test has killed
+        yield slurm
+
+
+@pytest.fixture
+def again_place(again_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+    with place_on(again_slurm, tmp_path, PlaceOptions()) as place:
+        yield place
 
 
 @pytest.fixture
@@ -47,3 +63,4 @@ def place(slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
 def pytest_sessionfinish() -> None:
     """No fixture's end: that may come with a fast test, which starts no process."""
     SHARED.stop()
+    SOON_AGAIN.stop()

@@ -108,8 +108,13 @@ class RealSlurm:
         """Starts all of it, and waits until every node is idle."""
         self.prepare()
         self.start_controller()
-        for number in self._numbers:
-            self.start_node(f"node{number}")
+        self.start_nodes()
+
+    def start_nodes(self) -> None:
+        """Starts the nodes that do not run, and waits until every node is idle."""
+        for name in (f"node{number}" for number in self._numbers):
+            if name not in self.daemons:
+                self.start_node(name)
         until(lambda: len({*self.ask("sinfo", "-hN", "-t", "idle", "-o", "%N").split()}) == self.count)
 
     def start_controller(self, *options: str) -> None:
@@ -210,15 +215,18 @@ def running(kind: type[SomeSlurm], folder: Path, **settings: Any) -> Iterator[So
 
 
 class Shared:
-    """The Slurm that all tests of this process share, started when the first of them asks for it."""
+    """A Slurm that the tests of this process share, started when the first of them asks for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: Any) -> None:
+        self._settings = settings
         self._slurm: RealSlurm | None = None
 
     def get(self) -> RealSlurm:
-        """The Slurm, idle nodes and all."""
+        """The Slurm, idle nodes and all; the test is skipped where there can be none."""
+        if reason := skip_reason():
+            pytest.skip(reason)
         if self._slurm is None:
-            self._slurm = RealSlurm(Path(tempfile.mkdtemp(prefix="slurm-")))
+            self._slurm = RealSlurm(Path(tempfile.mkdtemp(prefix="slurm-")), **self._settings)
             self._slurm.start()
         return self._slurm
 
@@ -231,6 +239,9 @@ class Shared:
 
 
 SHARED = Shared()
+# Slurm begins a job again no sooner than its credentials are surely void: two minutes, unless told otherwise.
+SOON = "\nAuthInfo=cred_expire=5"
+SOON_AGAIN = Shared(count=2, silence_s=2, more=SOON)
 # How MPI's ranks reach each other on nodes that are all this machine.
 MPI_ENV = {"MPIR_CVAR_CH4_NETMOD": "ofi", "FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo"}
 

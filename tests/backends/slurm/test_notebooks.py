@@ -1,9 +1,8 @@
-"""A notebook's kernel on a real Slurm: cells, charts of what they log, commands on nodes, and coming back."""
+"""A notebook's kernel on a real Slurm: its jobs are there for the next kernel."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,13 +18,6 @@ from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 OPTIONS = "--nodes 2 --processes 4 --toolkit horovod"
-LOGS = """
-import os
-from batchai_magics import log
-rank = int(os.environ["RANK"])
-for step in range(3):
-    log(step=step, loss=rank + 1 / (1 + step))
-"""
 HOLDS = "print('begun', flush=True)\nimport time\ntime.sleep(1000)"
 
 
@@ -71,20 +63,6 @@ def output_of(client: BlockingKernelClient, code: str) -> str:
     return text
 
 
-def test_what_ranks_log_is_a_frame_and_runs_are_set_side_by_side(kernel: BlockingKernelClient) -> None:
-    for name in ("one", "two"):
-        output_of(
-            kernel, f"%%batchai_job {name} --nodes 2 --processes 4 --toolkit pytorch --wait\n# {name}{LOGS}"
-        )
-    output_of(kernel, "frame = job.metrics(tidy=True)\nlosses = frame[frame['metric'] == 'loss']")
-    ranks_and_values = (
-        "print(sorted(map(int, set(losses['rank']))), min(losses['value']), max(losses['value']))"
-    )
-    assert output_of(kernel, ranks_and_values) == "[0, 1, 2, 3] 0.3333333333333333 4.0\n"
-    shown = output_of(kernel, "%batchai compare one two")
-    assert all(word in shown for word in ("one", "two", "loss"))
-
-
 def test_the_same_cell_comes_back_after_a_restart_and_in_a_second_kernel(
     kernel: BlockingKernelClient, slurm: RealSlurm, tmp_path: Path
 ) -> None:
@@ -103,16 +81,3 @@ def test_the_same_cell_comes_back_after_a_restart_and_in_a_second_kernel(
         output_of(second, "job.cancel()")
         assert output_of(kernel, "print(job.wait().show().word)") == "cancelled\n"
         assert output_of(second, "print(job.wait().show().word)") == "cancelled\n"
-
-
-def test_commands_run_on_the_nodes_of_a_job_and_its_files_are_listed(kernel: BlockingKernelClient) -> None:
-    output_of(kernel, f"%%batchai_job long {OPTIONS}\n{HOLDS}")
-    until(lambda: output_of(kernel, "print(job.log().count('begun'))") == "4\n")
-    node = sorted(
-        re.findall(r"node\d", output_of(kernel, "n = %batchai job node list -j long\nprint(n, repr(n))"))
-    )[-1]
-    told = output_of(kernel, f"%batchai job node exec -j long -n {node} --exec 'echo on $SLURMD_NODENAME'")
-    assert f"on {node}" in told
-    assert "stdout.txt" in output_of(kernel, "f = %batchai job file list -j long\nprint(f, repr(f))")
-    output_of(kernel, "%batchai job terminate -n long -y")
-    assert output_of(kernel, "print(job.wait().show().word)") == "cancelled\n"

@@ -16,13 +16,11 @@ from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
-from tests.backends.slurm.jobs.test_restarts import restart_place, restart_slurm
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.contract.resumable import RESUMED, said, started
 from tests.world import until
 
-__all__ = ["restart_place", "restart_slurm"]
 pytestmark = pytest.mark.slow
 
 
@@ -41,13 +39,6 @@ def test_slurm_itself_ends_what_waits_for_a_job_that_fails(place: Place, slurm: 
     jobs = [number(place, job) for job in (second, third)]
     until(lambda: [state_in_slurm(slurm, job) for job in jobs] == ["CANCELLED"] * 2)  # no status is read
     assert [first_error(place.wait(job)).code for job in (third, second)] == ["DependencyFailed"] * 2
-
-
-def test_a_waiting_job_that_is_cancelled_in_slurm_was_cancelled(place: Place, slurm: RealSlurm) -> None:
-    first = place.start(HOLD, "first")
-    second = place.start(name="second", **after(first, "batchaiAfterAny"))
-    slurm.ask("scancel", number(place, second))
-    assert first_error(place.wait(second)).code == "JobTerminated"
 
 
 def excluded_nodes(slurm: RealSlurm, job: str) -> list[str]:
@@ -86,8 +77,8 @@ def test_a_dependency_of_slurms_own_does_not_go_with_it(place: Place) -> None:
         place.start(name="second", batchaiSlurm="--dependency=singleton", **after(first))
 
 
-def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(restart_place: Place) -> None:
-    place = restart_place
+def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(again_place: Place) -> None:
+    place = again_place
     first = started(place, constraints={"maxWallClockTime": "PT20S"}, batchaiMaxRestarts=1)
     second = place.start("echo ran", "second", **after(first))
     until(lambda: place.backend.show(first).attempts)
@@ -98,16 +89,16 @@ def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(restart_place: Pl
 
 
 def test_a_job_goes_back_to_the_queue_if_its_predecessor_is_to_run_again(
-    restart_place: Place, restart_slurm: RealSlurm
+    again_place: Place, again_slurm: RealSlurm
 ) -> None:
-    place, go = restart_place, f"{MOUNTED}/go"
+    place, go = again_place, f"{MOUNTED}/go"
     line = f"echo up; while [ ! -e {go} ]; do sleep 0.1; done"
     first = place.start(line, "first", nodeCount=2)
     place.is_up(first)
     second = place.start("echo ran", "second", **after(first))
     place.scale(place.cluster, manual(1))  # too small for the first, which is queued again
     line = ("scontrol", "show", "job", number(place, second))
-    until(lambda: "Restarts=0" not in restart_slurm.ask(*line))  # Slurm has started it once
+    until(lambda: "Restarts=0" not in again_slurm.ask(*line))  # Slurm has started it once
     assert place.backend.show(second).waiting == "first has to succeed first"
     place.backend.storage.upload(place.share, {"go": b""})
     place.scale(place.cluster, manual(2))
@@ -117,9 +108,9 @@ def test_a_job_goes_back_to_the_queue_if_its_predecessor_is_to_run_again(
 
 
 def test_a_job_goes_on_waiting_for_one_that_left_its_node_and_runs_as_another_slurm_job(
-    restart_place: Place, restart_slurm: RealSlurm, tmp_path: Path
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
 ) -> None:
-    place, slurm, done = restart_place, restart_slurm, tmp_path / "done"
+    place, slurm, done = again_place, again_slurm, tmp_path / "done"
     place.is_up(place.start(HOLD))
     until_done = f"[ $BATCHAI_ATTEMPT = 2 ] || exec sleep 1000; until [ -e {done} ]; do sleep 0.1; done"
     first = place.start(f"echo up; {until_done}", "first")

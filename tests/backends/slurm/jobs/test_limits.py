@@ -1,15 +1,11 @@
-"""What a real Slurm ends jobs for, and what it forgets: memory, time, numbers that are used again."""
+"""What a real Slurm ends jobs for: memory, time."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from batchai_magics.backends.slurm.runner import SlurmBackend
@@ -18,22 +14,19 @@ from tests.backends.slurm.job_files import first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm, running
 from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.world import processes_of, until
+from tests.world import until
 
 pytestmark = pytest.mark.slow
 STRICT = """
 SelectTypeParameters=CR_CPU_Memory
 JobAcctGatherFrequency=1
-JobAcctGatherParams=OverMemoryKill
-MinJobAge=2
-FirstJobId=100
-MaxJobId=103"""
+JobAcctGatherParams=OverMemoryKill"""
 EATS = "exec python3 -c 'x = bytearray(300 << 20); import time; time.sleep(1000)'"
 
 
 @pytest.fixture
 def strict_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
-    """A Slurm that watches the memory of jobs, forgets them soon, and has few numbers for them."""
+    """A Slurm that watches the memory of jobs."""
     settings = {"count": 2, "silence_s": 60, "more": STRICT, "gathered": "linux"}
     with running(RealSlurm, tmp_path / "slurm", **settings) as slurm:
         yield slurm
@@ -70,27 +63,3 @@ def test_a_job_that_reaches_slurms_time_limit_says_so(strict_place: Place, stric
     strict_slurm.ask("scontrol", "update", f"jobid={number(strict_place, id)}", "endtime=now+1")
     job = strict_place.wait(id)
     assert first_error(job).code == "JobMaxWallClockTimeReached"
-
-
-def test_a_number_that_slurm_uses_again_is_no_sign_of_life(
-    strict_place: Place, strict_slurm: RealSlurm, tmp_path: Path
-) -> None:
-    place = strict_place
-    id = place.start(HOLD)
-    place.is_up(id)
-    used = number(place, id)
-    for process in processes_of(tmp_path / "home"):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            if "run_job" in " ".join(process.cmdline()):
-                process.send_signal(
-                    signal.SIGKILL
-                )  # it leaves no word, and nobody looks until it is forgotten
-    until(lambda: used not in strict_slurm.ask("squeue", "-h", "--states=all", "-o", "%i").split())
-    sleeper = ("sbatch", "--parsable", "-o/dev/null", "--wrap=sleep 1000")
-    until(lambda: strict_slurm.ask(*sleeper).strip() == used)
-    job = place.wait(id)
-    strict_slurm.ask("scancel", "--user", str(os.getuid()))
-    assert (first_error(job).code, "no longer knows the job" in first_error(job).message) == (
-        "JobSupervisorLost",
-        True,
-    )

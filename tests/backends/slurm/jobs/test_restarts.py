@@ -2,40 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import first_error
-from tests.backends.slurm.jobs.test_attempts import OTHER, PREEMPTING, SOON, UNTIL, on_partition
-from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import Place, PlaceOptions
-from tests.contract.places import place_on
+from tests.backends.slurm.jobs.test_attempts import OTHER, PREEMPTING, UNTIL, on_partition
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.contract.place import Place
 from tests.contract.resumable import RESUMED, said, started
-from tests.world import until
+from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
 TIME_UP = "it reached its time limit"
 
 
-@pytest.fixture
-def restart_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
-    """A Slurm of two nodes that begins jobs again soon."""
-    more = getattr(request, "param", SOON)
-    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, more=more) as slurm:
-        yield slurm
-
-
-@pytest.fixture
-def restart_place(restart_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
-    with place_on(restart_slurm, tmp_path, PlaceOptions()) as place:
-        yield place
-
-
-def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(restart_place: Place) -> None:
-    place = restart_place
+def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(again_place: Place) -> None:
+    place = again_place
     ends = started(place, constraints={"maxWallClockTime": "PT20S"}, batchaiMaxRestarts=1)
     limit = {"maxWallClockTime": "PT1S"}
     hangs = place.start("exec sleep 1000", "used-up", constraints=limit, batchaiMaxRestarts=1)
@@ -47,16 +31,16 @@ def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(res
     assert [each.reason for each in job.attempts] == [TIME_UP, ""]
 
 
-def test_a_run_continues_before_slurms_own_time_limit(restart_place: Place, restart_slurm: RealSlurm) -> None:
-    place = restart_place
+def test_a_run_continues_before_slurms_own_time_limit(again_place: Place, again_slurm: RealSlurm) -> None:
+    place = again_place
     fields = {"batchaiMaxRestarts": 1, "batchaiSignalBefore": "PT44S", "batchaiSlurm": "--time=1"}
     job = place.wait(started(place, "polite", **fields))
     assert said(place, job.id) == [RESUMED[0], "stops", *RESUMED[1:]]
     assert [each.reason for each in job.attempts] == [TIME_UP, ""]
 
 
-def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(restart_place: Place) -> None:
-    place = restart_place
+def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(again_place: Place) -> None:
+    place = again_place
     wait = "import batchai_magics as b, time; [time.sleep(0.1) for _ in iter(b.stopping, True)]"
     script = f"""echo $BATCHAI_ATTEMPT $TOKEN-; [ $BATCHAI_ATTEMPT = 2 ] || exec python3 -c "{wait}" """
     fields = {"nodeCount": 2, "customToolkitSettings": None, "batchaiMaxRestarts": 1}
@@ -70,26 +54,28 @@ def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(restart_p
 
 
 def test_a_run_that_loses_its_node_continues_elsewhere_once(
-    restart_place: Place, restart_slurm: RealSlurm
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
 ) -> None:
-    place = restart_place
+    place = again_place
     id = place.start("echo up; exec sleep 1000", batchaiMaxRestarts=1)
     for count in (1, 2):
         until(lambda count=count: place.log(id).count(b"up\n") == count)
         (node,) = place.backend.nodes(id)
-        restart_slurm.kill(node.id)
+        again_slurm.kill(node.id)  # its processes live on: the new attempt has to make sure that they end
     job = place.wait(id)
-    assert (first_error(job).code, len(job.attempts)) == ("JobNodeLost", 2)
+    first, second = job.attempts
+    assert (first_error(job).code, first.nodes == second.nodes) == ("JobNodeLost", False)
+    until(lambda: not processes_of(tmp_path / "home"))
 
 
-@pytest.mark.parametrize("restart_slurm", [PREEMPTING.format(mode="cancel")], indirect=True)
+@pytest.mark.parametrize("again_slurm", [PREEMPTING.format(mode="cancel")], indirect=True)
 def test_a_preempted_run_continues_even_if_slurm_would_cancel_it(
-    restart_place: Place, restart_slurm: RealSlurm, tmp_path: Path
+    again_place: Place, again_slurm: RealSlurm, tmp_path: Path
 ) -> None:
-    place, done = on_partition(restart_place, "low"), tmp_path / "done"
+    place, done = on_partition(again_place, "low"), tmp_path / "done"
     id = started(place, batchaiMaxRestarts=1)
     until(lambda: place.log(id).count(b'"step": 2'))
-    restart_slurm.ask(*OTHER, UNTIL.format(done))
+    again_slurm.ask(*OTHER, UNTIL.format(done))
     until(lambda: place.backend.show(id).attempts)
     done.touch()
     assert place.wait(id).state is ExecutionState.SUCCEEDED

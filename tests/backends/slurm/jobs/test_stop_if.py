@@ -29,13 +29,6 @@ def test_the_rank_on_another_node_is_named(place: Place) -> None:
     assert error.message in place.log(job.id, f"execution-{job.ranks[0].node}.log").decode()
 
 
-def test_a_pattern_of_ones_own_counts(place: Place) -> None:
-    fields = {"batchaiStopIf": ["gap > 6"], "batchaiPatterns": {"gap": r"gap=(\d+)"}}
-    job = place.run("echo gap=7 >&2; exec sleep 1000", **fields)
-    (error,) = job.execution.errors
-    assert error.message == 'stop-if "gap > 6": gap was 7'
-
-
 def test_that_conditions_are_no_longer_watched_is_told_while_the_job_runs(
     place: Place, tmp_path: Path
 ) -> None:

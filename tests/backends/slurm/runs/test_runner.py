@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
-from batchai_magics.backends.slurm import bundle_writer, cli_args
+from batchai_magics.backends.slurm import bundle_writer
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import ANY, FIXED
@@ -140,22 +139,6 @@ def test_clusters_with_nodes_of_their_own_share_none_while_there_are_others(fixe
     assert [node.id for node in fixed.backend.nodes(CLUSTER)] == ["n1"]
 
 
-def test_a_node_whose_setup_failed_is_unusable_until_a_job_runs_there(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    guid = world.guid(CLUSTER)
-    monkeypatch.setattr(
-        bundle_writer, "setup_problems", lambda layout, of: {"n1": "exit 3"} if of == guid else {}
-    )
-    states = {node.id: node.state for node in world.backend.nodes(CLUSTER)}
-    assert states == {"n1": NodeState.UNUSABLE, "n2": NodeState.IDLE}
-    (error,) = world.backend.show(CLUSTER).errors
-    assert error.message == "exit 3"
-    world.job()
-    world.begin("n1")
-    assert {node.id: node.state for node in world.backend.nodes(CLUSTER)}["n1"] is NodeState.RUNNING
-
-
 def test_a_cluster_whose_partition_is_no_longer_the_one_of_the_settings_warns(tmp_path: Path) -> None:
     world = World(tmp_path / "home", partition="batch")
     assert world.backend.show(CLUSTER).errors == ()
@@ -199,12 +182,6 @@ def test_a_job_may_take_no_longer_than_its_partition_gives(world: World) -> None
     assert world.in_slurm().option("time") == str(24 * 60)
 
 
-@pytest.mark.parametrize(("priority", "nice"), [("high", "0"), ("normal", "10000"), ("low", "20000")])
-def test_a_priority_is_a_niceness(world: World, priority: str, nice: str) -> None:
-    world.job(schedulingPriority=priority)
-    assert world.in_slurm().option("nice") == nice
-
-
 def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_settings(tmp_path: Path) -> None:
     world = World(tmp_path / "home", python="/opt/python3")
     world.job()
@@ -216,18 +193,6 @@ def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_setti
     usual = World(tmp_path / "usual")
     usual.job()
     assert sys.executable in usual.in_slurm().script
-
-
-def test_what_the_plan_needs_to_know_of_the_nodes_comes_from_the_settings(tmp_path: Path) -> None:
-    scratch = World(tmp_path / "a", scratch="/scratch", disk_grace_s=7.0, python="/opt/python3")
-    site = scratch.backend.context.site(cluster_of(scratch.backend.context.repository.get(CLUSTER)))
-    assert (site.python, site.core_count, site.disk_grace_s) == ("/opt/python3", 4, 7.0)
-    assert (site.has_scratch, site.environ["NCCL_DEBUG"]) == (True, "INFO")
-    folder = installed_programs.current(scratch.backend.layout.home, bundle_writer.PROGRAMS)
-    assert site.script_wrapper == str(folder / installed_programs.RUN_SCRIPT)
-    assert Path(site.script_wrapper).exists()
-    usual = World(tmp_path / "b")
-    assert not usual.backend.runner.facts.site.has_scratch
 
 
 def test_options_that_slurm_or_the_backend_would_not_take_are_refused_by_name(world: World) -> None:
@@ -298,36 +263,6 @@ def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(wo
     assert [status.state for status in world.backend.runner.status(runs)] == [QUEUED]
 
 
-def test_a_job_that_waits_ends_at_once_when_it_is_terminated(world: World) -> None:
-    world.job()
-    world.backend.terminate(JOB)
-    shown = world.backend.show(JOB)
-    assert (shown.state, shown.is_cancelled) == (FAILED, True)
-    assert (world.in_slurm().state, world.slurm.signals) == ("CANCELLED", [])
-
-
-def test_the_program_of_a_job_that_runs_is_told_to_end_it(world: World) -> None:
-    world.job()
-    world.begin("n1")
-    world.backend.terminate(JOB)
-    assert world.backend.show(JOB).state is ExecutionState.TERMINATING
-    assert (world.in_slurm().state, world.slurm.signals) == ("RUNNING", ["1"])
-    assert world.files().stop(1).reason == "terminate"
-
-
-def test_a_job_whose_cluster_is_deleted_ends_and_says_so(world: World) -> None:
-    for name in ("waits", "runs"):
-        world.job(name)
-    waits, runs = (EXPERIMENT.child(Kind.JOB, name) for name in ("waits", "runs"))
-    world.begin("n1", id=runs)
-    world.backend.delete(CLUSTER)
-    ended = world.backend.show(waits)
-    assert ended.state is FAILED
-    assert world.in_slurm(waits).state == "CANCELLED"
-    assert world.files(runs).stop(1).reason == "The cluster c was deleted"
-    assert world.backend.show(runs).state is ExecutionState.TERMINATING
-
-
 # -- resizing under runs
 
 
@@ -353,42 +288,7 @@ def test_without_own_nodes_no_node_is_excluded(world: World) -> None:
     assert world.settings.placement == ANY
 
 
-@pytest.mark.parametrize("option", ["requeue", "terminate", "waitforjobcompletion"])
-def test_a_run_on_a_node_that_leaves_ends_as_the_option_says(fixed: World, option: str) -> None:
-    for name, node in (("stays", "n1"), ("leaves", "n2")):
-        fixed.job(name)
-        fixed.begin(node, id=EXPERIMENT.child(Kind.JOB, name))
-    stays, leaves = (EXPERIMENT.child(Kind.JOB, name) for name in ("stays", "leaves"))
-    fixed.resize(1, option)
-    assert fixed.files(stays).stop(1) is None
-    stop = fixed.files(leaves).stop(1)
-    assert (stop and stop.reason) == {"requeue": "requeue", "terminate": "terminate"}.get(option)
-    attempts = [job for job in fixed.slurm.jobs.values() if job.comment == fixed.guid(leaves)]
-    assert len(attempts) == (2 if option == "requeue" else 1)
-    if option == "requeue":
-        assert attempts[-1].option("dependency") == "afterany:2"
-        assert attempts[-1].option("exclude") == "n2,n3"
-    states = {node.id: node.state for node in fixed.backend.nodes(CLUSTER)}
-    expected = {"n1": NodeState.RUNNING} | ({} if option == "requeue" else {"n2": NodeState.LEAVING})
-    assert states == expected
-
-
 # -- commands on nodes
-
-
-def test_a_command_runs_beside_the_processes_of_a_job(world: World) -> None:
-    world.job()
-    world.begin("n1")
-    said = list(world.backend.node_commands.execute(JOB, "n1", "nvidia-smi", tick_s=1.0))
-    assert said == [b"said on the node\n", CommandEnd(3)]
-    (line,) = world.slurm.streamed
-    assert list(line.arguments[:4]) == ["srun", *cli_args.overlap_options("1", "n1")]
-    folder = world.backend.layout.node(world.guid(CLUSTER), "n1")
-    assert Path(line.folder) == folder
-    assert line.arguments[-1].endswith("; nvidia-smi")
-    assert f"AZ_BATCHAI_MOUNT_ROOT={world.backend.layout.mounts(world.guid(CLUSTER))}" in line.arguments[-1]
-    assert list(folder.iterdir()) == []  # the file of the exit code is gone
-    assert (line.env["NCCL_DEBUG"], "MY_TOKEN" in line.env) == ("INFO", False)
 
 
 def test_a_command_on_an_idle_node_is_a_job_of_its_own(tmp_path: Path) -> None:
@@ -404,15 +304,6 @@ def test_a_command_on_an_idle_node_is_a_job_of_its_own(tmp_path: Path) -> None:
 def test_closing_the_backend_closes_the_connection(world: World) -> None:
     world.backend.close()
     assert world.slurm.is_closed
-
-
-def test_the_engine_is_given_numbers_and_words_that_it_needs(world: World) -> None:
-    cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
-    request = RunRequest(2, 0, 60.0, backend_options={"slurm": "--qos=high"}, what="a job")
-    state = world.backend.runner.check(request, cluster)
-    assert state["options"].split() == ["--exclusive", "--qos=high"]
-    expected = {"partition": "batch", "minutes": 3, "niceness": 0, "node_count": 2, "python": sys.executable}
-    assert {name: state[name] for name in expected} == expected
 
 
 def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:
@@ -432,13 +323,6 @@ def test_a_home_that_cannot_be_made_is_named_by_its_setting() -> None:
     with pytest.raises(StorageError) as caught:
         SlurmBackend(ScriptedSettings(home=Path("/proc/nope/home")))
     assert "slurm.home" in caught.value.hint
-
-
-def test_groups_and_accounts_stay_where_earlier_versions_wrote_them(world: World) -> None:
-    world.backend.accounts.create("mine", "g", "eastus")
-    assert [account.name for account in world.backend.accounts.list("g")] == ["mine"]
-    names = {path.name for path in world.backend.layout.home.iterdir()}
-    assert {"groups", "accounts", "shares"} <= names
 
 
 class TestEnvironments:

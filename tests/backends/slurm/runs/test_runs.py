@@ -15,7 +15,7 @@ import pytest
 from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, failed_with
+from batchai_magics.backends.node.outcome import REQUEUE, failed_with
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
@@ -29,12 +29,11 @@ from batchai_magics.backends.slurm.node.run_files import (
 )
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
-from batchai_magics.backends.slurm.runs import SKEW_S, STOP_TIMEOUT_S, Placement, Runs
+from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S
-from batchai_magics.models.states import ExecutionState
 
 FAILED = failed_with("JobFailed", "it failed")._replace(ended=1.0)
 PLACEMENT = Placement(excluded=("n9",), size=2)
@@ -169,21 +168,6 @@ def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Scri
     assert runs.reconcile(job).end is not None
 
 
-@pytest.mark.parametrize(
-    ("begun_s", "state"),
-    [(-SKEW_S - 1, ExecutionState.QUEUED), (0.0, ExecutionState.RUNNING), (9.0, ExecutionState.RUNNING)],
-)
-def test_slurm_is_believed_that_a_job_waits_again_if_it_said_so_surely_later_than_the_job_began(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, begun_s: float, state: ExecutionState
-) -> None:
-    note_submitted(runs, ago_s=60)
-    runs.files("guid").note_attempt_start(1, AttemptStart("1", ("n1",), time.time()))
-    age(runs, "begun", -begun_s)
-    slurm.report("PENDING")
-    standing = runs.reconcile(job)
-    assert (standing.state, standing.is_waiting) == (state, state is ExecutionState.QUEUED)
-
-
 def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_is_not_shared(
     runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
 ) -> None:
@@ -262,20 +246,6 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
     slurm.report("RUNNING", comment="another")
     (error,) = runs.reconcile(job._replace(created=job.created - TIMEOUT_S - 1)).end.errors
     assert error["code"] == "JobLaunchFailed"
-
-
-@pytest.mark.parametrize(
-    ("asked_s", "ended"), [(STOP_TIMEOUT_S / 2, []), (STOP_TIMEOUT_S + GRACE_S + 1, ["1"])]
-)
-def test_a_program_that_does_not_end_its_job_is_ended_by_slurm(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, asked_s: float, ended: list[str]
-) -> None:
-    note_submitted(runs, ago_s=100)
-    runs.files("guid").ask_to_stop(1, Stop(TERMINATE, time.time()))
-    age(runs, "stop", asked_s)
-    slurm.report("RUNNING")
-    runs.reconcile(job)
-    assert slurm.cancelled == ended
 
 
 def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:

@@ -9,14 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base.backend_registry import check_choice, load_settings
+from batchai_magics.backends.base.backend_registry import check_choice
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.cli import main
-from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.command_runner import run
-from batchai_magics.commands.output.command_result import Result
-from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import StorageError
 from tests.backends.slurm.job_files import files, first_error
@@ -130,10 +126,3 @@ def in_shell(slurm: RealSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_shell_checks_the_home_too(in_shell: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["use", "--backend", "slurm"]) == 2, "nothing of a choice is kept there"
     assert f"sees slurm.home ({in_shell})" in capsys.readouterr().err
-
-
-def test_a_notebook_is_told_what_the_check_has_found(in_shell: Path) -> None:
-    found = run(parse(["use", "--backend", "slurm"]), Context(load_settings()))
-    assert isinstance(found, Result)
-    assert found.value.settings.backend == "slurm"
-    assert f"sees slurm.home ({in_shell})" in found.notes[0]
