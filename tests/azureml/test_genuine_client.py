@@ -90,25 +90,15 @@ def test_it_creates_streams_lists_downloads_and_archives_a_job(running_azure, tm
     assert {*logs, "named-outputs/result/mark"} <= {*files}
 
 
-def test_it_cancels_a_job_and_streams_a_failure(running_azure, tmp_path):
+def test_it_cancels_a_job_streams_a_failure_and_makes_shows_and_deletes_clusters(running_azure, tmp_path):
     wait = go_once_read(running_azure, tmp_path)
-    _, cancelled, _, streamed = perform(
+    running_azure.computes.retry_after = "1"
+    _, cancelled, _, streamed, made, listed, nodes, usage, sizes, _, left = perform(
         running_azure,
         step("submit", "one", "sleep 600"),
         step("cancel", "one"),
         step("submit", "two", f"echo so; {wait}; exit 3"),
         step("stream", "two"),
-    )
-    assert cancelled["status"] in ("CancelRequested", "Canceled")
-    assert ended(running_azure, "one") == "Canceled"
-    assert "so" in streamed["printed"]
-    assert "status code 3" in streamed["error"]
-
-
-def test_it_makes_shows_and_deletes_clusters(azure):
-    azure.computes.retry_after = "1"
-    made, listed, nodes, usage, sizes, _, left = perform(
-        azure,
         step("make_cluster", "low", "Standard_NC4as_T4_v3", 2),
         step("clusters"),
         step("nodes", "low"),
@@ -117,6 +107,10 @@ def test_it_makes_shows_and_deletes_clusters(azure):
         step("remove_cluster", "low"),
         step("clusters"),
     )
+    assert cancelled["status"] in ("CancelRequested", "Canceled")
+    assert ended(running_azure, "one") == "Canceled"
+    assert "so" in streamed["printed"]
+    assert "status code 3" in streamed["error"]
     assert made == {"name": "low", "size": "Standard_NC4as_T4_v3", "tier": "low_priority", "maximum": 2}
     assert (listed, nodes, left) == (["low"], [], [])
     assert ["Standard NCASv3_T4 Family", 100] in usage

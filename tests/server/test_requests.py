@@ -79,19 +79,6 @@ def test_ids_are_the_same_in_any_letter_case(server: Running) -> None:
     assert server.json("GET", WORKSPACE.upper().replace(SUBSCRIPTION.upper(), SUBSCRIPTION)) == shown
 
 
-def test_a_list_comes_in_pages_that_are_all_of_it(server: Running) -> None:
-    for name in "abcde":
-        server.json("PUT", f"{WORKSPACE}/experiments/{name}")
-    names, page = [], server.json("GET", f"{WORKSPACE}/experiments", params={"maxresults": 2})
-    while True:
-        assert len(page["value"]) <= 2
-        names += [item["name"] for item in page["value"]]
-        if "nextLink" not in page:
-            break
-        page = server.json("GET", page["nextLink"].removeprefix(server.url), params={"api-version": None})
-    assert names == ["default", *"abcde"]
-
-
 def test_an_etag_stays_while_the_state_changes_and_goes_with_the_description(server: Running) -> None:
     path = f"{WORKSPACE}/clusters/tagged"
     body = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}

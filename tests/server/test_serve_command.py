@@ -34,13 +34,44 @@ from tests.world import processes_of, until
 
 
 @pytest.mark.slow
-def test_a_server_makes_a_token_that_its_owner_alone_can_read_and_wants_it(tmp_path: Path) -> None:
+def test_a_server_makes_a_token_that_its_owner_alone_can_read_and_believes_no_header_instead(
+    tmp_path: Path,
+) -> None:
     with started(tmp_path / "home") as server:
+        said = server.said[0] + "".join(server.process.stdout.readline() for _ in range(3))
+        assert server.token not in said  # which is no terminal
+        export = next(line for line in said.splitlines() if "BATCHAI_TOKEN=" in line)
+        assert in_a_shell(export, "BATCHAI_TOKEN") == server.token
         assert server.ask("GET", "/subscriptions").json()["value"][0]["subscriptionId"] == SUBSCRIPTION
         assert stat.S_IMODE((server.home / "server" / "token").stat().st_mode) == 0o600
         refused = requests.get(f"{server.url}/subscriptions", params={"api-version": VERSION})
         assert (refused.status_code, refused.json()["error"]["code"]) == (401, "AuthenticationFailed")
         assert requests.get(f"{server.url}/healthz").json() == {"status": "ok"}
+        forged = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}
+        assert server.ask("PUT", WORKSPACE, json={"location": "eastus"}).ok
+        gone = server.ask("DELETE", WORKSPACE, headers=forged)
+        assert gone.headers["Location"].startswith(f"{server.url}/")
+        log = server.home / "server" / "access.log"
+        until(log.exists)  # its first line is written behind the answer
+        lines = until(lambda: [line for line in log.read_text().splitlines() if '"DELETE"' in line])
+        assert json.loads(lines[0])["client"] == "127.0.0.1"
+        for bound in ({"ip": "203.0.113.9"}, {"protocol": "https"}):
+            url = signed_for(server, **bound)
+            assert [requests.get(url, headers=headers).status_code for headers in ({}, forged)] == [403, 403]
+
+
+def signed_for(server: Process, **bound: str) -> str:
+    """A signed URL of the account that is good only for an address, or with TLS."""
+    key = AccountKeys(ServerHome(server.home / "server").keys, None).of(OWN_ACCOUNT)[0]
+    query = generate_account_sas(
+        OWN_ACCOUNT,
+        key,
+        ResourceTypes(service=True),
+        AccountSasPermissions(list=True),
+        datetime.now(timezone.utc) + timedelta(hours=1),
+        **bound,
+    )
+    return f"{server.url}/{OWN_ACCOUNT}/?comp=list&{query}"
 
 
 @pytest.mark.slow
@@ -106,31 +137,6 @@ def test_files_alone_are_served_to_who_has_the_key_in_the_file_that_is_named(tmp
         assert requests.get(f"{server.url}/msi/x/token").status_code == 404
 
 
-@pytest.mark.slow
-def test_nobody_says_in_a_header_that_a_request_comes_from_elsewhere_or_is_encrypted(tmp_path: Path) -> None:
-    with started(tmp_path / "home") as server:
-        forged = {"X-Forwarded-For": "203.0.113.9", "X-Forwarded-Proto": "https"}
-        assert server.ask("PUT", WORKSPACE, json={"location": "eastus"}).ok
-        gone = server.ask("DELETE", WORKSPACE, headers=forged)
-        assert gone.headers["Location"].startswith(f"{server.url}/")
-        log = server.home / "server" / "access.log"
-        until(log.exists)  # its first line is written behind the answer
-        lines = until(lambda: [line for line in log.read_text().splitlines() if '"DELETE"' in line])
-        assert json.loads(lines[0])["client"] == "127.0.0.1"
-        key = AccountKeys(ServerHome(server.home / "server").keys, None).of(OWN_ACCOUNT)[0]
-        for bound in ({"ip": "203.0.113.9"}, {"protocol": "https"}):
-            query = generate_account_sas(
-                OWN_ACCOUNT,
-                key,
-                ResourceTypes(service=True),
-                AccountSasPermissions(list=True),
-                datetime.now(timezone.utc) + timedelta(hours=1),
-                **bound,
-            )
-            url = f"{server.url}/{OWN_ACCOUNT}/?comp=list&{query}"
-            assert [requests.get(url, headers=headers).status_code for headers in ({}, forged)] == [403, 403]
-
-
 def make_job(server: Process, line: str, name: str = "j", **fields: object) -> None:
     cluster = {"vmSize": "STANDARD_D1", "userAccountSettings": {"adminUserName": "a"}}
     cluster["scaleSettings"] = {"manual": {"targetNodeCount": 1}}
@@ -189,15 +195,6 @@ def in_a_shell(export: str, name: str) -> str:
     """A variable as a shell has it after a line."""
     line = f'{export.strip()}; printf %s "${name}"'
     return subprocess.check_output(["bash", "-c", line], text=True)
-
-
-@pytest.mark.slow
-def test_no_token_is_printed_but_to_a_terminal(tmp_path: Path) -> None:
-    with started(tmp_path / "home") as server:
-        said = server.said[0] + "".join(server.process.stdout.readline() for _ in range(3))
-        assert server.token not in said
-        export = next(line for line in said.splitlines() if "BATCHAI_TOKEN=" in line)
-        assert in_a_shell(export, "BATCHAI_TOKEN") == server.token
 
 
 @pytest.mark.slow
@@ -262,10 +259,14 @@ def test_a_link_in_the_place_of_a_token_is_refused(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.slow
-def test_the_configuration_of_az_is_for_the_server_that_runs(tmp_path: Path) -> None:
+def test_the_configuration_of_az_is_for_the_server_that_runs_or_is_named(tmp_path: Path) -> None:
     home, az = tmp_path / "home", tmp_path / "az"
     assert "no server runs here" in configured(home, az).stderr
-    with started(home) as server:
+    with started(home) as server, started(home) as second:
+        assert "several servers run here" in configured(home, az).stderr
+        assert configured(home, az, "--url", second.url).returncode == 0
+        second.process.kill()
+        second.process.wait(PATIENCE_S)
         assert configured(home, az).stdout == f". {az / 'env'}\n"
         lines = (az / "env").read_text().splitlines()
         env = dict(line.removeprefix("export ").split("=", 1) for line in lines)
@@ -277,17 +278,6 @@ def test_the_configuration_of_az_is_for_the_server_that_runs(tmp_path: Path) -> 
             assert asked.json()["access_token"] == server.token
         assert requests.get(env["IDENTITY_ENDPOINT"]).status_code == 404
         assert f"endpoint_resource_manager = {server.url}/" in (az / "clouds.config").read_text()
-
-
-@pytest.mark.slow
-def test_of_several_servers_one_has_to_be_named_and_a_killed_one_is_none(tmp_path: Path) -> None:
-    home, az = tmp_path / "home", tmp_path / "az"
-    with started(home) as server, started(home) as second:
-        assert "several servers run here" in configured(home, az).stderr
-        assert configured(home, az, "--url", second.url).returncode == 0
-        second.process.kill()
-        second.process.wait(PATIENCE_S)
-        assert [each.url for each in server_home.running_servers(home / "server" / "running")] == [server.url]
     assert not server_home.running_servers(home / "server" / "running")
 
 

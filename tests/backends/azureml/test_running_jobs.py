@@ -54,21 +54,6 @@ def run(settings):
     backend.close()
 
 
-WRITING_SECRET = """
-import os
-with open(os.path.join(os.environ["AZ_BATCHAI_OUTPUT_MODEL"], "weights"), "w") as file:
-    file.write(os.environ["KEY"][:3])
-"""
-
-
-def test_outputs_are_kept_and_secrets_arrive(run, running_azure, monkeypatch):
-    monkeypatch.setenv("KEY", "abcdefgh")
-    job, log = run("one --output MODEL --secret KEY", WRITING_SECRET)
-    assert job.state is ExecutionState.SUCCEEDED, log
-    name = f"{job.output_path_segment}/outputs/weights"
-    assert running_azure.blobs.read("azureml-blobstore-standin", name) == b"abc"
-
-
 WRITING = """
 import os
 from pathlib import Path
@@ -76,63 +61,55 @@ from batchai_magics import save
 model = Path(os.environ["AZ_BATCHAI_OUTPUT_MODEL"])
 (model / "weights").mkdir()
 (model / "weights/last.pt").write_bytes(b"0123456789")
-(model / "kept.txt").write_text("artifact")
+(model / "kept.txt").write_text(os.environ["KEY"][:3])
 save(model / "kept.txt", "best")
 """
 
 
-def test_outputs_and_artifacts_are_downloaded(run, settings, tmp_path):
-    job, log = run("writing --output MODEL=model", WRITING)
+def test_secrets_arrive_and_outputs_and_artifacts_are_kept_and_downloaded(
+    run, settings, running_azure, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("KEY", "abcdefgh")
+    job, log = run("writing --output MODEL=model --secret KEY", WRITING)
     assert job.state is ExecutionState.SUCCEEDED, log
-    backend = open_backend(settings)
-    handle = Job(backend, job.id)
-    assert sorted(file.path for file in backend.files(job.id, "MODEL")) == ["kept.txt", "weights"]
-    assert handle.download("weights/last.pt", tmp_path, directory_id="MODEL").read_bytes() == b"0123456789"
-    assert [file.path for file in backend.files(job.id, "artifacts")]
-    backend.close()
-
-
-def test_a_container_is_mounted_for_reading_and_writing(settings, running_azure):
-    mount = {"accountName": "acct", "containerName": "data", "relativeMountPath": "data"}
-    command = 'cd "$AZ_BATCHAI_JOB_MOUNT_ROOT/data" && tr a-z A-Z < in.txt > out.txt'
-    backend = open_backend(settings)
-    experiment = workspace_id(settings).child(Kind.EXPERIMENT, "first")
-    spec = job_spec(
-        experiment,
-        customToolkitSettings={"commandLine": command},
-        mountVolumes={"azureBlobFileSystems": [mount]},
-    )
-    running_azure.blobs.write("data", "in.txt", b"hello")
-    job = backend.create(experiment.child(Kind.JOB, "one"), spec)
-    ended = until(lambda: (shown := backend.show(job.id)).state.is_final and shown)
-    assert ended.state is ExecutionState.SUCCEEDED
-    assert running_azure.blobs.read("data", "out.txt") == b"HELLO"
-    backend.close()
+    name = f"{job.output_path_segment}/outputs/model/kept.txt"
+    assert running_azure.blobs.read("azureml-blobstore-standin", name) == b"abc"
+    with contextlib.closing(open_backend(settings)) as backend:
+        handle = Job(backend, job.id)
+        assert sorted(file.path for file in backend.files(job.id, "MODEL")) == ["kept.txt", "weights"]
+        last = handle.download("weights/last.pt", tmp_path, directory_id="MODEL")
+        assert last.read_bytes() == b"0123456789"
+        assert [file.path for file in backend.files(job.id, "artifacts")]
 
 
 WRITE_EACH = (
     "for each in $AZ_BATCHAI_OUTPUT_A $AZ_BATCHAI_OUTPUT_B $AZ_BATCHAI_OUTPUT_C; do echo hi >$each/x; done"
 )
+SHOUT = 'cd "$AZ_BATCHAI_JOB_MOUNT_ROOT/data" && tr a-z A-Z < in.txt > out.txt'
 
 
-def test_output_directories_are_found_behind_whatever_prefix(settings):
+def test_a_container_is_mounted_and_output_directories_are_found_behind_whatever_prefix(
+    settings, running_azure
+):
     directories = [
         {"id": "A", "pathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs/deep/er", "pathSuffix": "model"},
         {"id": "B", "pathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/data/results"},
         {"id": "C", "pathPrefix": "models"},
     ]
     mount = {"accountName": ACCOUNT, "containerName": "data", "relativeMountPath": "data"}
+    running_azure.blobs.write("data", "in.txt", b"hello")
     with contextlib.closing(open_backend(settings)) as backend:
         experiment = workspace_id(settings).child(Kind.EXPERIMENT, "first")
         spec = job_spec(
             experiment,
-            customToolkitSettings={"commandLine": WRITE_EACH},
+            customToolkitSettings={"commandLine": f"({SHOUT}) && {WRITE_EACH}"},
             mountVolumes={"azureBlobFileSystems": [mount]},
             outputDirectories=directories,
         )
         id = backend.create(experiment.child(Kind.JOB, "one"), spec).id
         ended = until(lambda: (shown := backend.show(id)).state.is_final and shown)
         assert ended.state is ExecutionState.SUCCEEDED
+        assert running_azure.blobs.read("data", "out.txt") == b"HELLO"
         assert [[file.path for file in backend.files(id, name)] for name in "AB"] == [["x"], ["x"]]
         assert backend.read(FileRef(id, "x", "A")).data == backend.read(FileRef(id, "x", "B")).data == b"hi\n"
         with pytest.raises(NotFoundError, match="It is at models on the job's nodes"):

@@ -60,20 +60,21 @@ def deleted_by(server: Process, token: str, path: str) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", KILLED_AT, ids=lambda path: path.rpartition("/")[2])
-def test_what_was_created_when_the_server_was_killed_belongs_to_its_user(tmp_path: Path, path: str) -> None:
-    home = tmp_path / "home"
+def test_what_was_created_when_the_server_was_killed_belongs_to_its_user(tmp_path: Path) -> None:
+    home, users = tmp_path / "home", dict[str, str]()
+    todo = iter(BODIES)
+    for killed_at in KILLED_AT:
+        name = killed_at.rpartition("/")[2]
+        with started(home, command=(sys.executable, "-c", KILLED), KILLED_AT=name) as server:
+            known = Users(ServerHome(home / "server").users)
+            users = users or {name: known.add(name) for name in ("alice", "bob")}
+            for needed in itertools.takewhile(lambda path, at=killed_at: path != at, todo):
+                assert put(server, users["alice"], needed).ok
+            with pytest.raises(requests.ConnectionError):
+                put(server, users["alice"], killed_at)
+            server.process.wait(PATIENCE_S)
     with started(home) as server:
-        users = Users(ServerHome(home / "server").users)
-        alice, bob = users.add("alice"), users.add("bob")
-        for needed in itertools.takewhile(lambda each: each != path, BODIES):
-            assert put(server, alice, needed).ok
-    killed_at = path.rpartition("/")[2]
-    with started(home, command=(sys.executable, "-c", KILLED), KILLED_AT=killed_at) as server:
-        with pytest.raises(requests.ConnectionError):
-            put(server, alice, path)
-        server.process.wait(PATIENCE_S)
-    with started(home) as server:
-        assert server.ask("GET", path).ok
-        assert deleted_by(server, bob, path) == 403
-        assert deleted_by(server, alice, path) in (200, 202)
+        for path in KILLED_AT:
+            assert server.ask("GET", path).ok
+            assert deleted_by(server, users["bob"], path) == 403
+            assert deleted_by(server, users["alice"], path) in (200, 202)
