@@ -6,11 +6,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
-from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, is_quality, split_phase
+from batchai_magics.metrics.grammar.metric_names import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    is_measure,
+    is_quality,
+    split_phase,
+)
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 from batchai_magics.metrics.reading.line_plan import LinePlan, MetricName
 
 _MAX_GAP = 3  # lines between the members of a block
+_MAX_STEP_GAP = 2  # between the indented lines below a step line
 _MAX_RULE_GAP = 2
 _MAX_LIST_GAP = 4  # between the members of a list that begins with its position: `Iteration: 3`
 _MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn
@@ -27,6 +35,7 @@ class LineContext:
     is_known: bool = False  # a step line was read
     heading_line: int = -(1 << 30)  # number of the last heading, or of the last line that belongs to it
     is_list: bool = False  # the heading is the first of lines of names and numbers
+    step_line: int = -(1 << 30)  # number of the last step line, or of the last indented line right below it
     bar_step: int | None = None
     bar_total: float = 0
     is_counted: bool = False  # the last bar was the one whose count is `bar_step`
@@ -103,7 +112,7 @@ class LineContext:
     def note(self, step: int | None, epoch: float | None) -> None:
         """Note the position of a line with numbers."""
         self.is_known, self.phase, self.phase_step = True, None, None
-        self.heading_line = -(1 << 30)
+        self.heading_line = self.step_line = -(1 << 30)
         if epoch is not None:
             self.epoch = epoch
         self.step = step
@@ -126,9 +135,11 @@ class LineContext:
             return self.step, None, named
         numbers, is_twin = self._like_twin(numbers)
         gap = _MAX_LIST_GAP if self.is_list else _gap_below(plan)
-        is_below_heading = line - self.heading_line <= gap
-        if is_below_heading:
+        is_below_step = self._is_below_step(plan, line)
+        if line - self.heading_line <= gap:
             self.heading_line = line
+        elif is_below_step and is_measure(plan.metrics[0].name):
+            pass
         elif plan.reading.is_result and self.epoch is None and self.step is None:
             return None, None, numbers
         elif not ((plan.reading.is_plain or is_twin) and self._has_position()):
@@ -145,6 +156,14 @@ class LineContext:
             self.phase is not None and line - self.phase_line <= _MAX_PHASE_GAP and reading.phase is None
         )
         return is_below and step is None and epoch is not None and self.step is not None
+
+    def _is_below_step(self, plan: LinePlan, line: int) -> bool:
+        """Whether a line is one of the indented ones with a number each right below a step line."""
+        is_one = plan.reading.is_member and len(plan.metrics) == 1
+        if is_one and line - self.step_line <= _MAX_STEP_GAP:
+            self.step_line = line
+            return True
+        return False
 
     def _has_position(self) -> bool:
         return self.is_known or self.epoch is not None or self.step is not None
@@ -185,6 +204,7 @@ class LineContext:
         if step is not None or phase != self.phase:
             self.phase_step = step
         self.phase, self.phase_line, self.is_phase_new = phase, line, True
+        self.step_line = -(1 << 30)
         is_reopened = reading.kind is LineKind.PHASE and reading.phase in (None, TRAIN)
         if step is not None or epoch is not None or is_reopened:
             self.heading_line, self.is_list = line, reading.is_list

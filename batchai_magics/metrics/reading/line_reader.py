@@ -34,10 +34,11 @@ Placed = tuple[int | None, float | None, Values]
 
 
 class LineReader:
-    """Reads the lines of one file, with all that its lines have told so far."""
+    """Reads the lines of one file, whose rank may be known, with all that its lines have told so far."""
 
-    def __init__(self, states: RankStates, cadence: StepCadence) -> None:
+    def __init__(self, states: RankStates, cadence: StepCadence, rank: int | None) -> None:
         self.plans = PlanCache()
+        self._rank = rank
         self._states, self._cadence = states, cadence
         self._clock: WriteClock | None = None
         self.first_record_start: int | None = None  # on the last line that was read alone
@@ -75,13 +76,13 @@ class LineReader:
 
     def _read_uniform(self, block: Block) -> None:
         """Read lines whose epochs are all their own, or all that of the lines above, in any order."""
-        last = list[tuple[int, LineContext, int | None, float | None]]()
-        for group in block.groups:
-            steps, epochs = group.columns.steps, group.columns.epochs
-            for context, place in self._read_simple(block.lines, group, slice(0, len(group.rows))):
-                last.append((group.rows[place], context, steps[place], epochs[place]))
-        for _, context, step, epoch in sorted(last, key=itemgetter(0)):
-            context.note(step, epoch)
+        last = [
+            (group.rows[place], place, group, context)
+            for group in block.groups
+            for context, place in self._read_simple(block.lines, group, slice(0, len(group.rows)))
+        ]
+        for _, place, group, context in sorted(last, key=itemgetter(0)):
+            self._note(block.lines, group, place, context)
 
     def _read_in_turn(self, block: Block, readings: Readings) -> None:
         """Read lines in their order; those of one plan that follow each other are read at once."""
@@ -120,10 +121,9 @@ class LineReader:
         Lines that are not simple are of one rank.
         """
         if group.is_simple:
-            columns = group.columns
             self._release_before(group, run, readings)
             for context, place in self._read_simple(lines, group, run):
-                context.note(columns.steps[place], columns.epochs[place])
+                self._note(lines, group, place, context)
             return
         self._enter(lines, group, run.start, readings)
         rest = slice(run.start + 1, run.stop)
@@ -177,6 +177,17 @@ class LineReader:
             epochs = dict(zip(last, [context.epoch for context in contexts], strict=True))
             columns.epochs[run] = [epochs[ranks[0]]] * len(ranks) if is_one else [*map(epochs.get, ranks)]
         return zip(contexts, last.values(), strict=True)
+
+    def _note(self, lines: Lines, group: PlanLines, place: int, context: LineContext) -> None:
+        """Let the lines below know the position of a simple line."""
+        columns = group.columns
+        context.note(columns.steps[place], columns.epochs[place])
+        self._note_step_line(lines.first + columns.rows[place], columns.ranks[place])
+
+    def _note_step_line(self, number: int, rank: int | None) -> None:
+        """Let the lines right below know a step line, if it bears no other rank than its file."""
+        if rank == self._rank:
+            self._states.of(rank).context.step_line = number
 
     def _keep(self, lines: Lines, group: PlanLines, places: Sequence[int]) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
@@ -462,6 +473,8 @@ class LineReader:
         states, reading = self._states, plan.reading
         context, own_number = states.of(rank).context, self._own_number(lines, row, rank)
         position = context.enter(plan, own_number, *told)
+        if reading.kind is LineKind.STEP and not (reading.is_bar or is_of_bar(plan)):
+            self._note_step_line(lines.first + row, rank)
         self._touch(lines, row, plan, rank, own_number)
         before = self._released(lines, row, reading, rank)
         if position and position[0] is None and reading.is_dict and reading.step is None:

@@ -41,7 +41,7 @@ class LogFile:
         self.states = RankStates()
         self._streams = TaggedStreams(rank)
         self._tags = TagShapes()
-        self._reader = LineReader(self.states, self.cadence)
+        self._reader = LineReader(self.states, self.cadence, rank)
         self._labels = RankLabels()
         self._line_count = 0
         self._clock: WriteClock | None = None

@@ -52,6 +52,27 @@ def test_lines_give_the_same_at_once_as_one_by_one(runs, prefix, ranks):
     assert values(read_table([b"".join(lines)])) == values(one_by_one)
 
 
+def test_indented_lines_right_below_a_step_line_are_of_that_step():
+    text = (
+        b"step 5: loss 0.5\n    acc: 0.25\n    time: 0.1\n    f1: 0.75\n"
+        b"saved\nnothing\n    recall: 0.1\n"  # too far below
+        b"Epoch 2: loss 0.4\n  acc: 0.35\n"
+    )
+    read = [(record.epoch, record.step, record.name, record.value) for record in Parser().feed(text)]
+    assert read == [
+        (None, 5, "loss", 0.5),
+        (None, 5, "acc", 0.25),
+        (None, 5, "f1", 0.75),
+        (2, None, "loss", 0.4),
+        (2, None, "acc", 0.35),
+    ]
+
+
+def test_indented_lines_below_a_step_line_of_another_process_are_not_of_it():
+    text = b"[rank0]: step 5: loss 0.5\n[rank1]:     acc: 0.25\n"
+    assert [record.name for record in Parser().feed(text)] == ["loss"]
+
+
 def test_each_of_many_ranks_keeps_its_epoch():
     lines = [f"[rank{rank}]: Epoch {rank % 9}" for rank in range(5000)]
     lines += [f"[rank{rank}]: step {step} loss=0.5" for step in (1, 2) for rank in range(5000)]
