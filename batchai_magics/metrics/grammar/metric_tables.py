@@ -68,24 +68,10 @@ _MAY_BE_TABLE = re.compile(
     rb"(?i)" + _OPENINGS + rb"|\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#|\bit\b|\bep\b"
     rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
-_NO_COLUMNS = frozenset(
-    [
-        "class",
-        "exs",
-        "images",
-        "instances",
-        "labels",
-        "targets",
-        "size",
-        "img_size",
-        "ts",
-        "iterations",
-        "episodes",
-        "n_updates",
-        "time_elapsed",
-        "time_total_s",
-    ]
-)
+_NO_COLUMNS = frozenset((
+    "class", "exs", "images", "instances", "labels", "targets", "size", "img_size", "ts", "iterations",
+    "episodes", "n_updates", "time_elapsed", "time_total_s",
+))  # fmt: skip
 Number = tuple[str | None, str, float, str]
 """A phase, if it is told, a name, a value and a unit."""
 
