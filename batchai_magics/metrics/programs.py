@@ -605,7 +605,8 @@ class ProgramTable:
     `header` is an expression for the names of its columns, with bars between them; of copied rows, `mark` stands
     before each. `phase` is that of its numbers. A table with a `row_name` has the position of the line above and
     only rows of this name, one with a `label` only rows whose label begins so and names a phase.
-    `steps` are columns with the step, under names that no other program has.
+    `steps` are columns with the step, under names that no other program has. `names` are the metrics of columns,
+    by their names in lower case; without a metric, there is none. `is_of_words`: single blanks separate cells, too.
     """
 
     program: str
@@ -617,6 +618,8 @@ class ProgramTable:
     row_name: str = ""
     label: str = ""
     steps: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
+    is_of_words: bool = False
 
 
 PROGRAM_TABLES = (
@@ -654,6 +657,26 @@ PROGRAM_TABLES = (
         "0  2026-01-01 10:00:00   0.010 sec              <step=4>.0       <rmse=0.5123>",
         header=r"timestamp\|duration\|number_of_trees\|.*",
         steps=("number_of_trees",),
+    ),
+    ProgramTable(
+        program="ML.NET",
+        sample="|     Trainer                MicroAccuracy  MacroAccuracy  Duration #Iteration  |\n"
+        "|0    LightGbmMulti                 <microaccuracy=0.9615>         <macroaccuracy=0.9636>       1.0          <step=1>  |",
+        header=r"Trainer\|(?:MicroAccuracy|Accuracy|RSquared)\|.*\|#Iteration",
+        phase="val",
+        steps=("#iteration",),
+        names={"duration": ""},
+        is_of_words=True,
+    ),
+    ProgramTable(
+        program="Vowpal Wabbit",
+        sample="average  since         example        example        current        current  current\n"
+        "loss     last          counter         weight          label        predict features\n"
+        "<loss=0.693147> <loss_since_last=0.346574>            <step=2>            2.0         1.0000         0.0000        8",
+        header=r"loss\|last\|counter\|.*",
+        steps=("counter",),
+        names={"last": "loss_since_last", "weight": "", "label": "", "predict": "", "features": ""},
+        is_of_words=True,
     ),
     ProgramTable(
         program="AllenNLP",

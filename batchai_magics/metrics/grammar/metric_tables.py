@@ -40,6 +40,8 @@ from batchai_magics.metrics.grammar.table_columns import (
     joined_cells,
     numbers_of,
     program_openings,
+    without_frame,
+    words_of_row,
 )
 from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout
 
@@ -240,11 +242,13 @@ def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
     """The numbers of a row; None if the line does not fit the columns."""
     if columns.table.layout is Layout.PHASES:
         return _phase_numbers(columns.names, cells_of(text, columns.separator))
-    bar = _BAR.search(text)
+    bar, text = _BAR.search(text), without_frame(text)
     row = cells_of(BAR_START.split(text, maxsplit=1)[0], columns.separator)
-    if len(row) != len(columns.names) and not columns.separator:
+    if columns.table.is_of_words:
+        row = words_of_row(text)
+    elif len(row) != len(columns.names) and not columns.separator:
         row = numbers_of(text) or row
-    cells = aligned(columns, row)
+    cells = aligned(columns, row) if len(row) >= len(columns.names) or not columns.table.is_of_words else None
     if cells is None:
         return None
     if columns.table.layout is Layout.PAIRS:
@@ -274,7 +278,7 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | No
         number
         for place, (name, cell) in enumerate(zip(columns.names, cells, strict=True))
         if place not in places
-        for number in _numbers(name, cell, phase)
+        for number in _numbers(table.names.get(name.lower(), name), cell, phase)
     ]
     epoch, step = (int(count[1]) if count else None for count in counts)
     return TableNumbers(step, epoch, numbers) if numbers else None
@@ -309,7 +313,7 @@ def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
 def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
     if listed := _LIST.fullmatch(cell):
         yield from _listed_numbers(name, listed[1].split(), phase)
-    match = _CELL.fullmatch(cell)
+    match = _CELL.fullmatch(cell) if name else None
     if match and match["number"].strip(b"+-.") and name.lower() not in _NO_COLUMNS and not is_excluded(name):
         told, short = split_phase(name if "(" in name else name.rstrip(")"))
         unit = (match["unit"] or b"").decode().strip()

@@ -15,10 +15,10 @@ _NUMBER = re.compile(rb"[-+]?\d*\.?\d+(?:[eE][-+]?\d+)?|nan|inf")
 BAR_START = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)")
 _CELLS = re.compile(rb"[^ ]+")
 GAP = re.compile(rb"[ \t]{2,}|\t")
-_NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}")
+_NAME = re.compile(rb"[A-Za-z#][\w./@%:'# ()*-]{0,40}|\|\|\w{1,20}\|\|")
 EPOCHS = frozenset(("epoch", "epochs", "ep", "e"))
 STEPS = (
-    "total_timesteps", "timesteps", "global_step", "step", "steps", "#",
+    "total_timesteps", "timesteps", "totalenvsteps", "global_step", "step", "steps", "#",
     "training_iteration", "iteration", "iter", "it", "update", "round", "batch", "total_train_updates", "gen",
     "generation",
 )  # fmt: skip
@@ -50,22 +50,31 @@ def columns_of(text: bytes, *, is_placed: bool = False) -> Columns | None:
 
     A header that `is_placed`, by a line above it, may lack a position, if it has many columns.
     """
-    text = BAR_START.split(text, maxsplit=1)[0].removesuffix(b"\\")
+    text = without_frame(BAR_START.split(text, maxsplit=1)[0].removesuffix(b"\\"))
     separator = _separator_of(text)
     cells = cells_of(text, separator)
     names = [cell for _, cell in cells]
     if not _are_names(names, separator):
         return None
-    columns = Columns(tuple(map(bytes.decode, names)), tuple(start for start, _ in cells), separator)
-    text_of_names = "|".join(columns.names)
-    table = next((table for header, table in _HEADERS if header.fullmatch(text_of_names)), None)
-    if table:
-        return columns._replace(phase=table.phase, table=table)
+    columns = _named(cells, separator)
+    for header, table in _HEADERS:
+        own = _named(words_of_row(text), separator) if table.is_of_words else columns
+        if header.fullmatch("|".join(own.names)):
+            return own._replace(phase=table.phase, table=table)
     if _is_of_training(columns):
         return columns
     is_wide = not separator and len(names) >= _MANY_COLUMNS
     is_told = is_placed and is_wide and any(map(is_measured, columns.names))
     return columns._replace(is_placed=True) if is_told else None
+
+
+def _named(cells: Sequence[tuple[int, bytes]], separator: bytes) -> Columns:
+    return Columns(tuple(name.decode() for _, name in cells), tuple(start for start, _ in cells), separator)
+
+
+def words_of_row(text: bytes) -> list[tuple[int, bytes]]:
+    """The words of a line, and where they start."""
+    return [(cell.start(), cell[0]) for cell in _CELLS.finditer(text)]
 
 
 def program_openings() -> list[str]:
@@ -91,9 +100,16 @@ def joined_cells(first: bytes, second: bytes) -> bytes:
     return b"|" + b"|".join(names) + b"|"
 
 
+def without_frame(text: bytes) -> bytes:
+    """A line without the bars around it, if none is between."""
+    line = text.strip()
+    is_framed = line[:1] == line[-1:] == b"|" and line.count(b"|") == 2
+    return text.replace(b"|", b" ") if is_framed else text
+
+
 def _separator_of(text: bytes) -> bytes:
     """What separates the columns of a header: a bar, a comma, a semicolon, or blanks."""
-    if b"|" in text:
+    if b"|" in text.replace(b"||", b""):
         return b"|"
     for separator in (b",", b";"):
         names = [cell for _, cell in cells_of(text, separator)]
@@ -143,7 +159,7 @@ def cells_of(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
 
 def numbers_of(text: bytes) -> list[tuple[int, bytes]]:
     """The numbers of a row that pandas prints, where the first row may be named; empty for any other line."""
-    cells = [(cell.start(), cell[0]) for cell in _CELLS.finditer(text)]
+    cells = words_of_row(text)
     cells = cells[1:] if cells and cells[0][1] == b"all" else cells
     return cells if all(_NUMBER.fullmatch(cell) for _, cell in cells) else []
 
