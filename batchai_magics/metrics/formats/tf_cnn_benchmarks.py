@@ -22,9 +22,9 @@ from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_plan import Layout, LineClock, layout_with, prefix_expression
-from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, prefix_shape
 from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX
+from batchai_magics.metrics.reading.timestamps import DIGITS_TO_ZERO, timestamp_slices
 
 OPENINGS = (b"TensorFlow:  ", b"Model:  ")
 """Substrings of the first line of a header."""
@@ -155,6 +155,7 @@ _ACCURACIES = rb"[ \t]+(?P<top_1>" + _ACCURACY + rb")[ \t]+(?P<top_5>" + _ACCURA
 NUMBERS = re.sub(rb"\?P<\w+>", b"", _RATE_AND_LOSS + rb"(?:" + _ACCURACIES + rb")?")
 """What follows RATE in a step line: rate, uncertainty, jitter, loss, and the accuracies, if any."""
 
+_MAX_PREFIX_BYTES = 200
 _LEFT_BYTES = 64  # the longest step and blanks before a rate
 
 _RATE = re.compile(RATE + rb"(?:" + NUMBERS + rb"|(\d+\.\d\d))")
@@ -176,23 +177,23 @@ _STEP_LINE = re.compile(
 def step_layout(line: bytes) -> tuple[Layout, LineReading] | None:
     """How step lines behind the prefixes of this one are read; None if it is no step line alone."""
     match = _STEP_LINE.match(line)
-    prefix = prefix_shape(match["before"].translate(DIGITS_TO_ZERO)) if match else None
-    if match is None or prefix is None or prefix.name is not None:
+    if match is None or match.end("before") > _MAX_PREFIX_BYTES or not PREFIX.fullmatch(match["before"]):
         return None
+    label = LABEL.search(match["before"])
     names = [name for name in _STEP_NAMES if match[name] is not None]
     numbers = tuple(
         NamedNumber(name, unit, TRAIN, *match.span(name), is_full=True)
         for name, unit in _STEP_NAMES.items()
         if name in names
     )
-    rank = (prefix.label.start, prefix.label.stop) if prefix.label else None
+    rank = label and label.span("bracket" if label["bracket"] else "number")
     begin = match.end("before")
     parts = [_STEP, _ACCURACIES if match["top_1"] else b"", _TIME if match["time"] else b"", rb"[ \t]*"]
     layout = layout_with(
         prefix_expression(line, begin, rank) + b"".join(parts).replace(rb"\d", b"[0-9]"),
         names,
         has_rank=rank is not None,
-        clock=LineClock(prefix.timestamps[0] if prefix.timestamps else None),
+        clock=LineClock(timestamp_slices(line.translate(DIGITS_TO_ZERO), 0, begin)),
         step="step",
         seconds="time",
     )

@@ -18,15 +18,16 @@ from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.metric_names import split_phase
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
-from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, timestamp_slices
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.process_lines import LineSpan
 from batchai_magics.metrics.reading.readings import LineGroup
 from batchai_magics.metrics.reading.timestamps import (
+    DIGITS_TO_ZERO,
     MIN_TIMESTAMP_BYTES,
     Timestamp,
     WriteClock,
     json_timestamp,
+    timestamp_slices,
     wall_time,
 )
 
@@ -40,19 +41,17 @@ _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 class Lines:
     """Successive lines of a file without their ends; `ends` are offsets in the file.
 
-    `rank` is that of all lines, None if they tell it; a tag may tell the rank and the time of each. `first`
-    is the number of the first line in its file. `is_continued`: the first is the rest of a line that was too
-    long. `has_end`: the last one has its newline. `raw` are the lines with their tags.
+    `rank` is that of all lines, None if they tell it; tags tell the rank and the time of each. `first` is the
+    number of the first line in its file. `is_continued`: the first is the rest of a line that was too long.
+    `has_end`: the last one has its newline.
     """
 
     texts: list[bytes]
     ends: Sequence[int]
     rank: int | None
     first: int
-    default_rank: int | None = None
     ranks: list[int | None] | None = None
     stamps: list[Timestamp | None] | None = None
-    raw: list[bytes] | None = None
     is_continued: bool = False
     has_end: bool = True
     _joined: bytes | None = None
@@ -85,14 +84,13 @@ class Lines:
             first=self.first + begin,
             ranks=self.ranks and self.ranks[begin:end],
             stamps=self.stamps and self.stamps[begin:end],
-            raw=self.raw and self.raw[begin:end],
             _joined=None,
         )
 
     @property
     def span(self) -> LineSpan:
         """The lines, numbered as in their file."""
-        return LineSpan(self.first, self.raw or self.texts, self.rank, self.default_rank)
+        return LineSpan(self.first, self.texts, self.rank, self.ranks)
 
 
 class PlanLines:

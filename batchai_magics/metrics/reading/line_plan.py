@@ -20,7 +20,7 @@ from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, has_inner_phase
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
 from batchai_magics.metrics.grammar.position_grammar import count
-from batchai_magics.metrics.reading.line_prefixes import TimestampSlices
+from batchai_magics.metrics.reading.timestamps import TimestampSlices
 
 DIGITS = b"0123456789"
 _RUN = re.compile(rb"\d+")

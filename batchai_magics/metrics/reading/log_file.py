@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, chain, count
-from operator import add
+from itertools import accumulate, chain, count, groupby
+from operator import add, attrgetter
 
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow
 from batchai_magics.metrics.grammar.position_grammar import step_of
@@ -14,7 +14,6 @@ from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_groups import Lines
-from batchai_magics.metrics.reading.line_prefixes import TagShapes, clean_lines, parse_prefix_cached
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
@@ -40,7 +39,6 @@ class LogFile:
         self._header = HeaderWindow()
         self.states = RankStates()
         self._streams = TaggedStreams(rank)
-        self._tags = TagShapes()
         self._reader = LineReader(self.states, self.cadence, rank)
         self._labels = RankLabels()
         self._line_count = 0
@@ -94,7 +92,7 @@ class LogFile:
             for readings in self._read_block(last) if last else ():
                 yield from readings.records()
         for line in self._streams.finish(self._splitter.offset):
-            yield from self._read_stream_line(line).records()
+            yield from self._read_alone(self._lines_of([line])).records()
         yield from self.states.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
@@ -119,48 +117,48 @@ class LogFile:
         yield from self._read_part(block.slice(told, len(block.data)))
 
     def _read_part(self, block: Block) -> Iterator[Readings]:
-        """Parse a block at once if every line in it is complete and belongs to one process."""
-        lines = self._whole_lines(block)
-        if lines is not None:
-            yield from self._read_all(lines)
+        """Parse a block: complete lines that follow each other at once, others one by one."""
+        if not (has_tag(block.data) or self._streams.is_within_line or block.data[-1:] != b"\n"):
+            yield from self._read_all(self._untagged_lines(block))
             return
-        for line in self._streams.demultiplex(block):
-            yield self._read_stream_line(line)
+        for is_whole, lines in groupby(self._streams.demultiplex(block), attrgetter("is_whole")):
+            if is_whole:
+                yield from self._read_all(self._lines_of([*lines]))
+            else:
+                yield from map(self._read_alone, (self._lines_of([line]) for line in lines))
 
-    def _whole_lines(self, block: Block) -> Lines | None:
-        """The lines of a block; None if one is partial, continues an earlier one or has several tags."""
-        is_tagged, streams = has_tag(block.data), self._streams
-        is_open = streams.is_any_within_line if is_tagged else streams.is_within_line
-        if is_open or block.data[-1:] != b"\n":
-            return None
-        clean = clean_lines(block.data, self._tags, is_tagged=is_tagged)
-        if clean is None:
-            return None
-        texts = clean.split(b"\n")
-        texts.pop()
+    def _untagged_lines(self, block: Block) -> Lines:
+        """The lines of a block of one process."""
+        clean = strip_escapes(block.data)
+        texts = clean.split(b"\n")[:-1]
         raw = texts if clean is block.data else block.data.split(b"\n")[:-1]
         ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
-        lines = Lines(texts, ends, streams.rank, self._line_count, streams.default_rank)
-        return self._without_tags(lines) if is_tagged else lines
+        return Lines(texts, ends, self._streams.rank, self._take_numbers(len(texts)))
 
-    def _without_tags(self, lines: Lines) -> Lines:
-        """The lines behind their tags, with the ranks and times that these tell."""
-        ends = [line.find(b">:", line.find(b"<std")) + 2 for line in lines.texts]
-        prefixes = [parse_prefix_cached(line[:end]) for line, end in zip(lines.texts, ends, strict=True)]
-        lines.raw, lines.rank = lines.texts, self._streams.default_rank
-        lines.texts = [line[end:] for line, end in zip(lines.texts, ends, strict=True)]
-        if self._patterns:  # a line begins behind the blank that Open MPI 5 puts behind a tag
-            lines.texts = [line.removeprefix(b" ") for line in lines.texts]
-        lines.ranks = [prefix.rank(lines.default_rank) if prefix else None for prefix in prefixes]
-        lines.stamps = [prefix and prefix.timestamp for prefix in prefixes]
-        last = prefixes[-1] and prefixes[-1].key
-        if last:
-            self._streams.switch_to(last)
-        return lines
+    def _lines_of(self, lines: Sequence[StreamLine]) -> Lines:
+        """Lines that several processes have completed; a single one need not be whole."""
+        texts = [strip_escapes(line.text).removesuffix(b"\n") for line in lines]
+        if self._patterns:  # Open MPI 5 puts a blank behind its tags
+            texts = [text.removeprefix(b" ") for text in texts]
+        return Lines(
+            texts,
+            [line.end for line in lines],
+            None,
+            self._take_numbers(len(lines)),
+            [line.rank for line in lines],
+            [line.timestamp for line in lines],
+            is_continued=lines[0].is_continued,
+            has_end=lines[-1].text.endswith(b"\n"),
+        )
+
+    def _take_numbers(self, line_count: int) -> int:
+        """The number of the first of so many lines, which are the next ones of the file."""
+        first = self._line_count
+        self._line_count += line_count
+        return first
 
     def _read_all(self, lines: Lines) -> Iterator[Readings]:
         """Read header lines and lines that match a user pattern one by one, the others at once."""
-        self._line_count = lines.first + len(lines.texts)
         done, count = 0, len(lines.texts)
         for row in self._special_rows(lines):
             if done < row:
@@ -184,21 +182,6 @@ class LogFile:
     def _read_together(self, lines: Lines) -> Readings:
         self._header.skip(len(lines.texts))
         return self._reader.read(lines, self._clock)
-
-    def _read_stream_line(self, line: StreamLine) -> Readings:
-        text = strip_escapes(line.text)
-        lines = Lines(
-            [text.removesuffix(b"\n")],
-            [line.end],
-            line.rank,
-            self._line_count,
-            line.rank,
-            stamps=[line.timestamp],
-            is_continued=line.is_continued,
-            has_end=text.endswith(b"\n"),
-        )
-        self._line_count += 1
-        return self._read_alone(lines)
 
     def _read_alone(self, lines: Lines) -> Readings:
         """Read a line that may be of a header or match a pattern."""

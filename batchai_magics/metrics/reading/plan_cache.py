@@ -23,8 +23,12 @@ from batchai_magics.metrics.reading.line_plan import (
     LinePlan,
     layout_of,
 )
-from batchai_magics.metrics.reading.line_prefixes import DIGITS_TO_ZERO, timestamp_slices
-from batchai_magics.metrics.reading.timestamps import GLOG, MIN_TIMESTAMP_BYTES
+from batchai_magics.metrics.reading.timestamps import (
+    DIGITS_TO_ZERO,
+    GLOG,
+    MIN_TIMESTAMP_BYTES,
+    timestamp_slices,
+)
 
 _MAX_SKELETONS = 1 << 16
 _MAX_BYTES = 32 << 20  # of all skeletons

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from batchai_magics.metrics.reading.timestamps import Timestamp, parse_timestamp
 
@@ -54,8 +53,7 @@ LABELLED_RETURN = re.compile(
 RANK_WORD = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*\[(?:default|[Rr]ank ?)\d")
 """The prefixes of a line with a label that can be nothing but a rank."""
 
-_SIMPLE_TAG = rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:"
-SIMPLE_TAG = re.compile(_SIMPLE_TAG)
+_SIMPLE_TAG = re.compile(rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:")
 """The common form of a tag: group 1 is the rank, group 2 the stream."""
 
 _TAG = re.compile(rb"<(std(?:out|err|diag))>:")
@@ -73,15 +71,6 @@ class StreamKey:
 
     rank: int | None
     name: bytes = b"stdout"
-
-
-class TagSpan(NamedTuple):
-    """The position of a tag and its rank in a line, and the stream it names."""
-
-    begin: int
-    end: int
-    rank: slice | None
-    name: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,19 +93,9 @@ def has_tag(data: bytes) -> bool:
     return b"<" in data and b"<std" in data
 
 
-def first_tag(line: bytes) -> TagSpan | None:
-    """The tag at the start of a line; None if there is none or other text precedes it."""
-    name = _TAG.search(line)
-    head = name and _tag_head(line, name.start(), 0)
-    if not name or not head or not PREFIX.fullmatch(line, 0, head.start()):
-        return None
-    rank = slice(*head.span("rank")) if head["rank"] else None
-    return TagSpan(head.start(), name.end(), rank, name[1])
-
-
 def split_tags(line: bytes) -> list[TaggedText]:
     """The text between the tags of a line, in order."""
-    plain = SIMPLE_TAG.match(line)
+    plain = _SIMPLE_TAG.match(line)
     if plain and line.find(b"<std", plain.end()) < 0:
         return [TaggedText(StreamKey(int(plain[1]), plain[2]), line[plain.end() :])]
     return list(_split_at_tags(line))

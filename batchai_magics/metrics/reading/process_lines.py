@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from batchai_magics.metrics.reading.prefix_patterns import SIMPLE_TAG, has_tag, split_tags
-
 _MAX_FILE_LINES = 1024  # of all processes, behind which a process's block has ended
 _CHECKED_LINES = 64  # after so many it is checked which blocks have ended
 _MAX_LABELS = 8
@@ -20,15 +18,12 @@ _DIGITS = re.compile(rb"\d+")
 
 
 class LineSpan(NamedTuple):
-    """Successive lines of a file: the number of the first one, and the rank of those without a tag.
-
-    `default_rank` is that of lines whose tag has none.
-    """
+    """Successive lines of a file: the number of the first one, and the rank of all, or that of each."""
 
     first: int
     texts: Sequence[bytes]
     rank: int | None
-    default_rank: int | None
+    ranks: Sequence[int | None] | None = None
 
 
 @dataclass(slots=True)
@@ -122,18 +117,10 @@ class ProcessLines:
 
     def _pass(self, span: LineSpan, end: int) -> None:
         """Find out whose the lines up to a number are, the span's as far as they were not passed."""
-        begin = self._passed - span.first
-        current = span.rank
-        for text in span.texts[begin : max(end - span.first, begin)]:
-            message = text
-            if has_tag(text):
-                tag = SIMPLE_TAG.match(text)
-                if tag and text.find(b"<std", tag.end()) < 0:
-                    current = int(tag[1])
-                elif (last := split_tags(text)[-1]).key is not None:
-                    current, message = last.key.rank, last.text
-                    current = span.default_rank if current is None else current
-            self._owners.append(self._labelled(message) if current is None else current)
+        rows = range(self._passed - span.first, min(end - span.first, len(span.texts)))
+        for row in rows:
+            rank = span.rank if span.ranks is None else span.ranks[row]
+            self._owners.append(self._labelled(span.texts[row]) if rank is None else rank)
 
     def _labelled(self, message: bytes) -> int | None:
         """The rank in the label at the start of a message; in the longest one if several are known."""

@@ -23,6 +23,11 @@ class StreamLine(NamedTuple):
     is_continued: bool = False  # continues a line that was too long
     timestamp: Timestamp | None = None  # of its last tag
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it has its beginning and its end."""
+        return not self.is_continued and self.text.endswith(b"\n")
+
 
 @dataclass(slots=True)
 class _Stream:
@@ -56,19 +61,9 @@ class TaggedStreams:
         return self._current.rank
 
     @property
-    def default_rank(self) -> int | None:
-        """The rank of text whose tag has no rank."""
-        return self._rank
-
-    @property
     def is_within_line(self) -> bool:
         """Whether the current stream has an incomplete line."""
         return bool(self._current.carry) or self._current.is_continued
-
-    @property
-    def is_any_within_line(self) -> bool:
-        """Whether any stream has an incomplete line."""
-        return any(stream.carry or stream.is_continued for stream in self._streams.values())
 
     def switch_to(self, key: StreamKey) -> None:
         """Make this the current stream."""
@@ -104,11 +99,8 @@ class TaggedStreams:
                 yield self._streams[key].take_line(end)
 
     def _take(self, piece: TaggedText) -> None:
-        text = piece.text
         if piece.key:
             self.switch_to(piece.key)
         stream = self._current
         stream.timestamp = piece.timestamp or stream.timestamp
-        if piece.key and not stream.carry and text[:1] == b" ":
-            text = text[1:]  # Open MPI 5 adds a blank after its tags
-        stream.carry += text
+        stream.carry += piece.text

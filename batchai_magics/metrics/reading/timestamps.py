@@ -6,11 +6,15 @@ and containers use, and a write time known from another source takes precedence 
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
+from math import isnan
+from operator import add
 from typing import NamedTuple, Protocol
 
 _CLOCK = rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d)(?:[.,](?P<fraction>\d{0,9}))?"
@@ -28,6 +32,10 @@ MIN_TIMESTAMP_BYTES = 19
 EARLIEST_S = 1e8  # 1973: smaller numbers count from program start
 LATEST_S = 9e9  # 2255: later times are rejected; pandas could not represent them
 EPOCH_UNITS = (1.0, 1e3, 1e6, 1e9)  # units per second: s, ms, µs, ns
+DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+"""Translation table that turns a line into its shape (`bytes.translate`)."""
+
+_SECONDS = {b"%02d" % second: float(second) for second in range(60)}
 _NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,12})?")
 
 
@@ -123,3 +131,64 @@ def _zone(text: bytes | None) -> timezone:
         return timezone.utc
     offset = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
     return timezone(-offset if text[:1] == b"-" else offset)
+
+
+@dataclass(frozen=True, slots=True)
+class TimestampSlices:
+    """The slices of a timestamp within a prefix.
+
+    `minute` is the text up to its seconds, `fraction` covers the digits of the fractional second, `after` is
+    the text behind them. `fraction_scale` is 10 to the number of these digits; `has_zone` says that the
+    timestamp includes a time zone.
+    """
+
+    minute: slice
+    second: slice
+    fraction: slice
+    after: slice
+    fraction_scale: int
+    has_zone: bool
+
+    def parse(self, prefix: bytes) -> Timestamp | None:
+        """The timestamp, or None if it is not a valid date."""
+        (seconds,) = self.seconds_of([prefix])
+        return None if seconds is None else Timestamp(seconds, self.has_zone)
+
+    def seconds_of(self, prefixes: Sequence[bytes]) -> list[float | None]:
+        """The seconds since the epoch in many prefixes, None for what is not a valid date."""
+        minutes = [prefix[self.minute] for prefix in prefixes]
+        if self.after.start < self.after.stop:
+            minutes = [minute + prefix[self.after] for minute, prefix in zip(minutes, prefixes, strict=True)]
+        size = self.minute.stop - self.minute.start
+        starts = {minute: minute_start_s(minute[:size], minute[size:]) for minute in {*minutes}}
+        begins = map(starts.__getitem__, minutes)
+        seconds = [_SECONDS.get(prefix[self.second], math.nan) for prefix in prefixes]
+        times = [*map(add, begins, seconds)]
+        if self.fraction_scale > 1:
+            place, scale = self.fraction, self.fraction_scale
+            times = [time + int(prefix[place]) / scale for time, prefix in zip(times, prefixes, strict=True)]
+        return [None if isnan(time) else time for time in times] if isnan(sum(times)) else [*times]
+
+
+def timestamp_slices(zeroed: bytes, begin: int, end: int) -> TimestampSlices | None:
+    """Where the first timestamp stands in a part of a prefix, whose digits are all zeros."""
+    match = match_timestamp(zeroed[begin:end])
+    if match is None:
+        return None
+    second = match.start("second")
+    first, last = match.span("fraction" if match["fraction"] is not None else "second")
+    return TimestampSlices(
+        minute=slice(begin + match.start(), begin + second),
+        second=slice(begin + second, begin + second + 2),
+        fraction=slice(begin + first, begin + last),
+        after=slice(begin + last, begin + match.end()),
+        fraction_scale=10 ** len(match["fraction"] or b""),
+        has_zone=match.groupdict().get("zone") is not None,
+    )
+
+
+@lru_cache(4096)
+def minute_start_s(before: bytes, after: bytes) -> float:
+    """When a minute began, in seconds since the epoch; NaN if it is not a valid date."""
+    found = parse_timestamp(before + b"00" + after)
+    return found.seconds if found else math.nan

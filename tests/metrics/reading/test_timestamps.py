@@ -4,7 +4,13 @@ from datetime import datetime, timezone
 
 import pytest
 
-from batchai_magics.metrics.reading.timestamps import Timestamp, json_timestamp, parse_timestamp
+from batchai_magics.metrics.reading.timestamps import (
+    DIGITS_TO_ZERO,
+    Timestamp,
+    json_timestamp,
+    parse_timestamp,
+    timestamp_slices,
+)
 
 T = datetime(2019, 3, 2, 10, 25, 35, tzinfo=timezone.utc).timestamp()
 
@@ -44,3 +50,23 @@ def test_no_time_is_later_than_pandas_can_hold():
 )
 def test_what_is_no_day_is_no_time(text):
     assert parse_timestamp(text.encode()) is None
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "2026-{}-02 10:05:{},087 INFO",
+        "[2026-{}-02T10:05:{}.5+01:30] ",
+        "2026-{}-02 23:59:{}",
+        "{}/02/2026 10:05:{}",
+    ],
+)
+def test_times_of_many_lines_are_those_of_each(form):
+    lines = [
+        form.format(*parts).encode() for parts in (("03", "07"), ("13", "07"), ("03", "60"), ("12", "59"))
+    ]
+    slices = timestamp_slices(lines[0].translate(DIGITS_TO_ZERO), 0, len(lines[0]))
+    assert slices is not None
+    each = [parse_timestamp(line) for line in lines]
+    assert slices.seconds_of(lines) == [found and found.seconds for found in each]
+    assert [slices.parse(line) for line in lines] == each
