@@ -398,6 +398,12 @@ PROGRAM_LINES = (
         "+-<spread_images_per_sec_per_device[images/sec]=2.3>",
         words=_DEVICE,
     ),
+    ProgramLine(
+        program="Horovod",
+        sample="Total img/sec on <devices[devices]=8> <kind:GPU>(s): 811.3 "
+        "+-<spread_total_images_per_sec[images/sec]=18.6>",
+        words=_DEVICE,
+    ),
     ProgramLine(program="Horovod", sample="Step #<step=130>\tLoss: <loss=0.412031>"),
     ProgramLine(
         program="Horovod",
@@ -741,8 +747,7 @@ PROGRAM_FACTS = (
     ),
     ProgramFact(
         program="Horovod",
-        sample="Total img/sec on <devices[devices]=8> <kind:GPU>(s): <total_images_per_sec:811.3> "
-        "+-<spread_total_images_per_sec[images/sec]=18.6>",
+        sample="Total img/sec on 8 <kind:GPU>(s): <total_images_per_sec:811.3> +-18.6",
         literals=(b"Total img/sec on ",),
         words=_DEVICE | {"total_images_per_sec": r"\d+\.\d"},
     ),

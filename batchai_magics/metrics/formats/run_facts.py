@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 
-from batchai_magics.metrics.formats.line_format import Line, LineFormat, line_pattern
+from batchai_magics.metrics.formats.joined_lines import split_joined
 from batchai_magics.metrics.grammar.program_lines import SampleExpression
-from batchai_magics.metrics.measurement import ATTEMPT, TOTAL, Fact, Record
+from batchai_magics.metrics.measurement import ATTEMPT, TOTAL, Fact
 from batchai_magics.metrics.programs import PROGRAM_FACTS, ProgramFact
+from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 
 _MODEL, _DATASET, _DEVICE_COUNT = "model", "dataset", "device_count"
 _BATCH_SIZE, _PER_DEVICE, _GLOBAL = "batch_size", "batch_size_per_device", "batch_size_global"
@@ -30,54 +30,72 @@ _NAMES = {
     "world_size": _DEVICE_COUNT,
     "device_count": _DEVICE_COUNT,
     TOTAL: TOTAL,
+    "batchai_attempt": ATTEMPT,
 }
 _COUNTS = (_BATCH_SIZE, _PER_DEVICE, _GLOBAL, _DEVICE_COUNT)
 _COUNT = re.compile(r"\d{1,18}")
+_MOST_BYTES = 16 * 1024  # of a line with facts
+_LEVEL = rb"(?:DEBUG|INFO|WARNING)"
+_LOGGER_PREFIX = re.compile(
+    rb"(?:[IW](?:\d{4})?\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [\w./-]+:\d+\] +"  # glog and absl
+    rb"|" + _LEVEL + rb":[\w.]*: ?"  # Python logging
+    rb"|(?:- )?(?:[\w.]+ - )?" + _LEVEL + rb" - )?"
+)
+_ATTEMPT = ProgramFact(
+    program="batchai",
+    sample="[batchai] attempt <batchai_attempt:2> begins on <*:node2: Slurm took its nodes for another job>",
+    literals=(b"[batchai] attempt ",),
+    words={"batchai_attempt": r"\d{1,18}", "*": r"[^\r\n]{1,4096}"},
+)
+_ROWS = (_ATTEMPT, *PROGRAM_FACTS)
+_SAMPLES = [SampleExpression(row.sample, row.words) for row in _ROWS]
+_EXPRESSIONS = [(each, re.compile(rb"(?:%b)[ \t]*\Z" % each.source.encode())) for each in _SAMPLES]
+FACT_LITERALS = tuple(dict.fromkeys(literal for row in _ROWS for literal in row.literals))
+"""A line with facts has one of these."""
 
 
-def _parameters(line: Line, named_values: Iterable[tuple[str, object]]) -> Iterator[Fact]:
-    """The header entries among these named values; other names are ignored."""
+def facts_of(line: bytes, rank: int | None, offset: int) -> Iterator[Fact]:
+    """The facts on a line.
+
+    Args:
+        line: The line, with its prefixes.
+        rank: The rank of its process; if None, that of a label on the line.
+        offset: The offset of its end.
+    """
+    is_labelled = rank is None
+    for part in split_joined(line) if len(line) <= _MOST_BYTES else ():
+        label = rank_of(PREFIX.match(part)) if is_labelled else None
+        rank = rank if label is None else label
+        for key, value in _told(part):
+            yield Fact(key, value, rank, offset)
+
+
+def _told(line: bytes) -> Iterator[tuple[str, str]]:
+    """The keys and values of the facts on a line."""
+    prefix = PREFIX.match(line)
+    logger = _LOGGER_PREFIX.match(line, prefix.end() if prefix else 0)
+    begin = logger.end() if logger else 0
+    for row, expression in _EXPRESSIONS:
+        if found := expression.match(line, begin):
+            texts = {name: found[group].decode("utf-8", "replace") for name, group in row.texts}
+            yield from _parameters(_named_values(texts))
+            return
+
+
+def _named_values(texts: Mapping[str, str]) -> Iterable[tuple[str, object]]:
+    """The parameters in the texts of a line: those in an object's `data`, a name and a value, or each."""
+    if "json" in texts:
+        try:
+            data = json.loads(texts["json"])["data"]
+        except (ValueError, KeyError, RecursionError):
+            return ()
+        return data.items() if isinstance(data, dict) else ()
+    return [(texts["name"], texts["value"])] if "name" in texts else texts.items()
+
+
+def _parameters(named_values: Iterable[tuple[str, object]]) -> Iterator[tuple[str, str]]:
+    """Those among these named values that are facts."""
     for name, value in named_values:
         key, text = _NAMES.get(name.lower()), str(value).strip()
         if key and text and (key not in _COUNTS or _COUNT.fullmatch(text)):
-            yield Fact(key, text, line.rank, line.offset)
-
-
-def _read_facts(expression: SampleExpression, line: Line, match: re.Match[bytes]) -> Iterator[Record]:
-    """The parameters and the numbers on a line of the table."""
-    texts = {name: match[group].decode("utf-8", "replace") for name, group in expression.texts}
-    if "json" in texts:
-        yield from _parameters(line, _members(texts["json"]))
-    elif "name" in texts:
-        yield from _parameters(line, [(texts["name"], texts["value"])])
-    else:
-        yield from _parameters(line, texts.items())
-    for number in expression.numbers:
-        yield line.value(number.name, number.unit, match[number.group])
-
-
-def _members(text: str) -> Iterable[tuple[str, object]]:
-    """The parameters in an object's `data`."""
-    try:
-        data = json.loads(text)["data"]
-    except (ValueError, KeyError, RecursionError):
-        return ()
-    return data.items() if isinstance(data, dict) else ()
-
-
-def _format_of(row: ProgramFact) -> LineFormat:
-    expression = SampleExpression(row.sample, row.words)
-    pattern = line_pattern(expression.source.encode())
-    return LineFormat(literals=row.literals, pattern=pattern, read=partial(_read_facts, expression))
-
-
-def _read_attempt(line: Line, match: re.Match[bytes]) -> Iterator[Record]:
-    yield Fact(ATTEMPT, match["attempt"].decode(), line.rank, line.offset)
-
-
-ATTEMPTS = LineFormat(  # `[batchai] attempt 2 begins on node2: Slurm took its nodes for another job`
-    literals=(b"[batchai] attempt ",),
-    pattern=line_pattern(rb"\[batchai\] attempt (?P<attempt>\d{1,18}) begins on [^\r\n]{1,4096}"),
-    read=_read_attempt,
-)
-LINE_FORMATS = (ATTEMPTS, *map(_format_of, PROGRAM_FACTS))
+            yield key, text

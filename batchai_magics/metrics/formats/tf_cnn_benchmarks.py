@@ -13,10 +13,9 @@ Readers check the text to the left of a match, back to the end of the previous r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from batchai_magics.metrics.formats.line_format import EmbeddedFormat, Field
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record
@@ -25,6 +24,9 @@ from batchai_magics.metrics.reading.line_plan import Layout, LineClock, layout_w
 from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX
 from batchai_magics.metrics.reading.timestamps import DIGITS_TO_ZERO, timestamp_slices
+
+HeaderEntry = tuple[str, str]
+"""Key and value of a header line: `Model:       resnet50` is `model`, `resnet50`."""
 
 OPENINGS = (b"TensorFlow:  ", b"Model:  ")
 """Substrings of the first line of a header."""
@@ -72,14 +74,6 @@ _UNLABELLED = (
     ("batch_group_size", re.compile(rb" *(\d+) batches per prepocessing group")),
     ("columns", re.compile(rb"(Step[ \t]+Img/sec[ \t]+\S.*)", re.DOTALL)),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class HeaderEntry:
-    """One header line: `Model:       resnet50` has key `model`, value `resnet50`."""
-
-    key: str
-    value: str
 
 
 class HeaderWindow:
@@ -130,14 +124,14 @@ def _labelled(key: str, value: bytes) -> Iterator[HeaderEntry]:
     shape = _NUMBERS.get(key)
     number = shape.match(value) if shape else None
     if shape is None or number:
-        yield HeaderEntry(key, _text(number[0] if number else value))
+        yield (key, _text(number[0] if number else value))
 
 
 def _unlabelled(text: bytes) -> Iterator[HeaderEntry]:
     for key, pattern in _UNLABELLED:
         match = pattern.match(text) or (pattern.search(text) if key == "batch_size_per_device" else None)
         if match:
-            yield HeaderEntry(key, _text(match[1].strip()))
+            yield (key, _text(match[1].strip()))
 
 
 def _text(value: bytes) -> str:
@@ -221,8 +215,8 @@ def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
     step, rank, offset, time = place
     cursor.cadence.observe(step, has_accuracy=has_accuracy)
     return [
-        Measurement(field.name, float(number), field.unit, step, None, rank, offset, time)
-        for field, number in zip(_STEP_FIELDS, numbers, strict=True)
+        Measurement(name, float(number), unit, step, None, rank, offset, time)
+        for (name, unit), number in zip(_STEP_NAMES.items(), numbers, strict=True)
         if number is not None
     ]
 
@@ -273,27 +267,27 @@ def _read_examples(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Reco
         return []
     cursor.record_start = match.start() - len(left) + examples.start()
     before = left[: examples.start()]
-    return _evaluation(cursor, before, _EXAMPLES_FIELDS, [examples[2]], int(examples[1]))
+    return _evaluation(cursor, before, _EXAMPLES, [examples[2]], int(examples[1]))
 
 
 def _read_accuracy(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
     cursor.record_start = match.start()
     before = cursor.text_before(match.start())
-    return _evaluation(cursor, before, _ACCURACY_FIELDS, match.groups(), None)
+    return _evaluation(cursor, before, _ACCURACY_NAMES, match.groups(), None)
 
 
 def _evaluation(
     cursor: BlockCursor,
     before: bytes,
-    fields: Sequence[Field],
+    units: Mapping[str, str],
     numbers: Sequence[bytes],
     step: int | None,
 ) -> Sequence[Record]:
     rank, end = cursor.rank_at(before), cursor.line_end
     time = cursor.wall_time(cursor.record_start)
     return [
-        Measurement(field.name, float(number), field.unit, step, None, rank, end, time, VALIDATION)
-        for field, number in zip(fields, numbers, strict=True)
+        Measurement(name, float(number), unit, step, None, rank, end, time, VALIDATION)
+        for (name, unit), number in zip(units.items(), numbers, strict=True)
     ]
 
 
@@ -304,52 +298,43 @@ def _accuracy(first: bytes, second: bytes) -> re.Pattern[bytes]:
     )
 
 
-_STEP_FIELDS = (
-    Field("images_per_sec", "images/sec"),
-    Field("uncertainty", "images/sec"),
-    Field("jitter", "images/sec"),
-    Field("loss"),
-    Field("top_1", "fraction"),
-    Field("top_5", "fraction"),
-)
-_EXAMPLES_FIELDS = (Field("eval_examples_per_sec", "examples/sec"),)
-_ACCURACY_FIELDS = (
-    Field("eval_top_1", "fraction"),
-    Field("eval_top_5", "fraction"),
-    Field("eval_examples", "examples"),
-)
+_EXAMPLES = {"eval_examples_per_sec": "examples/sec"}
+_ACCURACY_NAMES = {"eval_top_1": "fraction", "eval_top_5": "fraction", "eval_examples": "examples"}
 
-TENSORFLOW_BENCHMARKS = (
-    EmbeddedFormat(
-        name="tf_cnn_benchmarks rate",
-        literals=(RATE,),
-        pattern=_RATE,
-        fields=_STEP_FIELDS,
-        sample="110\timages/sec: 2296.2 +/- 3.4 (jitter = 12.5)\t7.916",
-        read=_read_rate,
-    ),
-    EmbeddedFormat(
-        name="tf_cnn_benchmarks eval rate",
-        literals=(b" examples/sec",),
-        pattern=re.compile(rb" examples/sec(?![\w;)])"),
-        fields=_EXAMPLES_FIELDS,
-        sample="20\t412.7 examples/sec",
-        read=_read_examples,
-    ),
-    EmbeddedFormat(
-        name="tf_cnn_benchmarks accuracy",
-        literals=(b"Accuracy @ 1",),
-        pattern=_accuracy(b"Accuracy", b"Accuracy"),
-        fields=_ACCURACY_FIELDS,
-        sample="Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [50000 examples]",
-        read=_read_accuracy,
-    ),
-    EmbeddedFormat(
-        name="tf_cnn_benchmarks precision",
-        literals=(b"Precision @ 1",),
-        pattern=_accuracy(b"Precision", b"recall"),
-        fields=_ACCURACY_FIELDS,
-        sample="Precision @ 1 = 0.1234 recall @ 5 = 0.5678 [50000 examples]",
-        read=_read_accuracy,
-    ),
+
+class _Format(NamedTuple):
+    """Records that may stand anywhere on a line: their expression has the literal."""
+
+    literal: bytes
+    pattern: re.Pattern[bytes]
+    read: Callable[[BlockCursor, re.Match[bytes]], Sequence[Record]]
+
+
+_FORMATS = (
+    _Format(RATE, _RATE, _read_rate),
+    _Format(b" examples/sec", re.compile(rb" examples/sec(?![\w;)])"), _read_examples),
+    _Format(b"Accuracy @ 1", _accuracy(b"Accuracy", b"Accuracy"), _read_accuracy),
+    _Format(b"Precision @ 1", _accuracy(b"Precision", b"recall"), _read_accuracy),
 )
+LITERALS = tuple(each.literal for each in _FORMATS)
+"""Every record has one of these."""
+
+
+def read_embedded(cursor: BlockCursor) -> list[Record] | None:
+    """The records of tf_cnn_benchmarks anywhere on a line, from left to right; None if there are none."""
+    matches = [
+        (match, row.read)
+        for row in _FORMATS
+        if row.literal in cursor.data
+        for match in row.pattern.finditer(cursor.data)
+    ]
+    records: list[Record] = []
+    for match, read in sorted(matches, key=lambda pair: pair[0].start()):
+        if match.start() < cursor.consumed:
+            continue
+        found = read(cursor, match)
+        cursor.consumed = match.end()
+        records += found
+        if found and cursor.first_record_start is None:
+            cursor.first_record_start = cursor.record_start
+    return records if matches else None

@@ -12,7 +12,8 @@ from functools import lru_cache
 from itertools import accumulate, repeat
 from typing import Any, cast
 
-from batchai_magics.metrics.formats.format_table import LINE_TEXTS
+from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.metric_names import split_phase
@@ -297,11 +298,12 @@ class Block:
 
     def _interesting(self, rows: Sequence[int]) -> set[int]:
         texts = self.lines.texts
-        return {rows[place] for place in interest_in([texts[row] for row in rows], LINE_TEXTS)}
+        found = interest_in([texts[row] for row in rows], (*LITERALS, *FACT_LITERALS))
+        return {rows[place] for place in found}
 
     def _add(self, plans: SkeletonPlans, rows: Sequence[int]) -> None:
         lines = self.lines
-        if plans.opens_table or not (lines.has_end and not lines.is_continued):
+        if plans.opens_table or plans.tells_facts or not (lines.has_end and not lines.is_continued):
             self.single |= dict.fromkeys(rows, plans)
             return
         for row in self._add_at_once(plans, rows):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import eq, itemgetter
 
-from batchai_magics.metrics.formats.format_table import formats_of, read_embedded
-from batchai_magics.metrics.formats.line_format import read_line
+from batchai_magics.metrics.formats.run_facts import facts_of
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import read_embedded
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.measurement import Measurement, Record, measurement
@@ -304,20 +304,14 @@ class LineReader:
                 self.first_record_start = cursor.first_record_start
                 return embedded
         find = self.plans.grammar_of if plans.is_embedded else lambda line: self.plans.find(plans, line)
+        facts = plans.tells_facts and is_whole and facts_of(text, lines.rank_at(row), lines.ends[row])
+        records: list[Record] = [*(facts or ())]
         found_plan = find(text)
-        if plans.formats:
-            records = read_line(self.cursor(lines, row), 0, formats_of(text))
-            if records is not None:
-                self._note_context(lines, row, records)
-                return self._started(records)
         if plans.is_joined and (parts := self.plans.parts_of(text)):
-            return self._started(self._read_parts(lines, row, parts))
-        if found_plan is None or (lines.is_continued and row == 0):
-            return []
-        is_complete = is_whole or found_plan[0].reading.is_self_terminating
-        return self._started(self._records(lines, row, *found_plan)) if is_complete else []
-
-    def _started(self, records: list[Record]) -> list[Record]:
+            records += self._read_parts(lines, row, parts)
+        elif found_plan and not (lines.is_continued and row == 0):
+            is_complete = is_whole or found_plan[0].reading.is_self_terminating
+            records += self._records(lines, row, *found_plan) if is_complete else []
         if records:
             self.first_record_start = 0
         return records
@@ -331,23 +325,8 @@ class LineReader:
             found = plans and self.plans.find(plans, part)
             own = Lines([part], [lines.ends[row]], rank, lines.first + row, stamps=[lines.stamp_at(row)])
             if found:
-                read = self._records(own, 0, *found)
-            elif plans and plans.formats:
-                read = self._read_single(own, 0, plans)
-            else:
-                continue
-            records += read
+                records += self._records(own, 0, *found)
         return records
-
-    def _note_context(self, lines: Lines, row: int, records: Sequence[Record]) -> None:
-        """Let the lines below know what the grammar reads on a line whose format gives nothing."""
-        if records or not lines.is_whole(row):
-            return
-        held, self._states.held = self._states.held, {}
-        found = self.plans.grammar_of(lines.texts[row])
-        if found:
-            self._records(lines, row, *found)
-        self._states.held = held
 
     def cursor(self, lines: Lines, row: int) -> BlockCursor:
         """A cursor over one line."""

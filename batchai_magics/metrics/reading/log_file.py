@@ -210,11 +210,11 @@ class LogFile:
 
     def _read_header(self, text: bytes, end: int, rank: int | None) -> list[Record]:
         facts: list[Record] = []
-        for entry in self._header.read(text):
-            if entry.key == "num_batches":
-                self.cadence.num_batches = int(entry.value)
+        for key, value in self._header.read(text):
+            if key == "num_batches":
+                self.cadence.num_batches = int(value)
             rank = rank_of(PREFIX.match(text)) if rank is None else rank
-            facts.append(Fact(entry.key, entry.value, rank, end))
+            facts.append(Fact(key, value, rank, end))
         return facts
 
 

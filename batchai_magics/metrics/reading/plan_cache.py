@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from batchai_magics.metrics.formats.format_table import EMBEDDED_LITERALS, formats_of
-from batchai_magics.metrics.formats.line_format import LineFormat, split_joined
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import step_layout
+from batchai_magics.metrics.formats.joined_lines import split_joined
+from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS, step_layout
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
@@ -45,24 +45,24 @@ class SkeletonPlans:
     """How the lines of a skeleton are read.
 
     `opens_table`: a line may be the edge or the header of a table. `is_embedded`: records of
-    tf_cnn_benchmarks may stand anywhere on it. `formats` read such lines with code, unless a plan does.
-    `is_joined`: the lines are several that processes wrote without a newline between.
+    tf_cnn_benchmarks may stand anywhere on it. `is_joined`: the lines are several that processes wrote
+    without a newline between. `tells_facts`: a line may tell facts of the run.
     """
 
-    __slots__ = ("_silent", "formats", "is_embedded", "is_joined", "layouts", "opens_table")
+    __slots__ = ("_silent", "is_embedded", "is_joined", "layouts", "opens_table", "tells_facts")
 
     def __init__(self, line: bytes) -> None:
         self.layouts: list[Layout] = []
-        self.is_embedded = any(literal in line for literal in EMBEDDED_LITERALS)
+        self.is_embedded = any(literal in line for literal in LITERALS)
         self.opens_table = _may_open_table(line)
-        self.formats: Sequence[LineFormat] = ()
         self.is_joined = False
+        self.tells_facts = any(literal in line for literal in FACT_LITERALS)
         self._silent: set[bytes] = set()
 
     @property
     def has_code(self) -> bool:
         """Whether lines are read one by one, in their turn."""
-        return bool(self.is_embedded or self.formats or self.is_joined)
+        return self.is_embedded or self.is_joined
 
     def find(self, line: bytes) -> Found | None:
         """The plan of a line and its groups; None if it has none, or none is known."""
@@ -143,10 +143,6 @@ class PlanCache:
         return parts if len(parts) > 1 and any(map(_is_known, parts)) else []
 
     def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
-        formats = formats_of(line)
-        if any(each.is_of(line) for each in formats):
-            plans.formats = formats
-            return None
         if plans.is_embedded:
             made = step_layout(line)
             return self._remember(plans, line, *made) if made else None
@@ -200,7 +196,7 @@ def _is_known(part: bytes) -> bool:
     """Whether a part of a line is one of a known program."""
     begins = read_prefixes(part).begin, 0
     is_object = part[begins[0] :].startswith(b'{"')
-    return is_object or read_program_line(part, begins) is not None or bool(formats_of(part))
+    return is_object or read_program_line(part, begins) is not None
 
 
 def _without_digits(line: bytes) -> bytes:

@@ -120,7 +120,6 @@ def test_a_table_of_the_table_gives_its_marked_numbers(row):
 def test_a_fact_of_the_table_is_one_of_the_run(row):
     told = read(f"{printed(row.sample)}\n")
     assert next(record.value for record in told if isinstance(record, Fact)) in printed(row.sample)
-    assert {record.value for record in told if isinstance(record, Measurement)} == marked(row)
 
 
 ADDED = """
