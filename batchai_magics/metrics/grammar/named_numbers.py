@@ -59,18 +59,6 @@ def take_percent_name(scan: LineScan) -> bool:
     return True
 
 
-def take_number_and_name(scan: LineScan) -> bool:
-    """Take a number before the name of a quality: `0.5 avg loss`."""
-    found = numbers.NUMBER_AND_NAME.match(scan.text, scan.at, scan.end) if scan.positions else None
-    if found is None or b"." not in found["number"]:
-        return False
-    name = found["name"].decode("utf-8", "replace")
-    if not is_quality(name) and name not in ("lr", "rate", "learning rate", "grad norm"):
-        return False
-    add_number(scan, name, found, is_signed=True)
-    return True
-
-
 def take_slashed_numbers(scan: LineScan) -> bool:
     """Take numbers between slashes behind as many names: `train/val loss: 0.5/0.6`, `mIoU/allAcc 0.5/0.6`."""
     found = numbers.SLASHED_NUMBERS.match(scan.text, scan.at, scan.end)
@@ -91,35 +79,25 @@ def take_slashed_numbers(scan: LineScan) -> bool:
     return True
 
 
-def take_joined_pair(scan: LineScan) -> bool:
-    """Take `loss_2.912` behind a position."""
-    found = numbers.JOINED_PAIR.match(scan.text, scan.at, scan.end) if scan.positions else None
-    name = found["name"].decode() if found else ""
-    if found is None or not is_quality(name):
-        return False
-    add_number(scan, name, found, is_signed=True)
-    return True
+def take_bare_pair(scan: LineScan) -> bool:
+    """Take a quality and its number without a sign between, behind a position: `loss_2.912`."""
+    for pattern, others in _BARE_PAIRS if scan.positions else ():
+        found = pattern.match(scan.text, scan.at, scan.end)
+        name = found["name"].decode("utf-8", "replace") if found else ""
+        is_beside_bar = scan.is_bar and pattern is numbers.DASHED_PAIR
+        is_further = pattern is numbers.PIPED_PAIR and scan.numbers
+        if found and not is_further and (is_quality(name) or name in others or is_beside_bar):
+            add_number(scan, name, found, is_signed=True)
+            return True
+    return False
 
 
-def take_dashed_pair(scan: LineScan) -> bool:
-    """Take a name and its number behind a bar: `dice_loss - 0.5`."""
-    found = numbers.DASHED_PAIR.match(scan.text, scan.at, scan.end) if scan.positions else None
-    name = found["name"].decode("utf-8", "replace") if found else ""
-    if found is None or not (scan.is_bar or is_quality(name)):
-        return False
-    add_number(scan, name, found, is_signed=True)
-    return True
-
-
-def take_piped_pair(scan: LineScan) -> bool:
-    """Take a name and its number behind a position and a bar: `Step 100: eval Accuracy | 0.84`."""
-    is_first = bool(scan.positions) and not scan.numbers
-    found = numbers.PIPED_PAIR.match(scan.text, scan.at, scan.end) if is_first else None
-    name = found["name"].decode("utf-8", "replace") if found else ""
-    if found is None or not is_quality(name):
-        return False
-    add_number(scan, name, found, is_signed=True)
-    return True
+_BARE_PAIRS = (
+    (numbers.JOINED_PAIR, ()),
+    (numbers.DASHED_PAIR, ()),
+    (numbers.NUMBER_AND_NAME, ("lr", "rate", "learning rate", "grad norm")),
+    (numbers.PIPED_PAIR, ()),
+)
 
 
 def take_pair(scan: LineScan) -> bool:

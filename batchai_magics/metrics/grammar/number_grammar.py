@@ -121,7 +121,7 @@ PIPED_PAIR = re.compile(
 """A name and its number behind a bar, at the end of a line: `eval Accuracy |  0.84`."""
 
 NUMBER_AND_NAME = re.compile(
-    rb"(?P<number>" + NUMBER + rb")[ ](?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)"
+    rb"(?=[-+]?[\d,]*\.)(?P<number>" + NUMBER + rb")[ ](?P<name>[A-Za-z][\w.]*(?:[ ][A-Za-z][\w.]*)?)"
     rb"(?=[,;|)\]]|[ ]\||[ \t]*\Z)"
 )
 """A number before its name: `950.2 avg loss,`."""
