@@ -13,8 +13,9 @@ from batchai_magics.metrics.measurement import Measurement, Record, measurement
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_context import LineContext, Values
-from batchai_magics.metrics.reading.line_groups import Block, Lines, PlanLines, is_of_bar, rank_of
+from batchai_magics.metrics.reading.line_groups import Block, PlanLines, is_of_bar, rank_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan
+from batchai_magics.metrics.reading.lines import Lines
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.readings import Readings
@@ -51,7 +52,7 @@ class LineReader:
             block = Block(lines, self.plans)
             self._read_groups(block, readings)
         if self._states.lines.is_open:
-            self._states.lines.end(lines.span, len(lines.texts))
+            self._states.lines.end(lines)
         return readings
 
     def _read_groups(self, block: Block, readings: Readings) -> None:
@@ -472,14 +473,14 @@ class LineReader:
     def _touch(self, lines: Lines, row: int, plan: LinePlan, rank: int | None, own_number: int) -> None:
         """Note a line that belongs to the block below a heading of its rank."""
         if rank is not None and self._states.of(rank).context.is_of_block(own_number):
-            self._states.lines.touch(rank, lines.first + row, lines.span, _label(lines, row, plan))
+            self._states.lines.touch(rank, lines.first + row, lines, _label(lines, row, plan))
 
     def _own_number(self, lines: Lines, row: int, rank: int | None) -> int:
         """The number of a line as the process with this rank counts its lines."""
         number = lines.first + row
         if rank is None or not self._states.lines.is_open:
             return number
-        return self._states.lines.number(rank, number, lines.span)
+        return self._states.lines.number(rank, number, lines)
 
     def _released(self, lines: Lines, row: int, reading: LineReading, rank: int | None) -> list[Record]:
         """The numbers of a dict that waited for this line, which may be its bar."""

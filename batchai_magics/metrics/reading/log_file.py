@@ -13,9 +13,9 @@ from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
-from batchai_magics.metrics.reading.line_groups import Lines
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
+from batchai_magics.metrics.reading.lines import Lines
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.plan_cache import PlanCache
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of

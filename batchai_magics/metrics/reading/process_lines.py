@@ -6,24 +6,16 @@ Only what a prefix tells is known: a line counts unless it bears a tag or a labe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+
+from batchai_magics.metrics.reading.lines import Lines
 
 _MAX_FILE_LINES = 1024  # of all processes, behind which a process's block has ended
 _CHECKED_LINES = 64  # after so many it is checked which blocks have ended
 _MAX_LABELS = 8
 _DIGITS = re.compile(rb"\d+")
-
-
-class LineSpan(NamedTuple):
-    """Successive lines of a file: the number of the first one, and the rank of all, or that of each."""
-
-    first: int
-    texts: Sequence[bytes]
-    rank: int | None
-    ranks: Sequence[int | None] | None = None
 
 
 @dataclass(slots=True)
@@ -59,23 +51,23 @@ class ProcessLines:
         """The number of the first line whose owner is not known yet."""
         return self._first + len(self._owners)
 
-    def number(self, rank: int, number: int, span: LineSpan) -> int:
-        """The number of a line of a rank, which has this number in its file and stands in a span."""
+    def number(self, rank: int, number: int, lines: Lines) -> int:
+        """The number of a line of a rank, which has this number in its file and is one of these."""
         block = self._blocks.get(rank)
         if block is None or number - block.touched > _MAX_FILE_LINES:
             return number
         if number > block.counted:
-            self._count(block, rank, number, span)
+            self._count(block, rank, number, lines)
         return number - block.foreign
 
-    def _count(self, block: _Block, rank: int, number: int, span: LineSpan) -> None:
+    def _count(self, block: _Block, rank: int, number: int, lines: Lines) -> None:
         """Count the lines of other processes above a line of a block."""
-        self._pass(span, number)
+        self._pass(lines, number)
         between = self._owners[block.counted - self._first : number - self._first]
         block.foreign += len(between) - between.count(None) - between.count(rank)
         block.counted = number + 1
 
-    def touch(self, rank: int, number: int, span: LineSpan, label: tuple[bytes, bytes] | None) -> None:
+    def touch(self, rank: int, number: int, lines: Lines, label: tuple[bytes, bytes] | None) -> None:
         """Note that a line belongs to a rank's block; `label` is the text around the rank, if not a tag.
 
         All lines up to a block's last one are passed: where many lines are not, every block is far above.
@@ -88,19 +80,19 @@ class ProcessLines:
             self._blocks[rank] = _Block(number, number + 1)
         else:
             block.touched, block.counted = number, number + 1
-        self._pass(span, number)
+        self._pass(lines, number)
         if (
             label
             and len(self._labels) < _MAX_LABELS
             and (pattern := _label_pattern(*label)) not in self._labels
         ):
             self._labels.append(pattern)
-        self._pass(span, number + 1)
+        self._pass(lines, number + 1)
 
-    def end(self, span: LineSpan, count: int) -> None:
-        """Pass the lines of a span that were not passed yet; it has so many."""
-        end = span.first + count
-        self._pass(span, min(end, self._passed + 2 * _MAX_FILE_LINES))
+    def end(self, lines: Lines) -> None:
+        """Pass those of these lines that were not passed yet."""
+        end = lines.first + len(lines.texts)
+        self._pass(lines, min(end, self._passed + 2 * _MAX_FILE_LINES))
         if end - self._checked >= _CHECKED_LINES:
             self._remove_ended(end)
 
@@ -115,12 +107,11 @@ class ProcessLines:
                 del self._blocks[rank]
         self._owners, self._first = [], self._passed
 
-    def _pass(self, span: LineSpan, end: int) -> None:
-        """Find out whose the lines up to a number are, the span's as far as they were not passed."""
-        rows = range(self._passed - span.first, min(end - span.first, len(span.texts)))
-        for row in rows:
-            rank = span.rank if span.ranks is None else span.ranks[row]
-            self._owners.append(self._labelled(span.texts[row]) if rank is None else rank)
+    def _pass(self, lines: Lines, end: int) -> None:
+        """Find out whose the lines up to a number are, as far as they were not passed."""
+        for row in range(max(0, self._passed - lines.first), min(end - lines.first, len(lines.texts))):
+            rank = lines.rank_at(row)
+            self._owners.append(self._labelled(lines.texts[row]) if rank is None else rank)
 
     def _labelled(self, message: bytes) -> int | None:
         """The rank in the label at the start of a message; in the longest one if several are known."""
