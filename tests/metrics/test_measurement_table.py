@@ -47,3 +47,16 @@ def test_a_frame_has_the_lines_of_all_columns_in_file_order() -> None:
     assert table["step"].tolist() == [0, 1, 2, 3]
     assert [*table.columns] == ["step", "loss", "acc"]
     assert table["loss"].isna().tolist() == [False, True, True, False]
+
+
+def test_a_table_of_thousands_of_metrics_one_a_line_is_sparse():
+    names = [f"m{number}" for number in range(3000)]
+    values = [(name, step) for step in range(3) for name in names]
+    records = [
+        Measurement(name, step + 0.5, "", step, offset=line) for line, (name, step) in enumerate(values)
+    ]
+    table = frame(records)
+    assert table.shape == (9000, 3001)
+    assert table["m7"].dropna().tolist() == [0.5, 1.5, 2.5]
+    assert table["step"][table["m7"].notna()].tolist() == [0, 1, 2]
+    assert table.memory_usage().sum() < 2_000_000

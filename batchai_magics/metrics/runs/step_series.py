@@ -25,11 +25,14 @@ from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:
     import pandas
+    from numpy.typing import NDArray
 
 
 COLUMNS = ("step", "rank", "images_per_sec", "uncertainty", "jitter", "loss", "top_1", "top_5")
 """The numbers of a step line of tf_cnn_benchmarks, in the order of every table and JSON object of them."""
 
+_MANY_CELLS = 1 << 24  # of a table whose columns are sparse if few of them have a value
+_SPARSE_SHARE = 8
 UNITS = {"images_per_sec": RATE_UNIT, "uncertainty": RATE_UNIT, "jitter": RATE_UNIT}
 
 
@@ -69,7 +72,8 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
     Returns:
         One row per step line, with those of COLUMNS that have a value; `rank` is a nullable integer, NaN
         stands for a number that the line lacks. For other programs, one row per line with numbers: `step` is
-        nullable too, and `epoch` and a column for each other number follow.
+        nullable too, and `epoch` and a column for each other number follow. Of many lines with other numbers
+        each, these columns are sparse.
     """
     parts = [*MeasurementTable.of(records).lines]
     benchmarks = [part for part in parts if part.is_benchmark]
@@ -90,32 +94,51 @@ def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
     places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
     ends = np.cumsum([0, *map(len, own_rows)]).tolist()
     in_order = sorted(parts, key=lambda part: part.rows[0])
-    names = [*COLUMNS, "epoch", *(name for part in in_order for name in part.names)]
-    found = [_columns_by_name(part) for part in parts]
-    told = {name for columns in found for name, column in columns.items() if not column.is_missing}
-    table: dict[str, Any] = {
-        name: np.full(len(rows), MISSING if name in _COUNTS else math.nan)
-        for name in dict.fromkeys(names)
-        if name in told or not parts
-    }
-    for columns, begin, end in zip(found, ends, ends[1:], strict=False):
-        for name, column in columns.items():
-            if name in told:
-                missing = MISSING if name in _COUNTS else math.nan
-                table[name][places[begin:end]] = column.filled(missing)
-    for name in [*table]:
-        is_missing = table[name] == MISSING if name in _COUNTS else np.isnan(table[name])
+    names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.names)])
+    told: dict[str, list[tuple[NDArray[Any], Any]]] = {name: [] for name in names}
+    for part, begin, end in zip(parts, ends, ends[1:], strict=False):
+        for name, column in _columns_by_name(part).items():
+            missing = MISSING if name in _COUNTS else math.nan
+            if not column.is_missing:
+                told[name].append((places[begin:end], column.filled(missing)))
+    filled_count = sum(len(part.names) * len(part.rows) for part in parts)
+    is_sparse = len(rows) * len(names) > max(_MANY_CELLS, _SPARSE_SHARE * filled_count)
+    table: dict[str, Any] = {}
+    for name, pieces in told.items():
+        if is_sparse and pieces and name not in (*_COUNTS, "epoch"):
+            table[name] = _sparse(pieces, len(rows))
+            continue
+        values = np.full(len(rows), MISSING if name in _COUNTS else math.nan)
+        for at, numbers in pieces:
+            values[at] = numbers
+        is_missing = values == MISSING if name in _COUNTS else np.isnan(values)
         if parts and is_missing.all():
-            del table[name]
-        elif name in _COUNTS:
-            table[name] = pd.arrays.IntegerArray(table[name], is_missing)
-        elif name == "epoch" and (table[name][~is_missing] % 1 == 0).all():
-            whole = np.where(is_missing, 0, table[name]).astype(np.int64)
+            continue
+        table[name] = values
+        if name in _COUNTS:
+            table[name] = pd.arrays.IntegerArray(values, is_missing)
+        elif name == "epoch" and (values[~is_missing] % 1 == 0).all():
+            whole = np.where(is_missing, 0, values).astype(np.int64)
             table[name] = pd.arrays.IntegerArray(whole, is_missing)
     return pd.DataFrame(table, copy=False)
 
 
 _COUNTS = ("step", "rank")
+
+
+def _sparse(pieces: Sequence[tuple[NDArray[Any], Any]], size: int) -> Any:
+    """A column with values at some places, of which the others take no memory."""
+    import numpy as np
+    import pandas as pd
+
+    places = np.concatenate([at for at, _ in pieces])
+    values = np.concatenate([np.broadcast_to(numbers, len(at)) for at, numbers in pieces]).astype(float)
+    order = np.argsort(places)
+    sparse: Any = pd.arrays.SparseArray
+    if hasattr(sparse, "from_indices"):
+        return sparse.from_indices(values[order], places[order].astype(np.int32), size)
+    index_type = type(sparse([math.nan]).sp_index)  # before pandas 3.1
+    return sparse(values[order], sparse_index=index_type(size, places[order].astype(np.int32)))
 
 
 def _columns_by_name(part: LineColumns) -> Mapping[str, Column]:

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_grammar import read_line
 from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
@@ -23,7 +24,7 @@ def is_understood(line: bytes) -> bool:
 
 def passed_over(lines):
     """The lines that the search leaves out."""
-    found = {*interest_in(lines, FACT_LITERALS)}
+    found = {*interest_in(lines, (*LITERALS, *FACT_LITERALS))}
     return [line for number, line in enumerate(lines) if number not in found]
 
 
