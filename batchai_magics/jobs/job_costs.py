@@ -23,9 +23,14 @@ _HINT = 'Add it to config.yaml, as in `prices: {{"{size}": 0.90}}`, or set BATCH
 class JobCosts:
     """The costs of a backend's jobs. Each cluster is looked up once for jobs of the same options."""
 
-    def __init__(self, backend: Backend, settings: Settings) -> None:
-        self._backend, self._settings = backend, settings
+    def __init__(self, backend: Backend, settings: Settings | None = None) -> None:
+        """The settings are by default those of this process, read once a price is looked up."""
+        self._backend, self._given = backend, settings
         self._by_nodes: dict[tuple[object, ...], Price | None] = {}
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return self._given or load_settings()
 
     @property
     def has_prices(self) -> bool:
@@ -42,8 +47,8 @@ class JobCosts:
 
     def of_job(self, job: JobResource) -> Cost | None:
         """What a job has cost so far, with all its attempts; None if it has not started or has no price."""
-        times = node_times(job) if self.has_prices else ()
-        price = self.node_price(job.spec) if times else None
+        times = node_times(job)
+        price = self.node_price(job.spec) if times and self.has_prices else None
         return price.cost_of(times, time.time()) if price else None
 
     def of_jobs(self, jobs: Iterable[JobResource]) -> Cost | None:
@@ -124,11 +129,6 @@ def _idle_note(cluster: Cluster, price: Price) -> Iterator[str]:
     cost, most = Cost(count * price.per_hour, price.currency).text, cluster.node_states.total
     fix = f"cluster auto-scale -n {cluster.id.name} --min 0 --max {most}"
     yield f"Cluster {cluster.id.name} has {nodes} {cost} an hour; `{fix}` keeps none without a job."
-
-
-def job_costs(backend: Backend) -> JobCosts:
-    """The costs by the settings of this process."""
-    return JobCosts(backend, load_settings())
 
 
 def node_times(job: JobResource) -> list[NodeTime]:

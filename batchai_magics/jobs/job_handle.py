@@ -17,7 +17,7 @@ from batchai_magics.errors import NotFoundError, WaitInterrupted
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs import argument_checks, job_files
-from batchai_magics.jobs.job_costs import job_costs
+from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.job_files import all_files, check_log_exists, one_level
 from batchai_magics.jobs.job_logs import retry_if_changed, tail_of
 from batchai_magics.jobs.job_model import log_metrics, progress_of
@@ -83,7 +83,7 @@ class Job(JobRecord):
     def show_with_cost(self) -> JobResource:
         """The current job resource with its cost, where the nodes have a price."""
         job = self.show()
-        return job.with_cost(job_costs(self.backend).of_job(job))
+        return job.with_cost(JobCosts(self.backend).of_job(job))
 
     @property
     def cost(self) -> Cost | None:

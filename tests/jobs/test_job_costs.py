@@ -70,6 +70,16 @@ def costs(backend: Priced, **settings: object) -> JobCosts:
     return JobCosts(backend, Settings(**settings))
 
 
+def test_a_job_that_has_not_started_costs_nothing_whatever_the_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("BATCHAI_PRICES", "standard_nc6=much")
+    costs_of_process = JobCosts(Priced(machines()))
+    assert costs_of_process.of_job(resource(ExecutionState.QUEUED)) is None
+    with pytest.raises(UsageError, match="BATCHAI_PRICES"):
+        costs_of_process.of_job(ended())
+
+
 def test_a_job_costs_its_node_time() -> None:
     found = costs(Priced(machines()), prices="standard_nc6=2").of_job(ended(nodes=2, hours=1.5))
     assert found == Cost(6.0, "USD")

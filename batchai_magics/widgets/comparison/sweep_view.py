@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.errors import BatchAIError
-from batchai_magics.jobs.job_costs import JobCosts, job_costs
+from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.metrics.runs.seed_groups import SEED, SeededRun, SeedGroups, seed_groups
@@ -497,7 +497,7 @@ def shared_model(sweep: Sweep, publisher: Publisher, *, takes_steps: bool = True
     """The model that all views of a sweep share, with its key."""
 
     def opened() -> SweepModel:
-        costs = job_costs(sweep.backend)
+        costs = JobCosts(sweep.backend)
         model = SweepModel(sweep, costs, clock=publisher.clock, takes_steps=takes_steps)
         model.read()
         return model

@@ -7,7 +7,7 @@ import pytest
 
 from batchai_magics.config import Settings
 from batchai_magics.errors import UnreachableError
-from batchai_magics.jobs.job_costs import JobCosts, job_costs
+from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.states import ExecutionState
@@ -195,7 +195,7 @@ def test_the_saved_table_has_the_best_trials_and_the_figure_a_text(followed):
 
 @pytest.mark.parametrize("takes_steps", [True, False])
 def test_a_read_only_sweep_is_read_without_taking_its_steps(followed, takes_steps):
-    costs = job_costs(followed.sweep.backend)
+    costs = JobCosts(followed.sweep.backend)
     model = SweepModel(followed.sweep, costs, clock=followed.clock, takes_steps=takes_steps)
     model.read()
     assert len(model.trials) == 6
@@ -266,7 +266,7 @@ def test_real_trials_have_the_same_parts(tmp_path):
         sweep = SweepLab(world).submit('s --sweep "lr=0.2" --best "min val_loss"', script)
         trial = sweep.trials()[0]
         until(lambda: trial.job.progress())
-        model = SweepModel(sweep, job_costs(world.backend))
+        model = SweepModel(sweep, JobCosts(world.backend))
         model.read()
         row = model.trials[1]
         assert (row.state, row.value, row.metrics, row.curve) == ("running", 0.5, (0.75,), (0.5,))
@@ -283,7 +283,7 @@ lr, seed = float(os.environ["PARAM_LR"]), int(os.environ["BATCHAI_SEED"])
 print(f"step 1 val_loss {lr + seed / 100 - 0.3 * (lr == 0.5) * (seed == 2):.3f}")
 """
     sweep = SweepLab(world).run('s --sweep "lr=0.4,0.5" --seeds 3 --best "min val_loss"', script)
-    model = SweepModel(sweep, job_costs(world.backend), start=lambda task: task())
+    model = SweepModel(sweep, JobCosts(world.backend), start=lambda task: task())
     until(lambda: model.poll() is None or model.is_over)  # a read ends before it takes long
     sentences = [
         "lr=0.4: val_loss 0.41 ± 0.01 over 3 seeds, the best",
