@@ -101,20 +101,9 @@ def runs_jobs(wheel, folder):
 
 
 @pytest.mark.slow
-def test_with_an_owner_the_links_of_pypi_lead_to_the_repository(source, tmp_path):
-    folder = tmp_path / "owned"
-    shutil.copytree(source, folder)
+def test_an_sdist_with_an_owner_holds_the_bundle_needs_no_node_and_links_to_the_repository(source, tmp_path):
     files = runpy.run_path(str(ROOT / ".ci/publish.py"))["as_owner"]("some-lab")
-    (folder / "pyproject.toml").write_text(files["pyproject.toml"])
-    build(folder, "--wheel", tmp_path)
-    text = readme_of(next(tmp_path.glob("*.whl")))
-    assert "](https://github.com/some-lab/batchai_magics/blob/main/docs/start.md)" in text
-    assert "](https://github.com/some-lab/batchai_magics/raw/main/docs/replay.png)" in text
-    assert not re.findall(r"\]\((?!https?:)[^)]*\)", text)
-
-
-@pytest.mark.slow
-def test_an_sdist_holds_the_bundle_and_needs_no_node(source, tmp_path):
+    (source / "pyproject.toml").write_text(files["pyproject.toml"])
     build(source, "--sdist", tmp_path)
     with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -123,8 +112,13 @@ def test_an_sdist_holds_the_bundle_and_needs_no_node(source, tmp_path):
     assert not [name for name in names if "node_modules" in name]
     unpacked = next(path for path in tmp_path.iterdir() if path.is_dir())
     build(unpacked, "--wheel", tmp_path, path=str(tmp_path))
-    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
-        assert set(wheel.namelist()) >= BUNDLE
+    wheel = next(tmp_path.glob("*.whl"))
+    with zipfile.ZipFile(wheel) as archive:
+        assert set(archive.namelist()) >= BUNDLE
+    text = readme_of(wheel)
+    assert "](https://github.com/some-lab/batchai_magics/blob/main/docs/start.md)" in text
+    assert "](https://github.com/some-lab/batchai_magics/raw/main/docs/replay.png)" in text
+    assert not re.findall(r"\]\((?!https?:)[^)]*\)", text)
 
 
 def build(source, kind, out, *, path=None):

@@ -16,7 +16,8 @@ import json
 made = backend("two", S.RUNNING)
 for step in range(100, 1100, 100):
     place = {"step": step, "epoch": step // 200}
-    made.write(json.dumps({**place, "loss": 200 / step, "lr": step / 1e7}) + "\\n")
+    losses = {"loss": 200 / step, "accuracy": step / 2000, "lr": step / 1e7, "f1": step / 3000}
+    made.write(json.dumps({**place, **losses, "grad_norm": 2.5}) + "\\n")
     if step % 500 == 0:
         made.write(json.dumps({**place, "val_loss": 300 / step}) + "\\n")
 """
@@ -34,8 +35,24 @@ def test_charts_of_a_job_share_steps_and_a_cursor_and_are_saved(lab, tmp_path):
     chart = charts.get_by_role("group", name="loss", exact=True)
     is_saved(charts, chart, tmp_path)
     fills_the_screen(charts, chart)
+    are_chosen_and_smoothed(charts)
     have_one_axis(charts)
     assert lab.errors == []
+
+
+def are_chosen_and_smoothed(charts):
+    """Those of the first numbers are drawn, the others on request."""
+    for title in ("accuracy", "f1"):
+        charts.get_by_role("img", name=re.compile(f"^{title} at step 1000")).wait_for()
+    choices = charts.get_by_label("Charts", exact=True)
+    expect(charts.get_by_role("img", name=re.compile("^grad_norm at"))).to_have_count(0)
+    choices.get_by_role("button", name="grad_norm").click()
+    charts.get_by_role("img", name="grad_norm at step 1000, 2.500").wait_for()
+    choices.get_by_role("button", name="f1").click()
+    charts.get_by_role("img", name=re.compile("^f1 at")).wait_for(state="detached")
+    charts.get_by_label("Smoothing").fill("4")
+    charts.get_by_role("img", name=re.compile(r"^loss at step 1000, train 0\.200, .*smooth ")).wait_for()
+    charts.get_by_label("Smoothing").fill("0")
 
 
 def have_one_axis(charts):

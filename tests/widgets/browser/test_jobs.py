@@ -7,7 +7,6 @@ import psutil
 import pytest
 from playwright.sync_api import expect
 
-from tests.patience import PATIENCE_S
 from tests.widgets import lab as jupyter
 from tests.widgets.log_reader import missing
 from tests.widgets.notebook_jobs import NotebookJob
@@ -53,7 +52,9 @@ def has_every_line(page, job):
     assert missing(page, job.log) == {}
 
 
-def test_a_view_that_is_opened_late_or_loaded_again_has_every_line_and_every_process(lab, eight_ranks):
+def test_a_view_that_is_opened_late_loaded_again_or_shown_twice_has_every_line(
+    lab, chrome, server, eight_ranks
+):
     show(lab, "late")
     page = lab.page
     page.get_by_role("img", name="Nodes: 2 running").wait_for()
@@ -68,7 +69,24 @@ def test_a_view_that_is_opened_late_or_loaded_again_has_every_line_and_every_pro
     is_running(page)
     has_every_line(page, eight_ranks)
     page.get_by_role("img", name="images/sec at step").wait_for()
-    assert lab.errors == []
+    goes_on_when_the_first_page_is_closed(lab, chrome, server, eight_ranks)
+
+
+def goes_on_when_the_first_page_is_closed(lab, chrome, server, job):
+    page = chrome.new_page()
+    other = jupyter.Lab(page, server)
+    other.path = lab.path
+    other.reload_views()
+    is_running(page)
+    for each in (lab.page, page):
+        has_every_line(each, job)
+    lab.clear(1)
+    lab.page.locator(".ba-view").wait_for(state="detached")
+    lab.close_notebook()
+    job.waits_for(job.log.stat().st_size + 300)
+    has_every_line(page, job)
+    assert [lab.errors, other.errors] == [[], []]
+    page.close()
 
 
 def test_after_a_kernel_restart_the_copied_command_shows_the_job_again(lab, eight_ranks):
@@ -97,25 +115,6 @@ def threads(lab):
     return lab.text(3)
 
 
-def test_two_pages_show_one_job_and_the_other_goes_on_when_one_is_closed(lab, chrome, server, eight_ranks):
-    show(lab, "two")
-    lab.save()
-    page = chrome.new_page()
-    other = jupyter.Lab(page, server)
-    other.path = lab.path
-    other.reload_views()
-    is_running(page)
-    for each in (lab.page, page):
-        has_every_line(each, eight_ranks)
-    lab.clear(1)
-    lab.page.locator(".ba-view").wait_for(state="detached")
-    lab.close_notebook()
-    eight_ranks.waits_for(eight_ranks.log.stat().st_size + 300)
-    has_every_line(page, eight_ranks)
-    assert [lab.errors, other.errors] == [[], []]
-    page.close()
-
-
 def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_world, tmp_path):
     job = NotebookJob(real_world, "busy", "--nodes 1 --processes 1")
     first, last = pipes = tmp_path / "first", tmp_path / "last"
@@ -140,17 +139,6 @@ def test_a_kernel_that_cannot_hear_is_told_of_and_nothing_is_lost(lab, real_worl
     page.get_by_role("tab", name="stdout", exact=True).click()
     assert missing(page, job.log) == {}
     assert job.job.is_done
-
-
-def test_an_ended_job_with_much_output_is_read_from_its_first_line(lab, real_world):
-    script = "for number in range(30_000): print(f'line {number:06} of much output')"
-    job = real_world.submit("bulk --nodes 1 --processes 1", script).wait(PATIENCE_S)
-    lab.open("bulk", "%env BATCHAI_UI=widget\n" + LOAD, f"%batchai job show -n {job.name}")
-    lab.run(0)
-    lab.run(1)
-    lab.page.locator(".ba-row", has_text="line 029999").wait_for()
-    log = next(real_world.home.glob("shares/**/jobs/bulk/*/stdouterr/stdout.txt"))
-    assert missing(lab.page, log) == {}
 
 
 WHOLE = """%%batchai_job whole --nodes 2 --processes 2 --tag kept
@@ -192,6 +180,8 @@ def parts_of(view):
 LEFT = """%%batchai_job left
 for step in range(1, 30):
     print(f"step {step} loss: {3 / step:.4f} acc: {1 - 1 / step:.3f} lr: {0.1 / step:.4f}", flush=True)
+for number in range(30_000):
+    print(f"line {number:06} of much output")
 """
 
 
@@ -199,21 +189,25 @@ def shown_charts(view):
     return view.locator(".ba-chart").evaluate_all("(all) => all.map((one) => one.getAttribute('aria-label'))")
 
 
-def test_a_run_that_is_shown_again_opens_as_it_was_left(lab):
+def test_an_ended_run_is_shown_again_as_it_was_left_and_read_from_its_first_line(lab, real_world):
     lab.open("left", "%env BATCHAI_UI=widget\n" + LOAD, LEFT, "%batchai job show -n left")
     lab.run(0)
     lab.run(1)
-    views = lab.page.locator(".ba-view")
-    views.first.locator(".ba-badge", has_text="succeeded").wait_for()
-    views.first.get_by_role("button", name="loss", exact=True).click()
-    views.first.get_by_role("tab", name="Record").click()
-    until(lambda: shown_charts(views.first) and "loss" not in shown_charts(views.first))
-    left = shown_charts(views.first)
+    view = lab.page.locator(".ba-view")
+    view.locator(".ba-badge", has_text="succeeded").wait_for()
+    view.get_by_role("button", name="loss", exact=True).click()
+    view.get_by_role("tab", name="Record").click()
+    left = until(lambda: (shown := shown_charts(view)) and "loss" not in shown and shown)
+    lab.clear(1)
+    view.wait_for(state="detached")
     lab.run(2)
-    again = views.nth(1)
-    again.locator(".ba-badge", has_text="succeeded").wait_for()
-    expect(again.get_by_role("tab", name="Record")).to_have_attribute("aria-selected", "true")
-    until(lambda: shown_charts(again) == left)
+    view.locator(".ba-badge", has_text="succeeded").wait_for()
+    expect(view.get_by_role("tab", name="Record")).to_have_attribute("aria-selected", "true")
+    until(lambda: shown_charts(view) == left)
+    view.get_by_role("tab", name="stdout", exact=True).click()
+    view.locator(".ba-row", has_text="line 029999").wait_for()
+    log = next(real_world.home.glob("shares/**/jobs/left/*/stdouterr/stdout.txt"))
+    assert missing(lab.page, log) == {}
     assert lab.errors == []
 
 

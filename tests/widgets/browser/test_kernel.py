@@ -3,6 +3,7 @@
 import pytest
 from playwright.sync_api import expect
 
+from tests.widgets.browser.test_looks import LACKING, SETUP, SHOWN, narrow
 from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
@@ -71,3 +72,38 @@ def test_each_way_to_show_is_seen_in_the_page(lab, eight_ranks):
         if ui == "html":
             before = outputs.inner_text()
             until(lambda before=before: outputs.inner_text() != before)
+
+
+NAMES = "() => [...document.querySelectorAll('.ba-table tbody .ba-open')].map((one) => one.textContent)"
+GONE = "The connection to the kernel is gone. Run the cell to see the {} again."
+
+
+def test_views_whose_kernel_is_gone_say_so_whatever_the_reader_does(lab, tmp_path):
+    step = 'world.tell("resnet50-lr-warmup", "step {}/500\\n")\n'
+    setup = SETUP.format(folder=tmp_path) + step.format(120) + step.format(121)
+    lab.open("gone", setup, *(SHOWN[name] for name in ("running", "cluster", "jobs")))
+    for index in range(4):
+        lab.run(index)
+    page = lab.page
+    page.locator(".ba-row").first.wait_for()
+    page.get_by_role("list", name="Nodes").get_by_role("listitem").first.wait_for()
+    left = page.locator(".ba-dashboard .ba-progress-time", has_text="left")
+    left.wait_for()
+    lab.restart_kernel()
+    notes = [page.get_by_text(GONE.format(what)) for what in ("job", "cluster", "jobs")]
+    for note in notes:
+        note.wait_for()
+    left.wait_for(state="detached")
+    expect(page.get_by_role("button", name="resnet50-baseline")).to_be_disabled()
+    expect(page.get_by_label("Number of nodes")).to_be_disabled()
+    before = page.evaluate(NAMES)
+    page.get_by_role("button", name="Job", exact=True).click()  # what is here can still be sorted
+    until(lambda: page.evaluate(NAMES) == sorted(before))
+    view = page.locator(".ba-view").first
+    view.hover()
+    page.mouse.move(1, 1)
+    view.get_by_role("tab", name="Files").click()
+    narrow(page)
+    expect(notes[0]).to_be_visible()
+    until(lambda: view.evaluate(LACKING) == [])
+    assert lab.errors == []

@@ -37,6 +37,7 @@ train(running)
 train(failed)
 text = "Traceback (most recent call last):\\n  File 'train.py', line 3\\nRuntimeError: NCCL is gone\\n"
 failed.write(text, file="stderr.txt", rank=2)
+failed.write("step 120/500\\n", rank=0)
 N = scripted_cluster.NodeState
 nodes = [*[N.RUNNING] * 4, *[N.IDLE] * 2, N.PREPARING, N.LEAVING, N.UNUSABLE]
 world = scripted_cluster.ScriptedCluster("{folder}/cluster", nodes)
@@ -55,6 +56,12 @@ NARROW = 504  # of the page: what is left of it for a view are 400 pixels
 OVERFLOWING = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scroller')]
   .filter((view) => view.scrollWidth > view.clientWidth + 1)
   .map((view) => view.getAttribute('aria-label'))"""
+# What does not fit: words that are cut off, tabs and buttons out of sight.
+LACKING = """(view) => [...view.querySelectorAll('.ba-problem, .ba-tabs, .ba-status, .ba-progress-words')]
+  .filter((one) => one.checkVisibility())
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1
+    || one.getBoundingClientRect().right > view.getBoundingClientRect().right)
+  .map((one) => `${one.className}: ${one.textContent}`)"""
 NOTHING_MOVES = """() => !document.getAnimations().some((one) => one.effect.target.closest('.ba-view'))"""
 # What a keyboard must reach, as it is seen; of a list of tabs one is reached by Tab, the others by arrows.
 KINDS = ":is(button, input, select, summary, a[href], [tabindex])"
@@ -93,6 +100,7 @@ def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp
     page.locator(".ba-dashboard .ba-spark:not([hidden])").nth(1).wait_for()
     views["running"].locator(".ba-plot canvas").nth(1).wait_for()
     views["failed"].locator(".ba-words", has_text="NCCL").wait_for()
+    views["failed"].locator(".ba-progress", has_text="failed at step 120/500").wait_for()
     for theme in THEMES:
         lab.theme(f"JupyterLab {theme.title()}")
         for width in ("wide", "narrow"):
@@ -103,6 +111,10 @@ def test_every_view_fits_and_can_be_read_and_stands_still_when_asked_to(lab, tmp
             assert violations(page, ".ba-view") == []
         page.set_viewport_size(wide)
     narrow(page)
+    expect(views["failed"].locator(".ba-problem")).to_have_text(
+        "Rank 2: exit code 1: RuntimeError: NCCL is gone"
+    )
+    until(lambda: views["failed"].evaluate(LACKING) == [])
     use(views["failed"], views["cluster"])
     for theme in THEMES:
         lab.theme(f"JupyterLab {theme.title()}")
@@ -123,9 +135,16 @@ def use(job, cluster):
     job.get_by_role("treeitem", name="stdout.txt").wait_for()
 
 
-def test_a_keyboard_reaches_everything_and_shows_where_it_is(lab, tmp_path):
+def test_a_keyboard_reaches_everything_reads_logs_and_cancels_a_job(lab, tmp_path):
     open_all(lab, tmp_path, "running")
     page = lab.page
+    reaches_everything_and_shows_where_it_is(page)
+    reads_logs(page)
+    cancels_a_job(page)
+    assert lab.errors == []
+
+
+def reaches_everything_and_shows_where_it_is(page):
     page.locator(".ba-plot canvas").nth(1).wait_for()
     page.locator(".ba-row").first.wait_for()
     page.get_by_role("tab", name="rank 3").wait_for()
@@ -141,16 +160,8 @@ def test_a_keyboard_reaches_everything_and_shows_where_it_is(lab, tmp_path):
     assert reached == wanted
 
 
-def test_a_job_is_cancelled_and_its_logs_are_read_by_keyboard(lab, tmp_path):
-    open_all(lab, tmp_path, "running")
-    page = lab.page
-    page.locator(".ba-row").first.wait_for()
-    page.get_by_role("button", name="Cancel job").focus()
-    page.keyboard.press("Enter")
+def reads_logs(page):
     focused = page.locator(":focus")
-    expect(focused).to_have_text("Keep running")
-    page.keyboard.press("Space")
-    expect(focused).to_have_text("Cancel job")
     page.get_by_role("tab", name="stdout").focus()
     page.keyboard.press("ArrowRight")
     expect(focused).to_have_attribute("aria-selected", "true")
@@ -161,4 +172,12 @@ def test_a_job_is_cancelled_and_its_logs_are_read_by_keyboard(lab, tmp_path):
     page.locator(".ba-row", has_text="falling back").wait_for()
     page.keyboard.press("End")
     page.locator(".ba-row", has_text="390").first.wait_for()
-    assert lab.errors == []
+
+
+def cancels_a_job(page):
+    focused = page.locator(":focus")
+    page.get_by_role("button", name="Cancel job").focus()
+    page.keyboard.press("Enter")
+    expect(focused).to_have_text("Keep running")
+    page.keyboard.press("Space")
+    expect(focused).to_have_text("Cancel job")

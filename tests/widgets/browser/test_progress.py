@@ -51,12 +51,6 @@ raise SystemExit(3)
 NAMES = ("short", "bar", "both", "epochs")
 
 
-def run(lab, *cells):
-    lab.open("progress", START, *cells)
-    for index in range(len(cells) + 1):
-        lab.run(index)
-
-
 @pytest.fixture(autouse=True)
 def end_jobs(real_world):
     """No job of a test runs on behind it."""
@@ -66,22 +60,49 @@ def end_jobs(real_world):
             Job(real_world.backend, real_world.job_id(name)).delete()
 
 
-def test_a_running_bar_on_stderr_is_seen_and_counted_also_in_a_list_from_before(lab):
-    run(lab, "%batchai job list", BAR)
-    page = lab.page
-    view = page.locator(".jp-CodeCell").nth(2).locator(".ba-view")
+def test_how_far_each_job_is_stands_in_its_view_and_in_a_list_from_before(lab):
+    lab.open("progress", START, "%batchai job list", SHORT, BAR, EPOCHS)
+    lab.run(0)
+    lab.run(1)
+    for index, check in ((2, failed_on_its_way), (3, counts_on_stderr), (4, counts_epochs)):
+        lab.run(index)
+        cell = lab.page.locator(".jp-CodeCell").nth(index)
+        name = ("short", "bar", "epochs")[index - 2]
+        check(cell.locator(".ba-view"), lab.page.locator(".ba-dashboard tr", has_text=name))
+    lab.page.locator(".jp-OutputArea td", has_text="failed at step 120/500, 24 %").first.wait_for(
+        state="attached"  # of the card and the list that are saved
+    )
+    assert lab.errors == []
+
+
+def failed_on_its_way(view, listed):
+    for place in (view, listed):
+        bar = place.locator(".ba-progress[data-state=failed]").first
+        bar.get_by_text("failed at step 120/500").wait_for()
+        expect(bar.locator(".ba-progress-left")).to_have_text("24 %")
+
+
+def counts_on_stderr(view, listed):
     view.get_by_role("tab", name="output", selected=True).wait_for()
     view.locator(".ba-row.ba-of-stderr", has_text=re.compile(r"train: +\d+%\|.* \d+/100000 \[")).wait_for()
     bar = view.get_by_role("progressbar", name="progress")
     expect(bar).to_have_attribute("aria-valuetext", re.compile(r"^train \d+/100000, 0 % · .* left"))
     first = bar.get_attribute("aria-valuetext")
     expect(bar).not_to_have_attribute("aria-valuetext", first)
-    listed = page.locator(".ba-dashboard tr", has_text="bar")
     listed.locator(".ba-progress-left", has_text=re.compile("^0 % · .* left")).wait_for()
 
 
+def counts_epochs(view, listed):
+    """The bar of an epoch counts for its part of all."""
+    view.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
+    expect(view.locator(".ba-progress-words")).to_have_text("epoch 3/4 · 24/48")
+    listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
+
+
 def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
-    run(lab, BOTH)
+    lab.open("progress", START, BOTH)
+    lab.run(0)
+    lab.run(1)
     page = lab.page
     page.locator(".ba-row", has_text="50%").wait_for()
     pairs = [text for i in range(8) for text in (f"line {i}", f"warning {i}")]
@@ -92,27 +113,4 @@ def test_stderr_stands_between_the_lines_of_stdout_where_it_was_written(lab):
     page.get_by_role("tab", name="stdout").click()
     page.locator(".ba-row", has_text="line 7").wait_for()
     expect(page.locator(".ba-row", has_text="warning")).to_have_count(0)
-    assert lab.errors == []
-
-
-def test_the_bar_of_an_epoch_counts_for_its_part_of_all(lab):
-    run(lab, EPOCHS, "%batchai job list")
-    page = lab.page
-    own = page.locator(".ba-view").first
-    own.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
-    expect(own.locator(".ba-progress-words")).to_have_text("epoch 3/4 · 24/48")
-    listed = page.locator(".ba-dashboard tr", has_text="epochs")
-    listed.locator(".ba-progress-left", has_text=re.compile("^62 %")).wait_for()
-
-
-def test_a_job_that_failed_says_how_far_it_came_in_its_view_its_card_and_the_list(lab):
-    run(lab, SHORT, "%batchai job list")
-    page = lab.page
-    for place in (".ba-view", ".ba-dashboard"):
-        bar = page.locator(f"{place} .ba-progress[data-state=failed]").first
-        bar.get_by_text("failed at step 120/500").wait_for()
-        expect(bar.locator(".ba-progress-left")).to_have_text("24 %")
-    page.locator(".jp-OutputArea td", has_text="failed at step 120/500, 24 %").first.wait_for(
-        state="attached"
-    )
     assert lab.errors == []

@@ -74,6 +74,7 @@ def test_a_job_is_seen_waiting_with_its_reason_then_running_then_ended(lab, own_
     is_moving(page, log_of(tmp_path))
     end.touch()
     page.locator(".ba-badge", has_text="succeeded").wait_for()
+    page.get_by_role("log").press("End")  # it was read elsewhere
     page.get_by_role("button", name=re.compile(r"log\(\) records, step \d+ to 39$")).wait_for()
     page.get_by_role("img", name="accuracy at step 39, 0.975").wait_for()
     assert missing(page, log_of(tmp_path)) == {}

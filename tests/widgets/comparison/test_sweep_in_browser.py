@@ -27,7 +27,7 @@ end(0, 4)
 sweep.trials[5].become(ExecutionState.RUNNING)
 sweep.trials[6].become(ExecutionState.RUNNING, loss=2.0, progress=Progress(0.25, "epoch 1/4"))
 """
-MORE = "end(4, 9); sweep.trials[4].become(ExecutionState.FAILED)"
+MORE = "end(4, 9); sweep.trials[4].become(ExecutionState.FAILED, loss=3.0)"
 END = "end(0, len(sweep.trials)); sweep.state = 'finished'"
 
 
@@ -61,10 +61,10 @@ def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path)
     expect(view.locator("tbody tr")).to_have_count(12)
     expect(view.get_by_text("★ best loss 0.421: lr-t3 with lr 0.0114, batch 128")).to_be_visible()
     view.get_by_role("img", name=re.compile("^best loss, latest: trial .*, best so far 0.421$")).wait_for()
+    has_progress_metrics_and_curves_below_their_heads(lab.page, view)
     lab.run(2)
     expect(view.get_by_role("img", name="8 succeeded, 1 failed, 3 waiting")).to_be_visible()
     expect(view.locator("tr:has(td[data-best])")).to_have_count(1)
-    expect(view.locator("tbody tr:first-child:has(td[data-best])")).to_have_count(1)
     view.get_by_label("Draw over").select_option("lr")
     view.locator(".ba-plot[data-along=lr] canvas").first.wait_for()
     view.locator("th[data-column=number] button").click()
@@ -73,18 +73,15 @@ def test_a_sweep_grows_names_its_best_trial_opens_it_and_is_saved(lab, tmp_path)
     expect(view.locator(".ba-opened .ba-view")).to_contain_text("lr-t1")
     lab.run(3)
     expect(view.locator(".ba-badge").first).to_have_text("finished")
-    lab.page.locator(".jp-CodeCell").nth(1).locator("img").wait_for(state="attached")
-    outputs = lab.save()["cells"][1]["outputs"]
-    assert [set(output["data"]) for output in outputs[-2:]] == [
-        {"text/html", "text/plain"},
-        {"image/png", "text/plain"},
-    ]
-    assert "★" in "".join(outputs[-2]["data"]["text/plain"])
+    expect(view.locator("th[data-column=progress]")).to_have_count(0)
+    expect(view.locator(".ba-trials .ba-spark:visible")).to_have_count(12)
+    is_saved(lab)
+    selects_a_range_and_marks_rows_and_lines_together(lab.page, view)
     assert lab.errors == []
 
 
-def test_the_table_has_progress_every_metric_and_a_curve_and_its_heads_stand_above_the_numbers(lab, tmp_path):
-    view = opened(lab, tmp_path, "columns", 12, END)
+def has_progress_metrics_and_curves_below_their_heads(page, view):
+    expect(view.locator("tbody tr:first-child:has(td[data-best])")).to_have_count(1)
     running = view.locator("tbody tr", has_text="lr-t7")
     expect(running.get_by_role("progressbar")).to_have_attribute("aria-valuenow", "25")
     expect(running.get_by_role("img", name="loss from 8.000 to 2.100")).to_be_visible()
@@ -95,15 +92,41 @@ def test_the_table_has_progress_every_metric_and_a_curve_and_its_heads_stand_abo
     expect(view.locator("tbody tr").first).to_contain_text("lr-t3")
     expect(view.locator("tbody tr").nth(4)).to_contain_text("lr-t7")
     until(lambda: view.evaluate(HEADS_OFF_THEIR_NUMBERS) == [])
-    wide = lab.page.viewport_size
-    lab.page.set_viewport_size({"width": 900, "height": 1000})
+    wide = page.viewport_size
+    page.set_viewport_size({"width": 900, "height": 1000})
     expect(view.locator("td[data-column=progress]:visible")).to_have_count(1)  # without gaps in other rows
-    lab.page.set_viewport_size(wide)
-    lab.run(2)
-    expect(view.locator(".ba-badge").first).to_have_text("finished")
-    expect(view.get_by_role("progressbar")).to_have_count(0)
-    expect(view.locator("th[data-column=progress]")).to_have_count(0)
-    expect(view.locator(".ba-trials .ba-spark:visible")).to_have_count(12)
+    page.set_viewport_size(wide)
+
+
+def is_saved(lab):
+    lab.page.locator(".jp-CodeCell").nth(1).locator("img").wait_for(state="attached")
+    outputs = lab.save()["cells"][1]["outputs"]
+    assert [set(output["data"]) for output in outputs[-2:]] == [
+        {"text/html", "text/plain"},
+        {"image/png", "text/plain"},
+    ]
+    assert "★" in "".join(outputs[-2]["data"]["text/plain"])
+
+
+def selects_a_range_and_marks_rows_and_lines_together(page, view):
+    lines = view.get_by_role("img", name="12 trials over lr, batch, best loss, accuracy")
+    lines.scroll_into_view_if_needed()
+    axis, front = lines.locator(".ba-parallel-axis").nth(1), view.locator(".ba-parallel-front")
+    view.locator("tbody tr").first.hover()
+    expect(front).to_have_attribute("d", re.compile("^M"))
+    lines.scroll_into_view_if_needed()
+    box, at = lines.bounding_box(), axis.bounding_box()
+    page.mouse.move(at["x"], at["y"] - 3)  # the largest batch size
+    page.mouse.down()
+    page.mouse.move(at["x"], at["y"] + 10, steps=3)
+    page.mouse.up()
+    expect(view.locator("tbody tr")).to_have_count(4)
+    assert set(view.locator("td[data-column='parameter:batch']").all_inner_texts()) == {"128"}
+    page.mouse.move((box["x"] + at["x"]) / 2, at["y"] + 40)
+    page.mouse.move(at["x"] - 12, at["y"] + 2)
+    expect(view.locator("tbody tr[data-marked]")).to_have_count(1)
+    view.get_by_role("button", name="Show all trials").click()
+    expect(view.locator("tbody tr")).to_have_count(12)
 
 
 def test_of_many_trials_the_first_hundred_have_rows_and_more_on_request(lab, tmp_path):
@@ -118,30 +141,3 @@ def test_of_many_trials_the_first_hundred_have_rows_and_more_on_request(lab, tmp
         lab.theme(theme)
         lab.page.wait_for_function(NOTHING_MOVES)
         assert violations(lab.page, ".ba-dashboard") == []
-
-
-def test_a_range_of_an_axis_selects_rows_and_rows_and_lines_are_marked_together(lab, tmp_path):
-    view = opened(lab, tmp_path, "parallel", 12, END)
-    lab.run(2)
-    expect(view.locator(".ba-badge").first).to_have_text("finished")
-    lines = view.get_by_role("img", name="12 trials over lr, batch, best loss, accuracy")
-    lines.scroll_into_view_if_needed()
-    box, axis = lines.bounding_box(), lines.locator(".ba-parallel-axis").nth(1)
-    at, front = axis.bounding_box(), view.locator(".ba-parallel-front")
-    view.locator("tbody tr").first.hover()
-    expect(front).to_have_attribute("d", re.compile("^M"))
-    lines.scroll_into_view_if_needed()
-    box, at = lines.bounding_box(), axis.bounding_box()
-    page = lab.page
-    page.mouse.move(at["x"], at["y"] - 3)  # the largest batch size
-    page.mouse.down()
-    page.mouse.move(at["x"], at["y"] + 10, steps=3)
-    page.mouse.up()
-    expect(view.locator("tbody tr")).to_have_count(4)
-    assert set(view.locator("td[data-column='parameter:batch']").all_inner_texts()) == {"128"}
-    page.mouse.move((box["x"] + at["x"]) / 2, at["y"] + 40)
-    page.mouse.move(at["x"] - 12, at["y"] + 2)
-    expect(view.locator("tbody tr[data-marked]")).to_have_count(1)
-    view.get_by_role("button", name="Show all trials").click()
-    expect(view.locator("tbody tr")).to_have_count(12)
-    assert lab.errors == []

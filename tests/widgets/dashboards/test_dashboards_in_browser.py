@@ -64,14 +64,17 @@ def test_a_cluster_is_seen_and_resized_after_one_question(lab, setup_cell):
     assert lab.errors == []
 
 
-def test_jobs_are_sorted_filtered_and_opened(lab, setup_cell):
-    lab.open("jobs", setup_cell, JOBS, "world.run('fourth', ExecutionState.QUEUED)")
-    for index in range(2):
+def test_jobs_are_sorted_filtered_opened_and_compared(lab, setup_cell):
+    lab.open("jobs", setup_cell, LABELLED, JOBS, "world.run('fourth', ExecutionState.QUEUED)", GROW)
+    for index in range(3):
         lab.run(index)
     page = lab.page
     page.locator(".ba-spark:not([hidden])").nth(1).wait_for()
     assert sorted(names(page)) == ["first", "second", "third"]
-    lab.run(2)
+    assert page.locator("td[data-column='parameters']").all_inner_texts() == ["lr 0.3", "lr 0.2", "lr 0.1"]
+    expect(page.locator(".ba-table td[data-column='tags']").nth(1)).to_have_text("best")
+    are_compared_when_they_are_ticked(lab)
+    lab.run(3)
     page.get_by_role("button", name="fourth").wait_for()
     page.get_by_role("button", name="Metric").click()
     page.wait_for_function(f"() => ({NAMES})()[0] === 'first'")
@@ -84,19 +87,14 @@ def test_jobs_are_sorted_filtered_and_opened(lab, setup_cell):
     assert lab.errors == []
 
 
-def test_ticked_jobs_are_compared_below_the_list(lab, setup_cell):
-    lab.open("ticked", setup_cell, LABELLED, JOBS, GROW)
-    for index in range(3):
-        lab.run(index)
+def are_compared_when_they_are_ticked(lab):
     page = lab.page
-    expect(page.locator(".ba-table td[data-column='tags']").nth(1)).to_have_text("best")
-    assert page.locator("td[data-column='parameters']").all_inner_texts() == ["lr 0.3", "lr 0.2", "lr 0.1"]
     tick(page, "first")
     tick(page, "third")
     opened = page.get_by_role("region", name="Comparison of 2 jobs")
     expect(opened.locator("tbody tr")).to_have_count(2)
     expect(opened.locator("tbody")).to_contain_text("30.0")
-    lab.run(3)
+    lab.run(4)
     expect(opened.locator("tbody")).to_contain_text("120.0")  # it is live
     opened.get_by_role("img", name="images/sec, latest: ").wait_for()
     tick(page, "second")
@@ -105,7 +103,6 @@ def test_ticked_jobs_are_compared_below_the_list(lab, setup_cell):
     opened.get_by_role("button", name="Close").click()
     expect(page.locator(".ba-opened-view .ba-view")).to_have_count(0)
     expect(page.get_by_role("checkbox", name="Compare ", checked=True)).to_have_count(0)
-    assert lab.errors == []
 
 
 def tick(page, job):
@@ -140,23 +137,3 @@ def test_notebook_7_shows_both(notebook_7, setup_cell):
     page.get_by_role("button", name="third").click()
     page.locator(".ba-opened-view .ba-view .ba-badge").wait_for()
     assert notebook_7.errors == []
-
-
-def test_dashboards_whose_kernel_is_gone_say_so_and_ask_nothing_more(lab, setup_cell):
-    lab.open("gone", setup_cell, CLUSTER, JOBS)
-    for index in range(3):
-        lab.run(index)
-    page = lab.page
-    page.get_by_role("button", name="third").wait_for()
-    page.get_by_role("list", name="Nodes").get_by_role("listitem").first.wait_for()
-    page.locator(".ba-spark:not([hidden])").nth(1).wait_for()  # the rates come after the names
-    lab.restart_kernel()
-    for what in ("cluster", "jobs"):
-        page.get_by_text(
-            f"The connection to the kernel is gone. Run the cell to see the {what} again."
-        ).wait_for()
-    expect(page.get_by_role("button", name="third")).to_be_disabled()
-    expect(page.get_by_label("Number of nodes")).to_be_disabled()
-    page.get_by_role("button", name="Metric").click()  # what is here can still be sorted
-    page.wait_for_function("() => document.querySelector('.ba-open').textContent === 'first'")
-    assert lab.errors == []

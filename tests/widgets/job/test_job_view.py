@@ -13,7 +13,8 @@ from tests.world import until
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 MILLION = """
-backend.write("".join(f"line {i:07} of a long log\\n" for i in range(1_000_000)) + "the end\\n")
+backend.write("".join(f"line {i:07} of a long log\\n" for i in range(1_000_000)))
+backend.write(f"RuntimeError: {'x' * 2000}\\nthe end\\n")
 """
 RANKS = """
 for step in range(1, 41):
@@ -23,11 +24,6 @@ for step in range(1, 41):
 """
 RESTART = """
 (backend.folder / "stdout.txt").write_text("7\\timages/sec: 9.0 +/- 0.0 (jitter = 0.0)\\t3.000\\n")
-"""
-PRINTS = """
-for step in range(1, 31):
-    numbers = f"loss = {1 / step:.3f}, accuracy = {step / 40:.2f}, lr = 1e-3, grad_norm = 2.5"
-    backend.write(f"step {step}: {numbers}, f1 = {step / 100:.3f}\\n")
 """
 HELD = """
 gate, do = threading.Event(), widgets._publisher().run_in_background
@@ -76,7 +72,7 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     assert lab.errors == []
 
 
-def test_a_million_lines_are_searched_as_a_whole(lab, job_cell):
+def test_a_million_lines_are_searched_as_a_whole_and_a_long_one_wraps(lab, job_cell):
     lab.open("million", job_cell, SHOW, MILLION)
     run_all(lab, 3)
     page = lab.page
@@ -90,6 +86,12 @@ def test_a_million_lines_are_searched_as_a_whole(lab, job_cell):
     page.locator(".ba-row.ba-current", has_text="0000007").wait_for()
     page.get_by_role("button", name="Previous match").click()
     page.locator(".ba-row.ba-current", has_text="0999997").wait_for()
+    page.get_by_role("button", name="First error").click()
+    row = page.locator(".ba-row.ba-current", has_text="RuntimeError")
+    row.wait_for()
+    page.get_by_role("button", name="Wrap").click()
+    until(lambda: row.bounding_box()["height"] > 100)
+    until(lambda: row.bounding_box()["width"] <= page.locator(".ba-log").bounding_box()["width"])
     assert lab.errors == []
 
 
@@ -108,10 +110,18 @@ def test_a_search_that_takes_long_goes_to_its_match_though_the_log_grows(lab, jo
     page.locator(".ba-row.ba-current", has_text="line 000123").wait_for()
 
 
-def test_one_ranks_lines_stand_alone_and_go_on(lab, job_cell):
+def test_ranks_are_read_and_drawn_alone_and_charts_change(lab, job_cell):
     more = "backend.write('of no interest\\n', rank=1)\nbackend.write('the last word\\n', rank=2)"
-    lab.open("ranks", job_cell, SHOW, RANKS, more)
+    lab.open("ranks", job_cell, SHOW, RANKS, more, RESTART)
     run_all(lab, 3)
+    stand_alone_and_go_on(lab)
+    hide_lines_change_scale_and_draw_other_numbers(lab.page)
+    lab.run(4)
+    lab.page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
+    assert lab.errors == []
+
+
+def stand_alone_and_go_on(lab):
     page = lab.page
     page.get_by_role("tab", name="rank 2").click()
     page.locator(".ba-row", has_text="images/sec: 142.0").wait_for()
@@ -122,10 +132,7 @@ def test_one_ranks_lines_stand_alone_and_go_on(lab, job_cell):
     expect(page.locator(".ba-row", has_text="of no interest")).to_have_count(0)
 
 
-def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
-    lab.open("charts", job_cell, SHOW, RANKS, RESTART)
-    run_all(lab, 3)
-    page = lab.page
+def hide_lines_change_scale_and_draw_other_numbers(page):
     losses, rates = page.locator(".ba-chart").nth(0), page.locator(".ba-chart").nth(1)
     rank = rates.get_by_role("button", name=re.compile("^r1 "))
     rank.click()
@@ -135,26 +142,6 @@ def test_charts_hide_lines_change_scale_and_draw_other_numbers(lab, job_cell):
     losses.wait_for(state="visible")
     expect(page.get_by_role("group", name="loss", exact=True)).to_have_count(0)
     page.get_by_role("img", name="top_5 at step 40, mean 0.700").wait_for()
-    lab.run(3)
-    page.get_by_role("img", name="images/sec at step 7, 9.000").wait_for()
-    assert lab.errors == []
-
-
-def test_every_number_that_is_printed_has_a_chart_whose_line_can_be_smoothed(lab, job_cell):
-    lab.open("prints", job_cell, SHOW, PRINTS)
-    run_all(lab, 3)
-    page = lab.page
-    for title in ("loss", "accuracy", "f1", "lr"):
-        page.get_by_role("img", name=re.compile(f"^{title} at step 30")).wait_for()
-    expect(page.get_by_role("img", name=re.compile("^grad_norm at"))).to_have_count(0)
-    choices = page.get_by_label("Charts", exact=True)
-    choices.get_by_role("button", name="grad_norm").click()
-    page.get_by_role("img", name="grad_norm at step 30, 2.500").wait_for()
-    choices.get_by_role("button", name="lr").click()
-    page.get_by_role("img", name=re.compile("^lr at")).wait_for(state="detached")
-    page.get_by_label("Smoothing").fill("4")
-    page.get_by_role("img", name=re.compile(r"^loss at step 30, 0\.033, smooth ")).wait_for()
-    assert lab.errors == []
 
 
 RUNS = "<script>window.hasRun = parent.hasRun = true</script>"
@@ -238,17 +225,3 @@ def test_what_a_cell_saved_is_among_the_files_and_the_cell_itself_in_the_record(
     record.get_by_text("saves.py", exact=True).click()
     record.locator("pre", has_text="open('model.txt', 'w')").wait_for()
     assert lab.errors == []
-
-
-def test_long_lines_wrap_and_the_first_error_is_found(lab, job_cell):
-    lines = "backend.write('fine\\n' * 5000 + 'RuntimeError: ' + 'x' * 2000 + ' end\\n' + 'fine\\n' * 5000)"
-    lab.open("wraps", job_cell, SHOW, lines)
-    run_all(lab, 3)
-    page = lab.page
-    page.locator(".ba-row").first.wait_for()
-    page.get_by_role("button", name="First error").click()
-    page.locator(".ba-row.ba-current", has_text="RuntimeError").wait_for()
-    page.get_by_role("button", name="Wrap").click()
-    row = page.locator(".ba-row", has_text="RuntimeError")
-    until(lambda: row.bounding_box()["height"] > 100)
-    until(lambda: row.bounding_box()["width"] <= page.locator(".ba-log").bounding_box()["width"])

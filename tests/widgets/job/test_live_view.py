@@ -90,8 +90,8 @@ def test_the_end_is_told_by_a_notification_to_who_asked_and_what_the_log_lacks_b
     ).wait_for()
 
 
-def test_the_log_stays_where_the_reader_is(lab, job_cell):
-    lab.open("follow", job_cell, SHOW, TRAIN, "backend.write('one more\\n' * 3)")
+def test_the_log_stays_where_the_reader_is_and_what_was_hidden_shows_what_came_meanwhile(lab, job_cell):
+    lab.open("follow", job_cell, SHOW, TRAIN, "backend.write('one more\\n' * 3)", MORE)
     for index in range(3):
         lab.run(index)
     page = lab.page
@@ -103,6 +103,22 @@ def test_the_log_stays_where_the_reader_is(lab, job_cell):
     page.get_by_role("button", name="3 new lines").click()
     page.locator(".ba-row", has_text="one more").first.wait_for()
     page.wait_for_function("(top) => document.querySelector('.ba-log').scrollTop > top", arg=top)
+    page.get_by_role("img", name=LAST_POINT).wait_for()
+    size = page.locator(".ba-foot > .ba-position")
+    before = size.text_content()
+    with lab.out_of_sight(1):
+        lab.run(4)
+        expect(size).not_to_have_text(before)
+    page.get_by_role("img", name="images/sec at step 410, total 400").wait_for()
+    follows_the_theme(lab)
+
+
+def follows_the_theme(lab):
+    lab.theme("JupyterLab Light")  # an earlier test may have left another one
+    colour = "() => getComputedStyle(document.querySelector('.ba-view')).backgroundColor"
+    before = lab.page.evaluate(colour)
+    lab.theme("JupyterLab Dark")
+    lab.page.wait_for_function(f"(before) => ({colour})() !== before", arg=before)
 
 
 def scroll_up(page):
@@ -150,26 +166,6 @@ def test_a_view_does_not_freeze_under_the_readers_hands(lab, job_cell):
     lab.page.mouse.move(1, 1)
     held.locator(".ba-kept").wait_for()
     held.locator(".jp-RenderedImage img").wait_for(state="attached")
-
-
-def test_a_chart_that_was_scrolled_away_shows_what_came_meanwhile_and_follows_the_theme(lab, job_cell):
-    lab.open("away", job_cell, SHOW, TRAIN, MORE)
-    for index in range(3):
-        lab.run(index)
-    page = lab.page
-    page.get_by_role("img", name=LAST_POINT).wait_for()
-    page.locator(".ba-row", has_text=LAST_LINE).wait_for()
-    size = page.locator(".ba-foot > .ba-position")
-    before = size.text_content()
-    with lab.out_of_sight(1):
-        lab.run(3)
-        expect(size).not_to_have_text(before)
-    page.get_by_role("img", name="images/sec at step 410, total 400").wait_for()
-    lab.theme("JupyterLab Light")  # an earlier test may have left another one
-    colour = "() => getComputedStyle(document.querySelector('.ba-view')).backgroundColor"
-    before = page.evaluate(colour)
-    lab.theme("JupyterLab Dark")
-    page.wait_for_function(f"(before) => ({colour})() !== before", arg=before)
 
 
 def test_a_job_that_is_run_again_continues_in_its_card_and_is_the_variable(lab):
