@@ -274,7 +274,7 @@ def slow_nodes(nodes: Sequence[NodeCheck]) -> set[str]:
 def size_text(size_bytes: float) -> str:
     """A size in the largest fitting unit: `1.5 GB`."""
     for unit in ("B", "KB", "MB", "GB"):
-        if size_bytes < 1000:
+        if size_bytes < 999.5:  # three digits would round it to the next unit
             return f"{size_bytes:.3g} {unit}"
         size_bytes /= 1000
     return f"{size_bytes:.3g} TB"

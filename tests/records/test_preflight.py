@@ -16,6 +16,7 @@ from batchai_magics.records.preflight import (
     PairCheck,
     PreflightReport,
     pairs_to_repeat,
+    size_text,
 )
 
 BAD, SLOW = FindingKind.BAD, FindingKind.SLOW
@@ -134,3 +135,11 @@ def test_a_report_is_the_same_after_a_file() -> None:
     assert read == report._replace(nodes=tuple(node._replace(packages={}) for node in report.nodes))
     assert report.to_json()["nodes"][1]["result"] == "bad"
     assert read.sentence == "preflight: 2 nodes checked in 3.0 s: b is bad: it did not answer"
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 B"), (999, "999 B"), (1000, "1 KB"), (999_950, "1 MB"), (12_340_000, "12.3 MB"), (2e12, "2 TB")],
+)
+def test_a_size_has_three_digits_in_the_unit_that_fits(size_bytes: float, text: str) -> None:
+    assert size_text(size_bytes) == text

@@ -23,6 +23,7 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import UsageError
 from batchai_magics.models.resource_ids import Kind, check_name, cluster_id, workspace_id
+from batchai_magics.records.preflight import size_text
 
 if TYPE_CHECKING:
     from batchai_magics.commands.command_context import Context
@@ -100,9 +101,6 @@ def changes_settings(arguments: Namespace) -> bool:
     return any(getattr(arguments, name) for name in (*SETTING_NAMES, *BACKEND_OPTIONS))
 
 
-_UNITS = ("B", "kB", "MB", "GB", "TB")
-
-
 @dataclass(frozen=True)
 class CleaningReport:
     """What was or would be removed."""
@@ -118,11 +116,11 @@ class CleaningReport:
 
     def to_table(self) -> Table:
         """One row per part, and the total."""
-        rows = [(part.name, part.file_count, format_size(part.size_bytes), part.path) for part in self.parts]
+        rows = [(part.name, part.file_count, size_text(part.size_bytes), part.path) for part in self.parts]
         total = (
             "all",
             sum(p.file_count for p in self.parts),
-            format_size(sum(p.size_bytes for p in self.parts)),
+            size_text(sum(p.size_bytes for p in self.parts)),
             "",
         )
         return Table(("Part", "Files", "Size", "Path"), (*rows, total))
@@ -158,11 +156,3 @@ def _before(arguments: Namespace) -> float | None:
     if not match:
         raise UsageError(f"--older-than {text}: expected an age", hint="such as 12h, 30d or 8w")
     return time.time() - int(match[1]) * _AGE_UNITS[match[2]]
-
-
-def format_size(size_bytes: float) -> str:
-    """A human-readable size: 12.3 MB."""
-    unit = 0
-    while size_bytes >= 1000 and unit < len(_UNITS) - 1:
-        size_bytes, unit = size_bytes / 1000, unit + 1
-    return f"{size_bytes:.3g} {_UNITS[unit]}" if unit else f"{size_bytes} B"

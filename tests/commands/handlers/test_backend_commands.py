@@ -11,7 +11,6 @@ import pytest
 from batchai_magics import cli
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.commands.handlers.backend_commands import format_size
 from batchai_magics.jobs.submit import ensure_defaults
 from tests.world import World, world
 
@@ -61,14 +60,6 @@ def test_nobody_is_asked_where_nobody_types(home, monkeypatch, capsys):
     assert "--yes" in capsys.readouterr().err
     assert cli.main(["clean", "--yes"]) == 0
     assert list(home.home.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("size_bytes", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (12_340_000, "12.3 MB")],
-)
-def test_a_size_is_told_in_the_unit_that_fits(size_bytes, text):
-    assert format_size(size_bytes) == text
 
 
 def test_old_runs_are_removed_by_age(home, capsys):
