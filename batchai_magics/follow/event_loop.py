@@ -91,23 +91,23 @@ def event_batches(
         if backoff.is_lost or not follower.is_behind:
             stop.wait(delay_s)
 
-    for seen in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
-        yield list(_with_connection(id, seen, backoff))
+    for polled in _polls(lambda: [] if stop.is_set() else follower.poll(wait_s=max_wait_s), backoff, pause):
+        yield list(_with_connection(id, polled, backoff))
         if follower.is_over or stop.is_set():
             return
 
 
 def _with_connection(
-    id: ResourceId, seen: Sequence[Event] | UnreachableError, backoff: PollBackoff
+    id: ResourceId, polled: Sequence[Event] | UnreachableError, backoff: PollBackoff
 ) -> Iterator[Event]:
     """The events of one poll, with those of the connection: lost once, and restored."""
-    if isinstance(seen, UnreachableError):
+    if isinstance(polled, UnreachableError):
         if backoff.failure_count == 1:
-            yield ConnectionLost(id, seen.message)
+            yield ConnectionLost(id, polled.message)
         return
     if backoff.was_lost:
         yield ConnectionRestored(id)
-    yield from seen
+    yield from polled
 
 
 def endings(
@@ -121,20 +121,21 @@ def endings(
 
     All jobs are polled together. A poll without changes yields an empty collection.
     """
-    left = {id.key: id for id in jobs}
+    open_jobs = {id.key: id for id in jobs}
     poller = StatusPoller(backend, jobs, clock=clock)
 
     def poll() -> list[ResourceId]:
-        look = poller.poll()
-        jobs = left.values()
-        return [] if look is None else [id for id in jobs if _has_ended(look.of(id))]
+        snapshot = poller.poll()
+        if snapshot is None:
+            return []
+        return [id for id in open_jobs.values() if _has_ended(snapshot.of(id))]
 
-    for over in _polls(poll, PollBackoff.of(backend), wait) if left else ():
-        if not isinstance(over, UnreachableError):
-            for id in over:
-                del left[id.key]
-            yield over
-        if not left:
+    for ended in _polls(poll, PollBackoff.of(backend), wait) if open_jobs else ():
+        if not isinstance(ended, UnreachableError):
+            for id in ended:
+                del open_jobs[id.key]
+            yield ended
+        if not open_jobs:
             return
 
 
@@ -150,20 +151,20 @@ def changes(
     It is read once a second, or as seldom as the backend's pace asks for. A backend that does not respond
     any more is asked again.
     """
-    last: list[News] = []
+    previous: list[News] = []
 
     def poll() -> Sequence[News]:
         backend.reconcile()
-        seen = [read()]
-        if seen == last:
+        current = [read()]
+        if current == previous:
             return ()
-        last[:] = seen
-        return seen
+        previous[:] = current
+        return current
 
     pause_s = max(READ_INTERVAL_S, backend.capabilities.pace.poll_interval_s)
-    for seen in _polls(poll, PollBackoff(pause_s, pause_s), wait):
-        if not isinstance(seen, UnreachableError):
-            yield from seen
+    for polled in _polls(poll, PollBackoff(pause_s, pause_s), wait):
+        if not isinstance(polled, UnreachableError):
+            yield from polled
 
 
 def _polls(
@@ -237,16 +238,16 @@ class Follower:
 
     def __post_init__(self) -> None:
         self._logs = LogFollower(self.backend, self.id, self.patterns, self.files)
-        self._watcher = StatusPoller(self.backend, [self.id], clock=self.clock)
+        self._status_poller = StatusPoller(self.backend, [self.id], clock=self.clock)
         self._due_at = 0.0
         self._job: JobResource | None = None
         # cluster node counts and job state at the last request
-        self._nodes_of: tuple[NodeStateCounts, ExecutionState] | None = None
+        self._known_counts: tuple[NodeStateCounts, ExecutionState] | None = None
         self._queue = QueuePoller(self.backend, clock=self.clock)
         self._telemetry = TelemetryPoller(self.backend, self.id, clock=self.clock)
         self._standstill = StandstillPoller(self.backend, self.stalled_s)
         self._cluster: ResourceId | None = None
-        self._last_look = StatusSnapshot({})
+        self._last_snapshot = StatusSnapshot({})
         self._pending: list[Event] = []
 
     def poll(self, *, wait_s: float = 0.0) -> list[Event]:
@@ -262,11 +263,13 @@ class Follower:
         if self.is_over or not self._is_due:
             return []
         self._due_at = self.clock() + self.backend.capabilities.pace.poll_interval_s
-        look = self._poll_status()
-        job = look.of(self.id) or self.backend.show(self.id)  # raises the appropriate error if it was deleted
+        snapshot = self._poll_status()
+        job = snapshot.of(self.id) or self.backend.show(
+            self.id
+        )  # raises the appropriate error if it was deleted
         assert isinstance(job, JobResource)
         self._add_events(self._state(job))
-        self._add_events(self._nodes(look, job))
+        self._add_events(self._nodes(snapshot, job))
         self._add_events(self._queue.poll(job))
         self._add_events(self._telemetry.poll(job) if self.with_telemetry else [])
         self._add_events(self._read_logs(0.0 if self._pending or job.state.is_final else wait_s))
@@ -274,8 +277,8 @@ class Follower:
         if job.state.is_final and not self.is_behind:
             self._add_events(self._logs.check())
             self._add_events([] if self.is_behind else self._end(job))
-        news, self._pending = self._pending, []
-        return news
+        events, self._pending = self._pending, []
+        return events
 
     def _add_events(self, events: Iterable[Event]) -> None:
         """Keep events until they are returned, so that none is lost if a later request fails."""
@@ -293,14 +296,14 @@ class Follower:
 
     def _poll_status(self) -> StatusSnapshot:
         """The current status of job and cluster; the previous one while the poll interval has not passed."""
-        look = self._watcher.poll() or self._last_look
-        job = look.of(self.id)
+        snapshot = self._status_poller.poll() or self._last_snapshot
+        job = snapshot.of(self.id)
         if isinstance(job, JobResource) and self._cluster is None:
             self._cluster = ResourceId.parse(job.spec.cluster.id)
-            self._watcher.add(self._cluster)
-            look = self._watcher.poll() or look
-        self._last_look = look
-        return look
+            self._status_poller.add(self._cluster)
+            snapshot = self._status_poller.poll() or snapshot
+        self._last_snapshot = snapshot
+        return snapshot
 
     def _state(self, job: JobResource) -> list[Event]:
         if job == self._job or job.state.is_final:
@@ -308,18 +311,17 @@ class Follower:
         self._job = job
         return [StateChanged(job)]
 
-    def _nodes(self, look: StatusSnapshot, job: JobResource) -> list[Event]:
+    def _nodes(self, snapshot: StatusSnapshot, job: JobResource) -> list[Event]:
         """Request the job's nodes if its state or its cluster's node counts changed."""
-        cluster = look.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
+        cluster = snapshot.of(self._cluster) if self._cluster else None  # jobs outlive their cluster
         if not isinstance(cluster, Cluster):
             return []
-        if self._nodes_of == (cluster.node_states, job.state):
+        if self._known_counts == (cluster.node_states, job.state):
             return []
-        own = self.backend.nodes(self.id) if job.execution and not job.state.is_final else ()
-        self._nodes_of = (cluster.node_states, job.state)
-        return [
-            NodesChanged(self.id, NodeStateCounts.counting(node.state for node in own), cluster.node_states)
-        ]
+        job_nodes = self.backend.nodes(self.id) if job.execution and not job.state.is_final else ()
+        self._known_counts = (cluster.node_states, job.state)
+        counts = NodeStateCounts.counting(node.state for node in job_nodes)
+        return [NodesChanged(self.id, counts, cluster.node_states)]
 
     def _read_logs(self, wait_s: float) -> Iterator[Event]:
         for event in self._logs.read(wait_s):

@@ -47,13 +47,13 @@ class _FileParser:
         self._keys: deque[object] = deque(maxlen=_MAX_KEYS)
         self._known: set[object] = set()
 
-    def note_bars(self) -> None:
-        """Take what bars showed over from the parser."""
+    def collect_bars(self) -> None:
+        """Take what bars have shown from the parser."""
         self.bars += self.parser.take_bar_counts()
         if len(self.bars) > _MAX_BARS:
             del self.bars[: _MAX_BARS // 2]
 
-    def note(self, key: object) -> None:
+    def remember(self, key: object) -> None:
         """Remember a number, so that the other stream does not repeat it."""
         if len(self._keys) == _MAX_KEYS:
             self._known.discard(self._keys[0])
@@ -89,24 +89,24 @@ class MetricStreams:
         self._streams = {file: _FileParser(patterns) for file in METRICS_FILES}
         self._numbers = PrintedNumbers()
         self.has_trainer_files = False  # printed numbers are compared with those of files
-        self._late: list[_DelayedNumbers] = []
-        self._waiting = 0  # of them, since the last `flush`
+        self._delayed: list[_DelayedNumbers] = []
+        self._flushable = 0  # how many of them were there at the last `flush`
         self._steps = BarSteps()
 
     def feed(self, file: str, chunk: Chunk) -> tuple[Record, ...] | MeasurementTable:
         """Parse the next bytes of a file; return the records that they complete."""
         stream = self._streams[file]
-        found = parse_metrics(chunk, stream.parser)
-        stream.note_bars()
+        parsed = parse_metrics(chunk, stream.parser)
+        stream.collect_bars()
         unplaced = stream.parser.take_unplaced()
         self.has_trainer_files |= file == TRAINER_LOG
         is_alone = not self.has_trainer_files and not any(
             other.has_any for other in self._other_streams(file)
         )
-        if not isinstance(found, tuple) and is_alone and not unplaced:
-            return found  # too many to be compared, with nothing to compare them with
-        records = found if isinstance(found, tuple) else tuple(found)
-        return self._placed(self._new(file, records), unplaced)
+        if not isinstance(parsed, tuple) and is_alone and not unplaced:
+            return parsed  # too many to be compared, with nothing to compare them with
+        records = parsed if isinstance(parsed, tuple) else tuple(parsed)
+        return self._without_delayed(self._new(file, records), unplaced)
 
     def restart(self, file: str) -> None:
         """Forget a file, which was replaced."""
@@ -118,11 +118,11 @@ class MetricStreams:
         A bar that is drawn after a dict may come with the next bytes, so they wait until then.
         """
         has_bar = any(stream.bars for stream in self._streams.values())
-        ready = self._late if is_last or not has_bar else self._late[: self._waiting]
-        self._late = self._late[len(ready) :]
-        self._waiting = len(self._late)
+        ready = self._delayed if is_last or not has_bar else self._delayed[: self._flushable]
+        self._delayed = self._delayed[len(ready) :]
+        self._flushable = len(self._delayed)
         for numbers in ready:
-            self._learn(numbers)
+            self._learn_steps(numbers)
         return tuple(record for numbers in ready for record in self._with_step(numbers))
 
     def finish(self) -> tuple[Record, ...]:
@@ -130,7 +130,7 @@ class MetricStreams:
         late, last = self.flush(is_last=True), list[Record]()
         for file, stream in self._streams.items():
             records = self._new(file, stream.parser.finish())
-            last += self._placed(records, stream.parser.take_unplaced())
+            last += self._without_delayed(records, stream.parser.take_unplaced())
         return (*late, *last, *self.flush(is_last=True))
 
     @property
@@ -144,35 +144,37 @@ class MetricStreams:
         if file == TRAINER_LOG:
             return self._numbers.new_logged(records)
         own, others = self._streams[file], self._other_streams(file)
-        new, every = list[Record](), list(records)
-        whole = in_step_lines(every)
-        for record in every:
-            key = None if id(record) in whole else _key(record)
+        new, all_records = list[Record](), list(records)
+        in_lines = in_step_lines(all_records)
+        for record in all_records:
+            key = None if id(record) in in_lines else _duplicate_key(record)
             if key is not None and any(other.has(key) for other in others):
                 continue
-            own.note(key)
+            own.remember(key)
             new.append(record)
         return self._numbers.new_printed(new)
 
     def _other_streams(self, file: str) -> list[_FileParser]:
         return [stream for name, stream in self._streams.items() if name != file]
 
-    def _placed(self, records: Sequence[Record], unplaced: Sequence[UnplacedDict]) -> tuple[Record, ...]:
-        """The records that have their position; the numbers of these dicts wait."""
+    def _without_delayed(
+        self, records: Sequence[Record], unplaced: Sequence[UnplacedDict]
+    ) -> tuple[Record, ...]:
+        """The records but the numbers of these dicts, which are delayed until their step is known."""
         if not unplaced:
             return tuple(records)
-        late = {(each.rank, each.epoch): _DelayedNumbers(each.time, []) for each in unplaced}
+        delayed = {(numbers.rank, numbers.epoch): _DelayedNumbers(numbers.time, []) for numbers in unplaced}
         rest: list[Record] = []
         for record in records:
-            waiting = late.get((record.rank, record.epoch)) if isinstance(record, Measurement) else None
-            if isinstance(record, Measurement) and waiting and record.step is None:
-                waiting.records.append(record)
+            numbers = delayed.get((record.rank, record.epoch)) if isinstance(record, Measurement) else None
+            if isinstance(record, Measurement) and numbers and record.step is None:
+                numbers.records.append(record)
             else:
                 rest.append(record)
-        self._late += late.values()
+        self._delayed += delayed.values()
         return tuple(rest)
 
-    def _learn(self, late: _DelayedNumbers) -> None:
+    def _learn_steps(self, late: _DelayedNumbers) -> None:
         bars = self._bars_at(late.time)
         if bars and late.records:
             self._steps.learn([bar.done for bar in bars], bars[-1].total, late.records[0].epoch)
@@ -209,7 +211,7 @@ def _time(bar: BarCount) -> float:
     return bar.time
 
 
-def _key(record: Record) -> object:
+def _duplicate_key(record: Record) -> object:
     """What two prints of one number have in common; None for records without a position."""
     if isinstance(record, Measurement) and (record.step, record.epoch) != (None, None):
         return record.name, record.value, record.step, record.epoch, record.rank

@@ -49,7 +49,7 @@ if final:
 print(name)
 """
 
-_Answer = TypeVar("_Answer")
+_Reply = TypeVar("_Reply")
 
 
 def stacks_of(backend: Backend, job: JobResource) -> RankStacks:
@@ -109,12 +109,10 @@ def profile_of(
     ranks = tuple(replace(rank, node=node_name(rank.node)) for rank in profile.ranks)
     notes = sorted({f"{fault.message[:1].upper()}{fault.message[1:]}." for fault in faults})
     profile = replace(profile, ranks=ranks, notes=tuple(notes))
-    return _kept(backend, job, profile, lines) if profile.sampled else profile
+    return _with_files(backend, job, profile, lines) if profile.sampled else profile
 
 
-def _ask_nodes(
-    ask: Callable[[Node, Event], _Answer], nodes: Sequence[Node], concurrent: int
-) -> list[_Answer]:
+def _ask_nodes(ask: Callable[[Node, Event], _Reply], nodes: Sequence[Node], concurrent: int) -> list[_Reply]:
     """What nodes answer; Ctrl-C or an error sets the event, at which those that are being asked end."""
     is_over = Event()
     with ThreadPoolExecutor(max(1, min(concurrent, len(nodes)))) as threads:
@@ -125,16 +123,16 @@ def _ask_nodes(
             raise
 
 
-def _kept(
+def _with_files(
     backend: Backend, job: JobResource, profile: RunProfile, lines: Mapping[str, Sequence[bytes]]
 ) -> RunProfile:
     """The profile with its files, which a node that answered writes to its ranks' folder of artifacts."""
     folders = ((node, parse_json(line)["folder"]) for node, printed in lines.items() for line in printed)
-    node, artifacts = next((each for each in folders if each[1]), ("", ""))
+    node, artifacts = next(((node, folder) for node, folder in folders if folder), ("", ""))
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:4]}"
     texts = {
-        f"{name}.svg": _bounded(flame_graph, profile),
-        f"{name}.speedscope.json": _bounded(speedscope, profile),
+        f"{name}.svg": _text_within_limit(flame_graph, profile),
+        f"{name}.speedscope.json": _text_within_limit(speedscope, profile),
     }
     deadline = time.monotonic() + TIMEOUT_S
     try:
@@ -148,7 +146,7 @@ def _kept(
     return replace(profile, files=tuple(f"{FOLDER}/{file}" for file in texts))
 
 
-def _bounded(text_of: Callable[[RunProfile], str], profile: RunProfile) -> str:
+def _text_within_limit(text_of: Callable[[RunProfile], str], profile: RunProfile) -> str:
     """The text of a file; if it would be too large, with fewer stacks of each rank, the most frequent."""
     text, count = text_of(profile), stack_dumps.MAX_STACKS
     while len(text) > MAX_FILE and count > 1:

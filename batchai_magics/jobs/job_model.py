@@ -412,9 +412,9 @@ def describe_start(tails: Mapping[str, LogTail]) -> str:
     sentences = [_MOMENT.sub("", line) for line in _lines(tails, "execution")]
     sentence = sentences[-1] if sentences else ""
     if sentence == _PREPARING:
-        said = _last_line(tails, "stdout-job_prep") or _last_line(tails, "stderr-job_prep")
-        return f"Preparing the nodes: {said}" if said else "Preparing the nodes …"
-    if any(each.startswith(_STARTING) for each in sentences):
+        output = _last_line(tails, "stdout-job_prep") or _last_line(tails, "stderr-job_prep")
+        return f"Preparing the nodes: {output}" if output else "Preparing the nodes …"
+    if any(line.startswith(_STARTING) for line in sentences):
         return "Started; no output yet …"
     return f"Starting: {sentence}" if sentence else "Starting …"
 

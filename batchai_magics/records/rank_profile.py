@@ -382,7 +382,7 @@ def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> 
     for text, is_idle, count in told["stacks"]:
         activity = activity_of(frames_of(text), told["code"], is_idle=is_idle)
         frames = frames_of(mask(paths.shown_in(text)))
-        samples.append(StackSample(frames, count, activity, _place(own_frame(frames), paths)))
+        samples.append(StackSample(frames, count, activity, _location_text(own_frame(frames), paths)))
     return RankProfile(
         rank=told["rank"],
         node=told["node"],
@@ -442,7 +442,7 @@ def _is_at(activity: Activity, frame: Frame, code: Mapping[str, str]) -> bool:
     return bool(re.search(_SIGNS[activity].code, code.get(f"{frame.file}:{frame.line}", "")))
 
 
-def _place(frame: Frame | None, paths: SourcePaths) -> str:
+def _location_text(frame: Frame | None, paths: SourcePaths) -> str:
     """`train.py:33`, `src/model.py:3`, `cell line 11`, `line 2 of a cell`; empty without a function."""
     if frame is None:
         return ""

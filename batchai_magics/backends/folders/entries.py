@@ -50,7 +50,7 @@ class Entry:
         status = path.lstat()
         is_link = stat.S_ISLNK(status.st_mode)
         if is_link:
-            status = _followed(root, path) or status
+            status = _target_status(root, path) or status
         kind = _KINDS[stat.S_IFMT(status.st_mode)]
         size_bytes = status.st_size if kind is FileKind.FILE else 0
         modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
@@ -65,16 +65,16 @@ class Entry:
         return cls(text_of(status.name), kind, size_bytes, modified, status.is_link)
 
 
-def _followed(root: Path, path: Path) -> os.stat_result | None:
+def _target_status(root: Path, path: Path) -> os.stat_result | None:
     """The status of a link's target; None if it is outside `root` or does not exist."""
-    real = _real(path)
+    real = _resolved(path)
     try:
-        return real.lstat() if real.is_relative_to(_real(root)) else None
+        return real.lstat() if real.is_relative_to(_resolved(root)) else None
     except OSError:
         return None
 
 
-def _real(path: Path) -> Path:
+def _resolved(path: Path) -> Path:
     """The path without links, as far as it exists; a link to itself stays, where `resolve` would raise."""
     return path.resolve() if is_remote(path) else Path(os.path.realpath(path))
 
@@ -104,7 +104,7 @@ def resolve_inside(folder: Path, path: str) -> Path:
     full = join(folder, path)
     if not is_remote(full) and not _has_links(folder, full):
         return full
-    real, base = _real(full), _real(folder)
+    real, base = _resolved(full), _resolved(folder)
     if not real.is_relative_to(base):
         raise StorageError(f"{path!r} is outside {folder.name}", hint="Paths are relative and stay inside.")
     return folder / real.relative_to(base)

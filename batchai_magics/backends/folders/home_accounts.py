@@ -209,7 +209,7 @@ class GuardedStorage(FolderStorage):
 
     def remove(self, share: str) -> None:
         """Deletes a share with its contents; ConflictError while an open job uses it."""
-        names = self._users.of([self._existing(share)])
+        names = self._users.of([self._existing_folder(share)])
         if names:
             raise api_errors.share_in_use(share, names)
         super().remove(share)

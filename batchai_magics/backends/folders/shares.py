@@ -74,7 +74,7 @@ class FolderStorage:
 
     def make(self, share: str) -> None:
         """Creates a share unless it exists."""
-        with _translated(share):
+        with _translated_errors(share):
             private_files.make_folder(self._folder(share))
 
     def shares(self) -> list[str]:
@@ -88,12 +88,12 @@ class FolderStorage:
         self._stale.drop()
         folder = self._folder(share)
         contents = {resolve_inside(folder, path): content for path, content in files.items()}
-        with _translated(share):
+        with _translated_errors(share):
             put_group(self._parts(share), contents)
 
     def list(self, share: str, path: str = "") -> list[ShareFile]:
         """Lists a folder, sorted by name."""
-        folder = self._existing(share)
+        folder = self._existing_folder(share)
         target = resolve_inside(folder, path)
         if not target.is_dir():
             raise api_errors.no_folder_of_share(share, path)
@@ -101,7 +101,7 @@ class FolderStorage:
 
     def show(self, share: str, path: str) -> ShareFile:
         """The current status of a file or folder."""
-        folder = self._existing(share)
+        folder = self._existing_folder(share)
         resolve_inside(folder, path)  # raises for a link that is outside the share
         try:
             entry = Entry.at(folder, entries.unresolved(folder, path))
@@ -111,12 +111,12 @@ class FolderStorage:
 
     def download(self, share: str, path: str) -> bytes:
         """The content of a file."""
-        with self._readable(share, path) as file:
+        with self._file_to_read(share, path) as file:
             return read_all(file)
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with its contents."""
-        folder = self._existing(share)
+        folder = self._existing_folder(share)
         item = entries.unresolved(folder, path)
         if item == resolve_inside(folder, "") or not exists(item):
             raise api_errors.not_on_share(share, path)
@@ -124,41 +124,41 @@ class FolderStorage:
 
     def remove(self, share: str) -> None:
         """Deletes a share with its contents."""
-        remove(self._existing(share))
+        remove(self._existing_folder(share))
         private_files.remove_folder(self._parts(share))
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:
         """At most `limit` bytes of a file from `offset`; empty at its end."""
-        with self._readable(share, path) as file:
+        with self._file_to_read(share, path) as file:
             return entries.read_slice(file, offset, limit).data
 
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a file."""
-        with self._readable(share, path) as file:
+        with self._file_to_read(share, path) as file:
             return digest(file)
 
     def make_folder(self, share: str, path: str) -> None:
         """Creates a folder unless it exists."""
         folder = self._with_parent(share, path)
-        with _translated(share):
+        with _translated_errors(share):
             folder.mkdir(exist_ok=True)
 
     def resize(self, share: str, path: str, size_bytes: int) -> None:
         """Truncates or extends a file; creates it if necessary."""
         file = self._with_parent(share, path)
-        with _translated(share):
+        with _translated_errors(share):
             resize(file, size_bytes)
 
     def change(self, share: str, path: str, offset: int, data: bytes) -> None:
         """Writes into an existing file."""
         file = self._file(share, path)
-        with _translated(share):
+        with _translated_errors(share):
             change(file, offset, data)
 
     def clear(self, share: str, path: str, offset: int, size_bytes: int) -> None:
         """Fills a range of an existing file with zeros."""
         file = self._file(share, path)
-        with _translated(share):
+        with _translated_errors(share):
             clear(file, offset, size_bytes)
 
     def rename(self, share: str, path: str, new_path: str) -> None:
@@ -166,15 +166,15 @@ class FolderStorage:
         item, target = self._with_parent(share, path), self._with_parent(share, new_path)
         if not item.exists():
             raise api_errors.not_on_share(share, path)
-        with _translated(share):
+        with _translated_errors(share):
             item.replace(target)
 
     def begin(self, share: str, path: str, size_bytes: int) -> int:
         """Starts or resumes the upload of a file; returns the offset to send from."""
         self._stale.drop()
-        target = resolve_inside(self._existing(share), path)
+        target = resolve_inside(self._existing_folder(share), path)
         part = self._part(share, target)
-        with _translated(share):
+        with _translated_errors(share):
             private_files.make_folder(target.parent)
             private_files.make_folder(part.parent)
             received = part.stat().st_size if part.exists() else 0
@@ -184,26 +184,26 @@ class FolderStorage:
 
     def write(self, share: str, path: str, offset: int, data: bytes) -> None:
         """Writes the next block of a file started by `begin`."""
-        part = self._part(share, resolve_inside(self._existing(share), path))
-        with _translated(share):
+        part = self._part(share, resolve_inside(self._existing_folder(share), path))
+        with _translated_errors(share):
             write_part(part, offset, data)
 
     def finish(self, share: str, path: str, sha256: str) -> None:
         """Publishes the uploaded file if its digest is correct."""
-        target = resolve_inside(self._existing(share), path)
+        target = resolve_inside(self._existing_folder(share), path)
         part = self._part(share, target)
-        with _translated(share):
+        with _translated_errors(share):
             digest = digest_of_part(part)
         if digest != sha256:
             part.unlink()
             raise api_errors.damaged_upload(share, path)
-        with _translated(share):
+        with _translated_errors(share):
             copying.move(str(part), str(target))
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files: read once, verified, published in groups."""
         self._stale.drop()
-        folder = self._existing(share)
+        folder = self._existing_folder(share)
         if is_remote(folder):
             return (yield from DefaultTransfers.send(self, share, copies))
         targets, parts = copying.Targets(folder), self._parts(share)
@@ -211,13 +211,13 @@ class FolderStorage:
         sent: list[ShareFile] = []
         for group in copying.groups(copies):
             routes = [_upload_route(str(parts), copy, targets.of(copy.path)) for copy in group]
-            with _translated(share):
+            with _translated_errors(share):
                 sent += yield from copying.upload_group(routes)
         return sent
 
     def fetch(self, share: str, copies: Sequence[Copy]) -> Iterator[int]:
         """Downloads files: read once, verified."""
-        folder = self._existing(share)
+        folder = self._existing_folder(share)
         if is_remote(folder):
             return DefaultTransfers.fetch(self, share, copies)
         return copying.download_all(folder, share, copies)
@@ -230,23 +230,23 @@ class FolderStorage:
         return self._unfinished / self._folder(share).relative_to(self._root)
 
     @contextlib.contextmanager
-    def _readable(self, share: str, path: str) -> Iterator[Path]:
+    def _file_to_read(self, share: str, path: str) -> Iterator[Path]:
         """The path of a file that is about to be opened."""
         try:
-            yield resolve_inside(self._existing(share), path)
+            yield resolve_inside(self._existing_folder(share), path)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise api_errors.no_file_of_share(share, path) from error
 
     def _with_parent(self, share: str, path: str) -> Path:
         """The path of a file or folder whose parent exists."""
-        folder = self._existing(share)
+        folder = self._existing_folder(share)
         item = resolve_inside(folder, path)
         if not item.parent.is_dir() or item == resolve_inside(folder, ""):
             raise api_errors.no_folder_of_share(share, str(PurePosixPath(path).parent))
         return item
 
     def _file(self, share: str, path: str) -> Path:
-        file = resolve_inside(self._existing(share), path)
+        file = resolve_inside(self._existing_folder(share), path)
         if not file.is_file():
             raise api_errors.no_file_of_share(share, path)
         return file
@@ -255,7 +255,7 @@ class FolderStorage:
         account, _, name = check_share_name(share).rpartition("/")
         return self._root / (account or DEFAULT_ACCOUNT) / name
 
-    def _existing(self, share: str) -> Path:
+    def _existing_folder(self, share: str) -> Path:
         folder = self._folder(share)
         if not folder.is_dir():
             raise api_errors.share_not_found(share, self._noun)
@@ -277,7 +277,7 @@ def _entry(item: Entry, path: str) -> ShareFile:
 
 
 @contextlib.contextmanager
-def _translated(share: str) -> Iterator[None]:
+def _translated_errors(share: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -393,7 +393,7 @@ def remove(item: Path) -> None:
 
 
 def _sha256(file: BinaryIO) -> str:
-    first = hashlib.sha256()
+    digest = hashlib.sha256()
     while data := file.read(1 << 20):
-        first.update(data)
-    return first.hexdigest()
+        digest.update(data)
+    return digest.hexdigest()

@@ -73,7 +73,7 @@ def check_rights(sweep: SteppedSweep, trials: Iterable[Trial]) -> None:
 
 def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
     if definition.ended:
-        return _end_rest(sweep, trials) if definition.ended == STOPPED else False
+        return _end_waiting(sweep, trials) if definition.ended == STOPPED else False
     failures = quick_failures(trials, definition.since)
     is_over = all(trial.ended for trial in trials)
     note = failure_note(failures) if len(failures) >= MAX_QUICK_FAILURES and not is_over else ""
@@ -83,11 +83,11 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
     if note:
         check_rights(sweep, trials)
         sweep.files.write(ended(definition, STOPPED, note))
-        _end_rest(sweep, trials)
+        _end_waiting(sweep, trials)
         return True
     pruned = _prune(sweep, definition, trials) if definition.prune else False
-    due = [*_missing(definition, trials), *_repeated(definition, trials)]
-    due += _chosen(sweep, definition, trials) if definition.search == TPE else []
+    due = [*_without_job(definition, trials), *_retries(definition, trials)]
+    due += _suggested(sweep, definition, trials) if definition.search == TPE else []
     if due:
         check_rights(sweep, trials)
     return (bool(due) and _start(sweep, definition, due)) or pruned
@@ -159,7 +159,7 @@ def record_of(definition: SweepDefinition, number: int, share: str) -> TrialReco
     )
 
 
-def _missing(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
+def _without_job(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
     """The trials without a job: whoever submitted the sweep was interrupted."""
     known = len(definition.trials)
     for trial in trials:
@@ -167,31 +167,31 @@ def _missing(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[D
             yield trial.number, 1, definition.trials[trial.number - 1]
 
 
-def _repeated(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
+def _retries(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
     """The failed trials that are to run again."""
     for trial in trials if definition.retries else ():
         if trial.has_failed and len(trial.runs) <= definition.retries:
             yield trial.number, len(trial.runs) + 1, trial.parameters
 
 
-def _chosen(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
+def _suggested(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
     """The trials that Optuna chooses next, as many as may run beside those that are open."""
-    begun = [trial for trial in trials if trial.runs]
+    submitted = [trial for trial in trials if trial.runs]
     free = [trial.number for trial in trials if not trial.runs and trial.number > len(definition.trials)]
-    room = _parallel(sweep, definition) - sum(trial.is_open for trial in begun)
+    room = _parallel(sweep, definition) - sum(trial.is_open for trial in submitted)
     numbers = free[: max(0, room)]
     if numbers:
-        chosen = _study(sweep, definition, begun).next_trials(len(numbers))
+        chosen = _study(sweep, definition, submitted).next_trials(len(numbers))
         yield from ((number, 1, parameters) for number, parameters in zip(numbers, chosen, strict=True))
 
 
 def _prune(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> bool:
     """Ends the running trials that do worse than the others did; whether there were any."""
-    begun = [trial for trial in trials if trial.runs]
-    if not any(trial.is_open and trial.runs[-1].execution for trial in begun):
+    submitted = [trial for trial in trials if trial.runs]
+    if not any(trial.is_open and trial.runs[-1].execution for trial in submitted):
         return False
-    are_pruned = _study(sweep, definition, begun).are_pruned()
-    pruned = [trial for trial, is_pruned in zip(begun, are_pruned, strict=True) if is_pruned]
+    are_pruned = _study(sweep, definition, submitted).are_pruned()
+    pruned = [trial for trial, is_pruned in zip(submitted, are_pruned, strict=True) if is_pruned]
     for trial in pruned:
         with contextlib.suppress(NotFoundError):
             RECORDS.of(sweep.backend).relabel(trial.runs[-1].id, LabelChange(add=(PRUNED,)))
@@ -199,9 +199,9 @@ def _prune(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tr
     return bool(pruned)
 
 
-def _study(sweep: SteppedSweep, definition: SweepDefinition, begun: Sequence[Trial]) -> Study:
+def _study(sweep: SteppedSweep, definition: SweepDefinition, submitted: Sequence[Trial]) -> Study:
     """The sweep, as reported to Optuna."""
-    results = [sweep.result(trial) for trial in begun]
+    results = [sweep.result(trial) for trial in submitted]
     studied = [
         StudiedTrial(
             trial.parameters,
@@ -210,7 +210,7 @@ def _study(sweep: SteppedSweep, definition: SweepDefinition, begun: Sequence[Tri
             is_pruned=trial.is_pruned,
             points=result.points,
         )
-        for trial, result in zip(begun, results, strict=True)
+        for trial, result in zip(submitted, results, strict=True)
     ]
     space = definition.search_space or SearchSpace({})
     return Study(space, definition.seed, bool(is_max(results, definition.goal)), studied)
@@ -250,8 +250,8 @@ def create(sweep: SteppedSweep, made: Sequence[tuple[NewJob, Mapping[str, bytes]
                 sweep.backend.create_jobs([job])
 
 
-def _end_rest(sweep: SteppedSweep, trials: Sequence[Trial]) -> bool:
-    """Terminates the trials that have not started; those that run are left to their fate."""
+def _end_waiting(sweep: SteppedSweep, trials: Sequence[Trial]) -> bool:
+    """Terminates the trials that have not started; those that run go on."""
     waiting = [trial for trial in trials if trial.is_open and not trial.runs[-1].execution]
     terminate(sweep.backend, waiting)
     return bool(waiting)

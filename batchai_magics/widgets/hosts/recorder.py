@@ -172,7 +172,7 @@ class MaskedSource:
     def __init__(self, source: EventSource, mask: SecretMask) -> None:
         self._source = source
         self._mask = mask
-        self._held: dict[str, LogBytes] = {}
+        self._open_lines: dict[str, LogBytes] = {}
 
     @property
     def is_over(self) -> bool:
@@ -186,28 +186,28 @@ class MaskedSource:
 
     def poll(self) -> Sequence[Event]:
         """Returns the events since the last poll; does not block."""
-        events = [self._taken(event) for event in self._source.poll()]
+        events = [self._complete_lines(event) for event in self._source.poll()]
         if self.is_over:
-            events += [self._blanked(event) for event in self._held.values()]
-            self._held.clear()
+            events += [self._masked(event) for event in self._open_lines.values()]
+            self._open_lines.clear()
         return events
 
-    def _taken(self, event: Event) -> Event:
+    def _complete_lines(self, event: Event) -> Event:
         if not isinstance(event, LogBytes):
             return event
         path = event.file.path
-        held = self._held.pop(path, None)
-        if held and held.chunk.end == event.chunk.offset and not event.restarted:
-            event = replace(held, chunk=_joined(held.chunk, event.chunk))
+        open_line = self._open_lines.pop(path, None)
+        if open_line and open_line.chunk.end == event.chunk.offset and not event.restarted:
+            event = replace(open_line, chunk=_joined(open_line.chunk, event.chunk))
         data = event.chunk.data
         cut = max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
         if len(data) - cut > MAX_HELD_BYTES:
             cut = len(data)
         if cut < len(data):
-            self._held[path] = replace(event, chunk=part(event.chunk, cut, len(data)), restarted=False)
-        return self._blanked(replace(event, chunk=part(event.chunk, 0, cut)))
+            self._open_lines[path] = replace(event, chunk=part(event.chunk, cut, len(data)), restarted=False)
+        return self._masked(replace(event, chunk=part(event.chunk, 0, cut)))
 
-    def _blanked(self, event: LogBytes) -> LogBytes:
+    def _masked(self, event: LogBytes) -> LogBytes:
         return replace(event, chunk=replace(event.chunk, data=self._mask.blank(event.chunk.data)))
 
 
@@ -260,13 +260,13 @@ def moments_of(job: Job, source: EventSource) -> Iterator[Moment]:
     assert resource.execution
     assert resource.execution.ended
     start, end = resource.execution.started.timestamp(), resource.execution.ended.timestamp()
-    timed = sorted(_timed(_all_events(source), start, end), key=lambda pair: pair[0])
+    events_by_time = sorted(_with_times(_all_events(source), start, end), key=lambda pair: pair[0])
     yield Moment(start, [StateChanged(_running(resource)), _nodes(resource, NodeState.RUNNING)])
     step_s = max(MIN_STEP_S, (end - start) / MAX_MOMENTS)
     streams = MetricStreams(job.patterns)
     events: list[Event] = []
     until = start + step_s
-    for time_s, event in timed:
+    for time_s, event in events_by_time:
         if time_s > until and events:
             if records := streams.flush():
                 events.append(MetricsAdded(job.id, records))
@@ -284,7 +284,7 @@ def _all_events(source: EventSource) -> Iterator[Event]:
         yield from source.poll()
 
 
-def _timed(events: Iterable[Event], start: float, end: float) -> Iterator[tuple[float, Event]]:
+def _with_times(events: Iterable[Event], start: float, end: float) -> Iterator[tuple[float, Event]]:
     """Each event with its time, between start and end of the run; numbers are read again from the log."""
     for event in events:
         if isinstance(event, LogBytes):
