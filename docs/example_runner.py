@@ -20,7 +20,6 @@ from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.folder_service import FolderService
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files, read_end, write_end
-from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node import attempt, child_processes
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports, inherited
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -70,7 +69,7 @@ IMPLEMENTED_IN, OWN_SETTINGS = __name__, ProcessSettings
 def open_backend(settings: Settings) -> FolderService:
     """What the entry point names: the service over a folder, with the runner below as its engine."""
     own = settings.for_backend(ProcessSettings)
-    repository = FileRepository(Layout(own.home.expanduser()), LocalMachine())
+    repository = FileRepository(Layout(own.home.expanduser()))
     engine = ProcessRunner(repository.layout)
     return FolderService(repository, engine, setting="processes.home", core_quota=own.core_quota)
 

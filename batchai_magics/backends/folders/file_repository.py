@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Protocol
 
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.folders.layout import Layout
@@ -82,20 +81,11 @@ LOCK_EXPIRY_S = 60.0  # an older lock belongs to a process that died
 _POLL_S = 0.02
 
 
-class Snapshots(Protocol):
-    """A machine that can prefetch files."""
-
-    def prefetched(
-        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
-    ) -> AbstractContextManager[None]:
-        """Within the context, this thread may read these folders and files from a snapshot."""
-
-
 class FileRepository:
     """The records of a home as small files; see `backends.service.repository.Repository`."""
 
-    def __init__(self, layout: Layout, machine: Snapshots) -> None:
-        self.layout, self.machine = layout, machine
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
         self._root = layout.home / "resources"
         self.clock = FileClock(layout.home / "clock")
 
@@ -109,7 +99,7 @@ class FileRepository:
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist."""
-        with self.machine.prefetched([], [self._file(id) for id in ids]):
+        with private_files.read_ahead(files=[self._file(id) for id in ids]):
             return [record for id in ids if (record := _readable(self._file(id)))]
 
     def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
@@ -119,7 +109,7 @@ class FileRepository:
     def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
         """Within the context, this thread may read these footprints from a snapshot taken at its start."""
         folders, files, listed = ([path for each in footprints for path in each[part]] for part in range(3))
-        return self.machine.prefetched(folders, files, listed=listed)
+        return private_files.read_ahead(folders, files, listed=listed)
 
     def get(self, id: ResourceId) -> Record:
         """The record of a resource; NotFoundError for the outermost one that is missing."""
@@ -190,7 +180,7 @@ class FileRepository:
         """The clusters of all workspaces."""
         files = [*self._root.glob(f"*/*/*/{Kind.CLUSTER.value}/*.json")]
         workspaces = {file.parents[1] / _CONTAINER_FILE for file in files}
-        with self.machine.prefetched([], [*workspaces, *files]):
+        with private_files.read_ahead(files=[*workspaces, *files]):
             left = {workspace.parent for workspace in workspaces if workspace.exists()}
             return self._read_all(file for file in files if file.parents[1] in left)
 
@@ -220,7 +210,7 @@ class FileRepository:
     def open_jobs(self, cluster_guid: str) -> list[Record]:
         """The jobs of a cluster with open runs, oldest first."""
         folder = self._open_folder(cluster_guid)
-        with self.machine.prefetched([folder]):
+        with private_files.read_ahead([folder]):
             files = {file.stem: file for file in folder.glob("*.id")}
             jobs = self.find_all([id for file in files.values() if (id := _id_in(file))])
         return sorted((job for job in jobs if job.guid in files), key=lambda job: job.mark)
@@ -251,7 +241,7 @@ class FileRepository:
 
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]
-        with self.machine.prefetched([], paths):
+        with private_files.read_ahead(files=paths):
             return [record for file in paths if (record := _readable(file))]
 
     def _file(self, id: ResourceId) -> Path:

@@ -29,7 +29,7 @@ class FolderService(Service):
         context = HomeContext(
             repository,
             runner,
-            open_folders=lambda: HomeDirectory(layout, repository.machine, setting=setting),
+            open_folders=lambda: HomeDirectory(layout, setting=setting),
             open_storage=lambda context: home_storage(layout, context, groups, rows),
             core_quota=core_quota,
             bounds=bounds or JobBounds(),

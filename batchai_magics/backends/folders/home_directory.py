@@ -21,7 +21,6 @@ from batchai_magics.backends.folders import (
     telemetry_files,
 )
 from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
-from batchai_magics.backends.folders.file_repository import Snapshots
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -54,9 +53,9 @@ _MISSING = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 class HomeDirectory:
     """The folders of a home; see `backends.service.context.HomeFolders`."""
 
-    def __init__(self, layout: Layout, machine: Snapshots, *, setting: str) -> None:
+    def __init__(self, layout: Layout, *, setting: str) -> None:
         """`setting` is the setting that selects the home, for error messages."""
-        self._layout, self._machine, self._setting = layout, machine, setting
+        self._layout, self._setting = layout, setting
 
     @property
     def shares(self) -> Path:
@@ -117,7 +116,7 @@ class HomeDirectory:
     def logged_parameters(self, guids: Sequence[str]) -> Mapping[str, Mapping[str, Parameter]]:
         """The parameters that runs have logged, read together; runs without any are left out."""
         files = {guid: self._layout.job(guid).records / PARAMETERS for guid in guids}
-        with self._machine.prefetched((), files.values()):
+        with private_files.read_ahead(files=files.values()):
             found = {guid: logged_parameters.logged_in(file) for guid, file in files.items()}
         return {guid: each for guid, each in found.items() if each}
 
@@ -146,7 +145,7 @@ class HomeDirectory:
         if directory_id.lower() != STDOUTERR:
             return read_output(entries.resolve_inside(folder, path), offset, limit, is_complete=not is_open)
         layout = self._layout.job(job.guid)
-        with self._machine.prefetched([layout.root], listed=[folder]):
+        with private_files.read_ahead([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).read(path, offset, limit)
 
     def tail(
@@ -156,7 +155,7 @@ class HomeDirectory:
         folder, layout = self._output(job, STDOUTERR), self._layout.job(job.guid)
         # Read after `is_open` was determined: an ended run has all its records. Secret spans are read after
         # the data.
-        with self._machine.prefetched([layout.root], listed=[folder]):
+        with private_files.read_ahead([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).tail(positions, limit)
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:

@@ -13,9 +13,7 @@ from pathlib import Path
 
 from batchai_magics.backends.base import StoredItem
 from batchai_magics.backends.folders.home_directory import HomeDirectory
-from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch.reconciler import Reconciler
-from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.backends.service import private_files, run_labels, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, run_of
@@ -27,9 +25,6 @@ from batchai_magics.records.record_files import LABELS
 
 class LocalFolders(HomeDirectory):
     """Folders that are unmounted before they are deleted."""
-
-    def __init__(self, layout: Layout, *, setting: str) -> None:
-        super().__init__(layout, LocalMachine(), setting=setting)
 
     def remove_cluster(self, guid: str) -> None:
         """Deletes what belongs to a cluster alone, after unmounting."""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import selectors
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import IO, NamedTuple, Protocol
@@ -107,14 +105,6 @@ class Machine(Protocol):
         yields empty output after that many seconds without any.
         """
 
-    def prefetched(
-        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
-    ) -> AbstractContextManager[None]:
-        """A context in which this thread may read these folders and files from a cache filled on entry.
-
-        Of files in `listed` folders only the metadata is cached.
-        """
-
     def close(self) -> None:
         """Closes connections."""
 
@@ -193,12 +183,6 @@ class LocalMachine:
                 return child.wait()
             finally:
                 _terminate(child)
-
-    def prefetched(
-        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
-    ) -> contextlib.AbstractContextManager[None]:
-        """No-op: local files are read directly."""
-        return contextlib.nullcontext()
 
     def close(self) -> None:
         """No-op."""

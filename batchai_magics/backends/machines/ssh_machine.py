@@ -33,7 +33,7 @@ class SshMachine:
     """The host of a channel. All methods may raise UnreachableError."""
 
     def __init__(self, channel: SshChannel) -> None:
-        self._channel, self._cache = channel, StatCache(channel)
+        self._channel = channel
 
     @property
     def name(self) -> str:
@@ -68,7 +68,7 @@ class SshMachine:
 
     @cached_property
     def _paths(self) -> type[Any]:
-        return path_class(self._channel, self._cache, self.user)
+        return path_class(self._channel, StatCache(self._channel), self.user)
 
     def resolve(self, path: PurePath) -> Path:
         """An absolute path on the host; `~` and relative paths are below the user's home directory."""
@@ -106,12 +106,6 @@ class SshMachine:
                 except StopIteration as end:
                     return int(end.value)
                 yield CommandBytes(response.data, response.head["error"]) if response else CommandBytes(b"")
-
-    def prefetched(
-        self, folders: Collection[Path], files: Collection[Path] = (), *, listed: Collection[Path] = ()
-    ) -> contextlib.AbstractContextManager[None]:
-        """A context in which this thread reads these paths from a cache filled on entry."""
-        return self._cache.prefetched([*map(str, folders)], [*map(str, files)], [*map(str, listed)])
 
     def close(self) -> None:
         """Closes the connection; the next request opens another."""
@@ -292,6 +286,12 @@ class SshPath(RemotePath):
             if error.errno == errno.ELOOP:
                 raise NotRegularError(str(self), self._mode(follow=False)) from None
             raise
+
+    def read_ahead(
+        self, folders: Collection[Path], files: Collection[Path], listed: Collection[Path]
+    ) -> AbstractContextManager[None]:
+        """A context in which this thread reads these paths from a cache filled on entry."""
+        return self.cache.filled([*map(str, folders)], [*map(str, files)], [*map(str, listed)])
 
     def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         """The status, the first `head` bytes and a range of a regular file, from one open file descriptor."""

@@ -310,7 +310,7 @@ class RayBackend(FolderService):
     def __init__(self, settings: RaySettings, bounds: JobBounds | None = None, *, pass_env: str = "") -> None:
         layout = Layout(settings.home.expanduser().absolute())
         private_files.make_home(layout.home, setting="ray.home")
-        repository = FileRepository(layout, LocalMachine())
+        repository = FileRepository(layout)
         self.runner = RayRunner(layout, settings, pass_env=pass_env)
         quota = settings.core_quota
         super().__init__(repository, self.runner, setting="ray.home", core_quota=quota, bounds=bounds)

@@ -6,8 +6,9 @@ import contextlib
 import os
 import stat
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, NamedTuple, TypeGuard
 
@@ -76,6 +77,12 @@ class RemotePath(PurePosixPath):
 
         The error of one is raised by the next operation or on exit; later changes are not made.
         """
+
+    @abstractmethod
+    def read_ahead(
+        self, folders: Collection[Path], files: Collection[Path], listed: Collection[Path]
+    ) -> AbstractContextManager[None]:
+        """See `read_ahead` below; all paths are on this machine."""
 
     @abstractmethod
     def write_at(self, data: bytes, offset: int, *, cut: bool = False, mode: int | None = None) -> None:
@@ -213,6 +220,18 @@ def make_link(path: Path, target: Path) -> None:
 def pipelined(path: Path) -> contextlib.AbstractContextManager[None]:
     """Within the context, writes on a remote machine may be pipelined, and fail when it exits."""
     return path.pipelined() if is_remote(path) else contextlib.nullcontext()
+
+
+def read_ahead(
+    folders: Collection[Path] = (), files: Collection[Path] = (), *, listed: Collection[Path] = ()
+) -> AbstractContextManager[None]:
+    """Within the context, this thread may read these paths of a remote machine from a cache.
+
+    The cache is filled with one request on entry: with the files, and with what is directly in the folders.
+    Of files in `listed` folders only the metadata is cached. Local files are read directly.
+    """
+    path = next(chain(folders, files, listed), None)
+    return path.read_ahead(folders, files, listed) if is_remote(path) else contextlib.nullcontext()
 
 
 def append(file: Path, text: str) -> None:

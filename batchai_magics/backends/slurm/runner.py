@@ -353,7 +353,7 @@ class SlurmBackend(FolderService):
         self.settings, machine = settings, settings.machine
         self.layout = Layout(machine.resolve(settings.usual_home))
         private_files.make_home(self.layout.home, setting="slurm.home")
-        repository = FileRepository(self.layout, machine)
+        repository = FileRepository(self.layout)
         self.runner = SlurmRunner(self.layout, machine, settings, repository.clock, pass_env=pass_env)
         quota = settings.core_quota
         super().__init__(repository, self.runner, setting="slurm.home", core_quota=quota, bounds=bounds)

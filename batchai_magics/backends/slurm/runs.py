@@ -292,7 +292,7 @@ class Runs:
     def batched(self, runs: Collection[Run]) -> Iterator[None]:
         """Within the context, the state of these runs may be read from a snapshot taken at its start."""
         folders, queries = self.folders(runs), self._queries.files
-        with self._slurm.machine.prefetched(folders, queries if runs else ()), self._batch.of(runs):
+        with private_files.read_ahead(folders, queries if runs else ()), self._batch.of(runs):
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:

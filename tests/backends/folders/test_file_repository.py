@@ -10,7 +10,6 @@ import pytest
 
 from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository, try_lock
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import EXPERIMENT, JOB, WORKSPACE, FileHome, filled, record
@@ -27,7 +26,7 @@ def test_a_lock_whose_owner_has_died_goes(tmp_path: Path) -> None:
 
 
 def test_no_name_leads_out_of_the_folder(tmp_path: Path) -> None:
-    made = FileRepository(Layout(tmp_path / "inner"), LocalMachine())
+    made = FileRepository(Layout(tmp_path / "inner"))
     odd = ResourceId("..", "..", "w", Kind.WORKSPACE, "w")
     made.insert(odd, record(odd))
     assert [path.name for path in tmp_path.iterdir()] == ["inner"]

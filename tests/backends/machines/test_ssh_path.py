@@ -9,7 +9,6 @@ import pytest
 
 from batchai_magics.backends.machines import agent_files
 from batchai_magics.backends.machines.ssh_connection import SshConnection
-from batchai_magics.backends.machines.ssh_machine import SshMachine
 from batchai_magics.backends.service import private_files
 from tests.world import until
 
@@ -38,17 +37,17 @@ def test_things_are_the_same_from_there(far: Path, tmp_path: Path, odd: list[str
     assert sorted(map(str, far.glob("*fi*"))) == sorted(map(str, tmp_path.glob("*fi*")))
 
 
-def test_a_snapshot_says_the_same(machine: SshMachine, far: Path, tmp_path: Path, odd: list[str]) -> None:
-    with machine.prefetched([far]):
+def test_a_snapshot_says_the_same(far: Path, tmp_path: Path, odd: list[str]) -> None:
+    with private_files.read_ahead([far]):
         for name in odd:
             ours = [getattr(tmp_path / name, question)() for question in QUESTIONS]
             assert [getattr(far / name, question)() for question in QUESTIONS] == ours, name
         assert (far / "file").read_text() == "text"
 
 
-def test_single_files_are_told_together(machine: SshMachine, far: Path, tmp_path: Path) -> None:
+def test_single_files_are_told_together(far: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
-    with machine.prefetched([], [far / "file", far / "nothing"]):
+    with private_files.read_ahead(files=[far / "file", far / "nothing"]):
         (tmp_path / "file").unlink()
         (tmp_path / "nothing").touch()
         assert (far / "file").read_text() == "text"
@@ -58,11 +57,9 @@ def test_single_files_are_told_together(machine: SshMachine, far: Path, tmp_path
     assert not (far / "file").exists()
 
 
-def test_a_snapshot_holds_what_was_until_this_thread_changes_it(
-    machine: SshMachine, far: Path, tmp_path: Path
-) -> None:
+def test_a_snapshot_holds_what_was_until_this_thread_changes_it(far: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("before")
-    with machine.prefetched([far]):
+    with private_files.read_ahead([far]):
         (tmp_path / "file").write_text("after!")
         assert (far / "file").read_text() == "before"
         (far / "other").touch()

@@ -21,7 +21,6 @@ from batchai_magics.backends.local.state.sqlite_repository import (
     TableRows,
 )
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Record, Repository
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -67,7 +66,7 @@ class FileHome(Home):
     kind = "files"
 
     def opened(self) -> Repository:
-        return FileRepository(Layout(self.folder), LocalMachine())
+        return FileRepository(Layout(self.folder))
 
     def rows(self, name: str) -> Rows:
         return FileRows(self.folder / name)
