@@ -232,7 +232,8 @@ class AgentTools:
         if offset < 0:
             offset = max(0, read_redacted(handle.backend, log, 0, 1).size - limit)
         chunk = read_redacted(handle.backend, log, offset, limit)
-        text = paths_of(handle.show()).shown_in(LogSelection(rank).of(chunk).decode(errors="replace"))
+        selected = LogSelection(rank).of(chunk).decode(errors="replace")
+        text = paths_of(handle.show()).text_with_user_paths(selected)
         is_complete = chunk.is_complete and chunk.end >= chunk.size
         position = {
             "offset": offset,

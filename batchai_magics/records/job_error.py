@@ -96,7 +96,7 @@ class SourcePaths(NamedTuple):
     run: str = ""
     script: str = ""
 
-    def shown(self, line: str) -> str:
+    def with_user_paths(self, line: str) -> str:
         """The line with paths in the copy as the user's own."""
         if not any(name and name in line for name in (self.folder, self.run)):
             return line
@@ -111,28 +111,28 @@ class SourcePaths(NamedTuple):
         quoted, bare = rf"(?<=[\"'])/[^\"'\n]*?{copy}", rf"(?<![^\s(=:,<])/(?!/)[^\s\"']*?{copy}"
         return f"{quoted}|{bare}" if folders else ""
 
-    def shown_bytes(self, data: bytes) -> bytes:
+    def bytes_with_user_paths(self, data: bytes) -> bytes:
         """The bytes of a log with paths in the copy as the user's own."""
         if not any(name and name.encode() in data for name in (self.folder, self.run)):
             return data
         text = data.decode("utf-8", errors="surrogateescape")
-        return self.shown_in(text).encode("utf-8", errors="surrogateescape")
+        return self.text_with_user_paths(text).encode("utf-8", errors="surrogateescape")
 
-    def shown_in(self, text: str) -> str:
+    def text_with_user_paths(self, text: str) -> str:
         """The text with paths in the copy as the user's own."""
-        return "\n".join(map(self.shown, text.split("\n")))
+        return "\n".join(map(self.with_user_paths, text.split("\n")))
 
     def with_cell_line(self, line: str) -> str:
         """The line with paths as the user's own; one that refers to the cell's script names the cell line."""
-        line = self.shown(line)
+        line = self.with_user_paths(line)
         match = _PLACE.search(line) if self.script else None
         if match is None or match["file"] != self.script:
             return line
         return f"{line}  ← line {int(match['line']) + FIRST_LINE - 1} of the cell"
 
-    def place(self, raised: RaisedError) -> str:
+    def location(self, raised: RaisedError) -> str:
         """Where an exception was raised: `cell line 11`, `train.py:3`."""
-        file = self.shown(f'"{raised.file}"').strip('"')
+        file = self.with_user_paths(f'"{raised.file}"').strip('"')
         if _CELL.fullmatch(file):
             return f"cell {file}, line {raised.line}"
         if file == self.script:
@@ -145,7 +145,7 @@ NO_PATHS = SourcePaths()
 
 def traceback_sign(raised: RaisedError, paths: SourcePaths) -> str:
     """That a job goes on although an exception was printed."""
-    return f"stderr has a traceback, and the job goes on: {paths.place(raised)}: {raised.exception}"
+    return f"stderr has a traceback, and the job goes on: {paths.location(raised)}: {raised.exception}"
 
 
 class LastOutput(NamedTuple):
@@ -269,8 +269,8 @@ def error_of_process(
     )
     if not raised:
         return made
-    exception = paths.shown(raised[0][1].exception)
-    return made._replace(reason=exception, exception=exception, place=paths.place(raised[0][1]))
+    exception = paths.with_user_paths(raised[0][1].exception)
+    return made._replace(reason=exception, exception=exception, place=paths.location(raised[0][1]))
 
 
 def _exit_reason(process: FailedProcess, output: LastOutput | None) -> str:

@@ -228,7 +228,7 @@ class RunProfile:
         """
         found: list[tuple[float, Activity, tuple[RankProfile, ...]]] = []
         for activity in Activity:
-            usual = self._usual(activity)
+            usual = self._median_share(activity)
             more = [rank for rank in self.sampled if rank.shares[activity] - usual >= DIFFERS]
             if activity is not Activity.COMMUNICATION and 0 < 2 * len(more) <= len(self.sampled):
                 found.append((max(rank.shares[activity] for rank in more) - usual, activity, tuple(more)))
@@ -260,9 +260,9 @@ class RunProfile:
             return f"No rank of {self.job} could be sampled: {faults}."
         if self.difference:
             activity, ranks = self.difference
-            others = self._others(activity, ranks)
+            others = self._others_text(activity, ranks)
         else:
-            activity = max(Activity, key=self._mean)
+            activity = max(Activity, key=self._total_share)
             ranks, others = tuple(self.sampled), ""
         is_one = len(ranks) == 1 or not self.difference
         who = (
@@ -345,19 +345,19 @@ class RunProfile:
 
     __repr__ = __str__
 
-    def _usual(self, activity: Activity) -> float:
+    def _median_share(self, activity: Activity) -> float:
         return median_low([rank.shares[activity] for rank in self.sampled] or [0.0])
 
-    def _mean(self, activity: Activity) -> float:
+    def _total_share(self, activity: Activity) -> float:
         return sum(rank.shares[activity] for rank in self.sampled)
 
-    def _others(self, activity: Activity, ranks: Sequence[RankProfile]) -> str:
+    def _others_text(self, activity: Activity, ranks: Sequence[RankProfile]) -> str:
         """What the others do, and that they wait for these ranks in communication, where they do."""
         others = [rank.shares[Activity.COMMUNICATION] for rank in self.sampled if rank not in ranks]
         waits = sum(others) / len(others)
         more = waits - max(rank.shares[Activity.COMMUNICATION] for rank in ranks)
         is_one = len(others) == 1
-        text = f", the other{'s' * (not is_one)} {_percent(self._usual(activity))}"
+        text = f", the other{'s' * (not is_one)} {_percent(self._median_share(activity))}"
         if more < DIFFERS:
             return text
         return f"{text}, which wait{'s' * is_one} in communication ({_percent(waits)})"
@@ -381,7 +381,7 @@ def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> 
     samples = []
     for text, is_idle, count in told["stacks"]:
         activity = activity_of(frames_of(text), told["code"], is_idle=is_idle)
-        frames = frames_of(mask(paths.shown_in(text)))
+        frames = frames_of(mask(paths.text_with_user_paths(text)))
         samples.append(StackSample(frames, count, activity, _location_text(own_frame(frames), paths)))
     return RankProfile(
         rank=told["rank"],
@@ -448,8 +448,8 @@ def _location_text(frame: Frame | None, paths: SourcePaths) -> str:
         return ""
     if _OF_KERNEL.search(frame.file):
         return f"line {frame.line} of a cell"
-    place = paths.place(RaisedError("", frame.file, frame.line))
-    return place.rpartition("/")[2] if place.startswith("/") else place
+    location = paths.location(RaisedError("", frame.file, frame.line))
+    return location.rpartition("/")[2] if location.startswith("/") else location
 
 
 def _fault(rank: RankProfile) -> str:

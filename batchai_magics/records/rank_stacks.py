@@ -80,7 +80,7 @@ class RankStacks:
         return tuple(tuple(rank for rank in self.ranks if keys(rank) == key) for key in order)
 
     @property
-    def places(self) -> tuple[tuple[Frame, ...], ...]:
+    def frames_by_rank(self) -> tuple[tuple[Frame, ...], ...]:
         """The frames of each rank."""
         return tuple(rank.frames for rank in self.ranks)
 
@@ -158,13 +158,13 @@ def standstill_finding(sample: Callable[[], RankStacks], *, is_idle: bool) -> st
     if not stacks.finding:
         return None
     time.sleep(SAMPLE_PAUSE_S)
-    return stacks.finding if sample().places == stacks.places else None
+    return stacks.finding if sample().frames_by_rank == stacks.frames_by_rank else None
 
 
 def parse(line: str | bytes, paths: SourcePaths = NO_PATHS) -> RankStack:
     """One line of `stack_dumps`."""
     data = parse_json(line)
-    text = paths.shown_in(data["text"])
+    text = paths.text_with_user_paths(data["text"])
     return RankStack(data["rank"], data["node"], frames_of(text), text, bool(data.get("stopped")))
 
 

@@ -62,8 +62,9 @@ def test_a_command_that_cannot_start_is_named(line):
 
 
 def test_bytes_of_a_log_are_shown_with_the_users_own_paths():
-    assert PATHS.shown_bytes(f'a\n  File "{COPY}/b.py"\n'.encode() + b"\xff\n") == b'a\n  File "b.py"\n\xff\n'
-    assert PATHS.shown_bytes(b"\xff/home") == b"\xff/home"
+    data = f'a\n  File "{COPY}/b.py"\n'.encode() + b"\xff\n"
+    assert PATHS.bytes_with_user_paths(data) == b'a\n  File "b.py"\n\xff\n'
+    assert PATHS.bytes_with_user_paths(b"\xff/home") == b"\xff/home"
 
 
 def test_paths_in_the_copy_are_shown_as_the_users_own():
@@ -83,7 +84,7 @@ def test_paths_in_the_copy_are_shown_as_the_users_own():
     ],
 )
 def test_only_paths_in_the_copy_are_shortened(line, shown):
-    assert PATHS.shown(line) == shown
+    assert PATHS.with_user_paths(line) == shown
 
 
 @pytest.mark.parametrize("prefix", ["[rank2]: ", "2026-11-28 02:18:48 ERROR "])

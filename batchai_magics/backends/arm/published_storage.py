@@ -115,7 +115,7 @@ class PublishedStorage(DefaultTransfers):
     def download(self, share: str, path: str) -> bytes:
         """A file's content."""
         with self.file(share, path) as client:
-            return _whole(client.download_file(), client.url)
+            return _read_content(client.download_file(), client.url)
 
     def delete(self, share: str, path: str) -> None:
         """Deletes a file, or a folder with its contents."""
@@ -205,7 +205,7 @@ class PublishedStorage(DefaultTransfers):
         told = ResponseHeaders()
         with self.file(share, path) as client:
             stream = client.download_file(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep)
-            data = _whole(stream, client.url)
+            data = _read_content(stream, client.url)
         return data, told.get(DIGEST)
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
@@ -268,7 +268,7 @@ class PublishedStorage(DefaultTransfers):
             client.get_directory_client(path).rename_directory(new_path)
 
 
-def _whole(stream: Any, url: str) -> bytes:
+def _read_content(stream: Any, url: str) -> bytes:
     """The content of a file that is returned as one value; larger ones are fetched or read in pieces."""
     check_size(url, stream.size)
     return bytes(stream.readall())

@@ -243,7 +243,7 @@ class AzureMLBackend(BackendBase):
         cluster = self._recent.cluster(ResourceId.parse(job.spec.cluster.id))
         if cluster is None:
             return "its cluster was deleted"
-        return self.usages.waiting(cluster, job.spec.node_count, size=job.size, is_spot=job.is_spot)
+        return self.usages.wait_reason(cluster, job.spec.node_count, size=job.size, is_spot=job.is_spot)
 
     @property
     def _info(self) -> WorkspaceInfo:

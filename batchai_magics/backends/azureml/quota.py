@@ -106,7 +106,7 @@ class Quota:
         quota = core_quota(self._location.recent_usages(), facts.family, is_spot=is_spot)
         return Estimate(node_count, facts, max(0, node_count - present), quota, is_spot)
 
-    def waiting(
+    def wait_reason(
         self, cluster: Cluster, node_count: int, *, size: str = "", is_spot: bool | None = None
     ) -> str:
         """Why a queued job waits; the arguments are those of `estimate`."""

@@ -82,7 +82,7 @@ def _run_error(error: ResponseObject) -> ErrorDetail:
     codes = [part.text("code", "") for part in _chain(error)]
     code = next((code for code in reversed(codes) if code), "JobFailed")
     details = tuple(_details(error))
-    return ErrorDetail(code=code, message=_plain(error.text("message", code)), details=details or None)
+    return ErrorDetail(code=code, message=_unwrapped(error.text("message", code)), details=details or None)
 
 
 def _chain(error: ResponseObject) -> Iterator[ResponseObject]:
@@ -97,7 +97,7 @@ def _chain(error: ResponseObject) -> Iterator[ResponseObject]:
 def _details(error: ResponseObject) -> Iterator[NameValue]:
     for detail in error.items("details"):
         part = ResponseObject.of(detail, "the detail")
-        yield NameValue(name=part.text("code", "detail"), value=_plain(part.text("message", "")))
+        yield NameValue(name=part.text("code", "detail"), value=_unwrapped(part.text("message", "")))
     if error.has("referenceCode"):
         yield NameValue(name="referenceCode", value=error.text("referenceCode"))
 
@@ -105,13 +105,13 @@ def _details(error: ResponseObject) -> Iterator[NameValue]:
 def _warnings(run: ResponseObject) -> Iterator[ErrorDetail]:
     for warning in run.items("warnings"):
         part = ResponseObject.of(warning, "the warning")
-        message = _plain(part.text("message", ""))
+        message = _unwrapped(part.text("message", ""))
         if message:
             source = part.text("source", "")
             yield ErrorDetail(code=WARNING, message=f"{source}: {message}" if source else message)
 
 
-def _plain(message: str) -> str:
+def _unwrapped(message: str) -> str:
     """A message without the JSON in which the service wraps some: `{"NonCompliant": "…"}`."""
     try:
         wrapped = json.loads(message)

@@ -32,7 +32,7 @@ class CachedFolder(NamedTuple):
 
 
 class StatCache(threading.local):
-    """The cached folders and files of this thread; empty outside of `filled`.
+    """The cached folders and files of this thread; empty outside of `read_ahead`.
 
     The value None marks an entry to fetch again.
     """
@@ -44,7 +44,9 @@ class StatCache(threading.local):
         self._listed: set[str] = set()  # folders whose files are cached without content
 
     @contextlib.contextmanager
-    def filled(self, folders: Sequence[str], files: Sequence[str], listed: Sequence[str]) -> Iterator[None]:
+    def read_ahead(
+        self, folders: Sequence[str], files: Sequence[str], listed: Sequence[str]
+    ) -> Iterator[None]:
         """A context that caches these paths on entry; changes by this thread invalidate them."""
         new_folders = [folder for folder in dict.fromkeys([*folders, *listed]) if folder not in self._folders]
         new_files = [file for file in dict.fromkeys(files) if file not in self._files]

@@ -60,7 +60,7 @@ def watch_job(
     for event in events(backend, id, files=files, stalled_s=limit_s):
         yield from messages.of(event)
         if isinstance(event, LogBytes):
-            yield LogOutput(paths.shown_bytes(event.chunk.data), is_error=event.file.path == ERR)
+            yield LogOutput(paths.bytes_with_user_paths(event.chunk.data), is_error=event.file.path == ERR)
         elif isinstance(event, FailureFound):
             error = event.error
         elif isinstance(event, ConnectionLost | ConnectionRestored):

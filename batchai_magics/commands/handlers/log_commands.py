@@ -74,7 +74,9 @@ def _with_own_paths(parts: StreamParts, job: JobResource) -> StreamParts:
     """The parts with paths in the copy of the user's files as their own."""
     paths = paths_of(job)
     for part in parts:
-        yield replace(part, data=paths.shown_bytes(part.data)) if isinstance(part, LogOutput) else part
+        if isinstance(part, LogOutput):
+            part = replace(part, data=paths.bytes_with_user_paths(part.data))
+        yield part
 
 
 def _files(backend: Backend, shown: JobResource, path: str) -> Sequence[str]:

@@ -175,7 +175,7 @@ class LogLines:
 
     def _line(self, file: str, rank: int | None, line: bytes) -> Text:
         filter = TerminalText()
-        safe = filter.feed(visible_text(self._paths.shown_bytes(line))) + filter.finish()
+        safe = filter.feed(visible_text(self._paths.bytes_with_user_paths(line))) + filter.finish()
         text = Text.from_ansi(safe.decode("utf-8", errors="replace"), style="dim" if file == ERR else "")
         if rank is None or not self.has_ranks:
             return text

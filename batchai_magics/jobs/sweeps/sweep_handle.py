@@ -256,7 +256,7 @@ class Sweep:
             if state_of(definition, trials) != RUNNING:
                 return
             sweep_steps.check_rights(self, trials)
-            self.files.write(sweep_steps.ended(definition, CANCELLED, "it was cancelled"))
+            self.files.write(sweep_steps.ended_definition(definition, CANCELLED, "it was cancelled"))
             # Read again: another process may have created jobs before the definition was written.
             still_open = [trial for trial in self._trials(definition) if trial.is_open]
             sweep_steps.terminate(self.backend, still_open)

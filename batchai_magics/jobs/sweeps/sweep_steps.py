@@ -10,6 +10,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.backends.base import RECORDS, Backend, JobNeeds, NewJob
@@ -75,14 +76,14 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
     if definition.ended:
         return _end_waiting(sweep, trials) if definition.ended == STOPPED else False
     failures = quick_failures(trials, definition.since)
-    is_over = all(trial.ended for trial in trials)
+    is_over = all(trial.ended_at for trial in trials)
     note = failure_note(failures) if len(failures) >= MAX_QUICK_FAILURES and not is_over else ""
     if definition.retries or not is_over:  # no later trial would start either
         latest = [trial.runs[-1] for trial in trials if trial.runs]
         note = next((why for run in latest if (why := run.lost_predecessor)), note)
     if note:
         check_rights(sweep, trials)
-        sweep.files.write(ended(definition, STOPPED, note))
+        sweep.files.write(ended_definition(definition, STOPPED, note))
         _end_waiting(sweep, trials)
         return True
     pruned = _prune(sweep, definition, trials) if definition.prune else False
@@ -93,7 +94,7 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
     return (bool(due) and _start(sweep, definition, due)) or pruned
 
 
-def ended(definition: SweepDefinition, why: str, note: str) -> SweepDefinition:
+def ended_definition(definition: SweepDefinition, why: str, note: str) -> SweepDefinition:
     """The definition of a sweep that starts no further trial."""
     return replace(definition, ended=why, note=note)
 
@@ -108,9 +109,11 @@ def terminate(backend: Backend, trials: Iterable[Trial]) -> None:
 
 def quick_failures(trials: Sequence[Trial], since: float) -> list[Trial]:
     """The trials that ended last, as far as all of them failed soon after their start."""
-    done = [trial for trial in trials if trial.ended and trial.ended.timestamp() >= since]
+    ends = [(trial.ended_at.timestamp(), trial) for trial in trials if trial.ended_at]
     failures = []
-    for trial in sorted(done, key=lambda each: each.ended.timestamp() if each.ended else 0.0, reverse=True):
+    for ended_at, trial in sorted(ends, key=itemgetter(0), reverse=True):
+        if ended_at < since:
+            break
         if not trial.has_failed or trial.duration_s > QUICK_S:
             break
         failures.append(trial)

@@ -92,7 +92,7 @@ class Trial:
         return sum(len(run.attempts) or run.has_begun for run in self.runs)
 
     @property
-    def ended(self) -> datetime | None:
+    def ended_at(self) -> datetime | None:
         """When its latest run ended."""
         execution = self.runs[-1].execution if self.runs else None
         return execution.ended if execution else None

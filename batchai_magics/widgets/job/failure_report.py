@@ -36,7 +36,7 @@ def _with_paths(report: PageData, paths: SourcePaths) -> PageData:
     """The report with paths in the job's copy as the user's own; the page links those of the cell."""
     shown = dict(report)
     for name in {"lines", "before"} & shown.keys():
-        shown[name] = list(map(paths.shown, shown[name]))
+        shown[name] = list(map(paths.with_user_paths, shown[name]))
     if "others" in shown:
         shown["others"] = [_with_paths(other, paths) for other in shown["others"]]
     return shown

@@ -211,7 +211,7 @@ class RequestHandler:
             self._profiled = {"text": profile.sentence, **table, "remarks": profile.remarks}
         except BatchAIError as error:
             self._profiled = {"text": error.message}
-        except Exception as error:  # noqa: BLE001 else the page would wait for ever
+        except Exception as error:  # noqa: BLE001 else the page would wait forever
             self._profiled = {"text": f"The profile failed: {error}"}
 
     def _reader(self, file: FileRef) -> Read:

@@ -38,7 +38,7 @@ class SetupBarrier(NamedTuple):
     mounts: Mapping[str, str]
     paths: Mapping[str, str]
 
-    def once(self, prepare: Callable[[], Outcome | None]) -> Outcome | None:
+    def run_once(self, prepare: Callable[[], Outcome | None]) -> Outcome | None:
         """Runs `prepare` in the first process of this node; the others wait for its result."""
         lock, result = self.folder / "batchai/setup.lock", self.folder / "batchai/setup.json"
         try:

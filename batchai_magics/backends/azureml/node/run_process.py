@@ -68,7 +68,7 @@ def run(folder: str, arguments: Sequence[str]) -> int:
         env[TMPDIR] = temporary.path(env.get(TMPDIR) or ROOT)
     ours = partial(_process_env, env, plan, identity, folder)
     try:
-        failure = setup.once(lambda: _prepare(setup, plan, ours(), identity, bundle["records"]))
+        failure = setup.run_once(lambda: _prepare(setup, plan, ours(), identity, bundle["records"]))
         if failure:
             return _fail(Path(folder), failure)
         watch = _watch(bundle, identity.rank, plan)

@@ -40,14 +40,14 @@ def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus
         query = "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node"
         for run, node in db.execute(f"{query} ORDER BY ordinal"):
             held[run] = (*held.get(run, ()), node)
-    waiting = _waiting(db, list(rows.values()))
+    waiting = _wait_reasons(db, list(rows.values()))
     return [
         _status(rows[guid], held.get(guid, ()), waiting.get(guid, "")) if guid in rows else _DELETED
         for guid in guids
     ]
 
 
-def _waiting(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
+def _wait_reasons(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
     """Why runs are queued that start after others, or whose users run as many jobs as they may, by guid."""
     limited = [row for row in rows if row["max_running"] and row["state"] == ExecutionState.QUEUED.value]
     usage = job_table.usage_by_owner(db) if limited else {}
