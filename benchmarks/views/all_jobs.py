@@ -43,7 +43,7 @@ def times_ms(folder: str) -> dict[str, float]:
         pass
     stream = PageOfJobs(model, work=lambda task: task(), clock=time.monotonic)
     stream.has_page = True
-    messages = [*iter(lambda: stream.next_message(1 << 20), None)]
+    messages = [batch.content for batch in iter(lambda: stream.next_message(1 << 20), None)]
     began = time.perf_counter()
     for number in range(UPDATES):
         place.run("job-999", ExecutionState.SUCCEEDED, rates=[number + 1])

@@ -30,9 +30,9 @@ from batchai_magics.metrics.runs.run_metrics import AXES, RATE
 from batchai_magics.metrics.runs.scaling import scaling_so_far
 from batchai_magics.metrics.runs.scaling_curve import ScalingCurve, workers
 from batchai_magics.models.states import CANCELLED, STOPPED
-from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardStream, DashboardView
 from batchai_magics.widgets.job.job_header import chart_fields, progress_fields
 
@@ -397,16 +397,17 @@ class ComparisonStream(DashboardStream):
         self._drawn: tuple[str, ...] = ()  # metrics that pages have asked for
         super().__init__(model, work=work, clock=clock)
 
-    def reset_page(self) -> None:
+    def on_hello(self, content: PageData) -> None:
         """A page has said hello: it has no lines yet."""
+        super().on_hello(content)
         self._sent = {}
 
-    def hear(self, content: PageData) -> None:
+    def on_message(self, content: PageData) -> None:
         """The page says which metrics it draws."""
         if content.get("kind") == "draw":
             self._drawn = tuple(dict.fromkeys([*self._drawn, *map(str, content.get("metrics", ()))]))
 
-    def next_message(self, limit_bytes: int) -> PageData | None:
+    def next_message(self, limit_bytes: int) -> Batch | None:
         """The lines of the next runs for which the page is out of date, as many as fit."""
         runs: list[PageData] = []
         size, limit = 0, min(limit_bytes, MESSAGE_BYTES)
@@ -421,7 +422,7 @@ class ComparisonStream(DashboardStream):
             size += len(str(columns))
             if size >= limit:
                 break
-        return {"kind": "lines", "runs": runs} if runs else None
+        return Batch({"kind": "lines", "runs": runs}) if runs else None
 
     def _first_metrics(self) -> tuple[str, ...]:
         """The metrics of the first charts, which a page shows unless it says otherwise."""

@@ -22,9 +22,9 @@ from batchai_magics.models.runs.parameters import Parameter
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.comparison_output import show_figure
 from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_number
-from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
+from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
 from batchai_magics.widgets.dashboards.dashboard import (
     DashboardStream,
     DashboardView,
@@ -437,11 +437,12 @@ class SweepStream(DashboardStream):
         self._unsent: dict[int, None] = {}  # numbers of trials
         super().__init__(model, work=work, clock=clock)
 
-    def reset_page(self) -> None:
+    def on_hello(self, content: PageData) -> None:
         """A page has said hello: it has no trials yet."""
+        super().on_hello(content)
         self._sent_version = 0
 
-    def next_message(self, limit_bytes: int) -> PageData | None:
+    def next_message(self, limit_bytes: int) -> Batch | None:
         """The next trials for which the page is out of date."""
         for number, version in reversed(self._trials.changed.items()):
             if version <= self._sent_version:
@@ -451,18 +452,15 @@ class SweepStream(DashboardStream):
         numbers = list(self._unsent)[:ROWS_PER_MESSAGE]
         for number in numbers:
             del self._unsent[number]
-        return (
-            {"kind": "trials", "rows": [self._trials.trials[number] for number in numbers]}
-            if numbers
-            else None
-        )
+        if not numbers:
+            return None
+        return Batch({"kind": "trials", "rows": [self._trials.trials[number] for number in numbers]})
 
 
 class SweepView(SweepStream, DashboardView):
     """The sweep in a notebook; the request `open` embeds a view of some of the trials' jobs."""
 
     script = "sweep_view"
-    requests = ("open",)
 
     def __init__(
         self, model: SweepModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs
@@ -470,14 +468,18 @@ class SweepView(SweepStream, DashboardView):
         self._open_jobs = open_jobs
         super().__init__(model, work=work, clock=clock)
 
-    def answer_open(self, content: PageData) -> PageData:
+    def handles(self, content: PageData) -> bool:
+        """Whether a message is the request to open jobs."""
+        return content.get("kind") == "open"
+
+    def answer(self, content: PageData) -> Batch:
         """Creates the live view of the jobs `content["names"]`."""
         try:
             names = [str(name) for name in content.get("names", ())]
             trials = self._trials.sweep.snapshot().trials
             by_name = {trial.name: trial.job for trial in trials if trial.name in names}
             jobs = [job for name in names if (job := by_name.get(name))]
-            return {**answer_to(content, ""), "model": self._open_jobs(*jobs)}
+            return answer_to(content, "", model=self._open_jobs(*jobs))
         except BatchAIError as error:
             return answer_to(content, error.message, is_done=False)
 

@@ -6,12 +6,13 @@ import threading
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.polled_model import PolledModel
+from batchai_magics.widgets.core.view_stream import Clock, ViewStream
 
 if TYPE_CHECKING:
     from batchai_magics.widgets.core.live_view import LiveView
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 SNAPSHOT_INTERVAL_S = 30.0  # between updates of the snapshot beside a live view
 REFRESH_INTERVAL_S = 2.0  # between updates where no page shows a live view
 
-Clock = Callable[[], float]
-RunInBackground = Callable[[Callable[[], None]], None]  # schedules a function on a thread that may block
 WaitFor = Callable[[Callable[[], bool]], bool]  # waits for a condition; returns whether it was met
 
 
@@ -64,28 +63,10 @@ class PublishedOutput(ABC):
         """Freezes and closes the output in its current state."""
 
 
-class OpenView(Protocol):
-    """What an output needs of a view that no cell shows."""
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether nothing more is to be sent."""
-
-    @property
-    def is_unwatched(self) -> bool:
-        """Whether no page shows it, so that polling can pause once the model is over."""
-
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
-
-    def close(self) -> None:
-        """Ends the view."""
-
-
 class EmbeddedOutput(PublishedOutput):
     """A view that no cell shows: it is embedded in another view, on a page of its own, or recorded."""
 
-    def __init__(self, key: str, model: PolledModel, view: OpenView) -> None:
+    def __init__(self, key: str, model: PolledModel, view: ViewStream) -> None:
         super().__init__(key, model)
         self.view = view
 

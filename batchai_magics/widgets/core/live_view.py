@@ -1,26 +1,39 @@
-"""The anywidget model that all live views share."""
+"""The live views in a notebook: streams that the kernel carries to an anywidget model."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import anywidget
 import traitlets
 
 from batchai_magics.widgets.core import pages
+from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch, ViewStream
 
 
-class LiveView(anywidget.AnyWidget):
-    """A view in a notebook, drawn by an ES module."""
+class LiveView(ViewStream, anywidget.AnyWidget):
+    """A view in a notebook, drawn by an ES module; its state are traits."""
 
     _esm = traitlets.Unicode().tag(sync=True)
     _css = traitlets.Unicode().tag(sync=True)
     view_id = traitlets.Unicode().tag(sync=True)
-    has_page = False  # a page has said hello
-    is_removed = False  # the page has removed the view
 
-    def __init__(self, script: str, view_id: str, **state: Any) -> None:
-        super().__init__(_esm=pages.script(script), _css=pages.style(script), view_id=view_id, **state)
+    def open_model(self, script: str, view_id: str) -> None:
+        """Opens the anywidget model with the state; the stream is there already."""
+        module, sheet = pages.script(script), pages.style(script)
+        anywidget.AnyWidget.__init__(self, _esm=module, _css=sheet, view_id=view_id, **self.state)
+        self.on_msg(lambda _widget, content, _buffers: self.receive(content))
+        self.keep_route()
+
+    def transmit(self, message: Batch) -> None:
+        """Sends a message to the page."""
+        self.send(message.content, message.buffers)
+        self.keep_route()
+
+    def publish_state(self, state: PageData) -> None:
+        """Replaces the state that the page has, by name."""
+        with self.hold_sync():
+            for name, value in state.items():
+                setattr(self, name, value)
         self.keep_route()
 
     def keep_route(self) -> None:
@@ -35,4 +48,4 @@ class LiveView(anywidget.AnyWidget):
         """Closes the widget and that of its layout, which would stay open."""
         if self.comm is not None:
             self.layout.close()
-        super().close()
+        anywidget.AnyWidget.close(self)

@@ -13,9 +13,9 @@ from batchai_magics.models.cluster_spec import ClusterPatch, ScaleSettings
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
-from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
+from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView, answer_to
 
 NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count
@@ -129,13 +129,16 @@ class ClusterView(DashboardView):
     """Nodes as tiles; the request `scale` resizes the cluster or turns auto-scale on."""
 
     script = "cluster_dashboard"
-    requests = ("scale",)
 
     def __init__(self, model: ClusterModel, *, work: RunInBackground, clock: Clock) -> None:
         self._cluster = model
         super().__init__(model, work=work, clock=clock)
 
-    def answer_scale(self, content: PageData) -> PageData:
+    def handles(self, content: PageData) -> bool:
+        """Whether a message is the request to scale."""
+        return content.get("kind") == "scale"
+
+    def answer(self, content: PageData) -> Batch:
         """Applies `content["settings"]`, which has the shape of `scaleSettings` in cluster.json."""
         try:
             patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})

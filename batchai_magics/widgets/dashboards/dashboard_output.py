@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.widgets.core import display
-from batchai_magics.widgets.core.cell_output import REFRESH_INTERVAL_S, CellOutput, Clock, LiveOutput, WaitFor
+from batchai_magics.widgets.core.cell_output import REFRESH_INTERVAL_S, CellOutput, LiveOutput, WaitFor
 from batchai_magics.widgets.core.display import EMPTY, Bundle
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.view_stream import Clock
 from batchai_magics.widgets.dashboards.cluster_dashboard import ClusterModel, ClusterView
 from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView, OpenJobs
 from batchai_magics.widgets.dashboards.jobs_dashboard import JobsModel, JobsView

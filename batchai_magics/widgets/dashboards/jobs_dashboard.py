@@ -25,9 +25,9 @@ from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPref
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.resources import JobResource, Workspace
 from batchai_magics.models.runs.labels import Labels, varying_parameters
-from batchai_magics.widgets.core.cell_output import Clock, RunInBackground
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
 from batchai_magics.widgets.dashboards.dashboard import (
     DashboardModel,
     DashboardStream,
@@ -363,11 +363,12 @@ class JobsStream(DashboardStream):
         self._sent: dict[str, tuple[str, int]] = {}  # the runs and versions of rates, by the name of the job
         super().__init__(model, work=work, clock=clock)
 
-    def reset_page(self) -> None:
+    def on_hello(self, content: PageData) -> None:
         """A page has said hello: it has no values yet."""
+        super().on_hello(content)
         self._sent = {}
 
-    def next_message(self, limit_bytes: int) -> PageData | None:
+    def next_message(self, limit_bytes: int) -> Batch | None:
         """The values of a few jobs for which the page is out of date."""
         known = self._jobs.rates
         versions = {name: (rates.run, rates.version) for name, rates in known.items() if rates.version}
@@ -377,31 +378,36 @@ class JobsStream(DashboardStream):
             return None
         self._sent.update((name, versions[name]) for name in names)
         progress = self._jobs.progress
-        return {
-            "kind": "rates",
-            "rates": {name: known[name].values for name in names},
-            "labels": {name: known[name].label for name in names},
-            "progress": {name: progress_fields(progress[name]) for name in names if name in progress},
-        }
+        return Batch(
+            {
+                "kind": "rates",
+                "rates": {name: known[name].values for name in names},
+                "labels": {name: known[name].label for name in names},
+                "progress": {name: progress_fields(progress[name]) for name in names if name in progress},
+            }
+        )
 
 
 class JobsView(JobsStream, DashboardView):
     """The jobs in a notebook; the request `open` embeds a view of some of them."""
 
     script = "jobs_dashboard"
-    requests = ("open",)
 
     def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock, open_jobs: OpenJobs) -> None:
         self._open_jobs = open_jobs
         super().__init__(model, work=work, clock=clock)
 
-    def answer_open(self, content: PageData) -> PageData:
+    def handles(self, content: PageData) -> bool:
+        """Whether a message is the request to open jobs."""
+        return content.get("kind") == "open"
+
+    def answer(self, content: PageData) -> Batch:
         """Creates the live view of the jobs `content["names"]`."""
         names = [str(name) for name in content.get("names", ())]
         jobs = [job for name in names if (job := self._jobs.job(name))]
         if not jobs or len(jobs) < len(names):
             return answer_to(content, "The job was deleted.", is_done=False)
         try:
-            return {**answer_to(content, ""), "model": self._open_jobs(*jobs)}
+            return answer_to(content, "", model=self._open_jobs(*jobs))
         except BatchAIError as error:
             return answer_to(content, error.message, is_done=False)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote, unquote
 
 from batchai_magics.backends.base import Backend
@@ -28,16 +28,16 @@ from batchai_magics.widgets.comparison import comparison_output, sweep_view
 from batchai_magics.widgets.comparison.comparison_view import ComparisonStream
 from batchai_magics.widgets.comparison.sweep_view import SweepStream
 from batchai_magics.widgets.core import pages
-from batchai_magics.widgets.core.cell_output import EmbeddedOutput, OpenView, RunInBackground
+from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.polled_model import PageData, PolledModel
 from batchai_magics.widgets.core.publisher import Publisher
+from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream
 from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
 from batchai_magics.widgets.hosts.page_server import PageConnection, PageServer
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
 from batchai_magics.widgets.job.job_stream import JobStream, followed_job
-from batchai_magics.widgets.job.message_batch import Batch
 
 __all__ = ["export_html", "open_job", "open_jobs", "open_recording", "record", "settings_report"]
 
@@ -109,10 +109,6 @@ def _base64(data: bytes) -> str:
 IDLE_S = 5.0  # without a message, after which an empty one shows whether the page is still there
 
 
-class OpenedView(OpenView, PageConnection, Protocol):
-    """A view in an open page."""
-
-
 class OpenedViews:
     """The views of a backend's jobs, each with an address; one publisher follows what the open pages show.
 
@@ -180,7 +176,7 @@ class OpenedViews:
         key, model = sweep_view.shared_model(sweep, self._publisher, takes_steps=not self._is_read_only)
         return self._add(key, model, PageOfSweep(model, work=self._work, clock=self._publisher.clock))
 
-    def _add(self, key: str, model: PolledModel, view: OpenedView) -> PageConnection:
+    def _add(self, key: str, model: PolledModel, view: PageStream) -> PageConnection:
         self._publisher.add(EmbeddedOutput(key, model, view))
         return view
 
@@ -189,10 +185,8 @@ class OpenedViews:
         return self._publisher.run_in_background
 
 
-class PageStream:
-    """Carries what one page is sent. `frames` ends with `close`."""
-
-    state: PageData
+class PageStream(ViewStream):
+    """A stream that one page is sent. `frames` ends with `close`."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()

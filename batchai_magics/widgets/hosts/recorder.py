@@ -29,9 +29,9 @@ from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.publisher import Publisher
+from batchai_magics.widgets.core.view_stream import Batch
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
 from batchai_magics.widgets.job.job_stream import EventSource, JobStream, followed_job, follower_of
-from batchai_magics.widgets.job.message_batch import Batch
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job

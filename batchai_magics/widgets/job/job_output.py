@@ -17,14 +17,13 @@ from batchai_magics.widgets.core.cell_output import (
     REFRESH_INTERVAL_S,
     SNAPSHOT_INTERVAL_S,
     CellOutput,
-    Clock,
     LiveOutput,
-    RunInBackground,
     WaitFor,
     bundle_bytes,
 )
 from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.view_stream import Clock, RunInBackground
 from batchai_magics.widgets.job.job_stream import FollowedJob
 from batchai_magics.widgets.job.job_view import JobView
 from batchai_magics.widgets.job.page_requests import OpenJob

@@ -1,11 +1,8 @@
-"""What one view of a job is sent, and its page's messages; a kernel, HTTP or a recording carries them."""
+"""What one view of a job is sent, and the model that follows the job."""
 
 from __future__ import annotations
 
-import threading
 import time
-from abc import abstractmethod
-from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,28 +10,21 @@ from batchai_magics.follow import MAX_DELAY_S, Event, Follower, StateChanged
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
-from batchai_magics.widgets.core.cell_output import RunInBackground
-from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule
-from batchai_magics.widgets.core.pages import Pages
+from batchai_magics.widgets.core.flow_control import AckWindow, Schedule
 from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream
 from batchai_magics.widgets.job.job_header import counts_of, facts_of
-from batchai_magics.widgets.job.message_batch import Batch, Cursor
+from batchai_magics.widgets.job.message_batch import Cursor
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler, text_answer
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
 
-PAGE_TIMEOUT_S = 60.0  # a page sends a heartbeat every 20 s
 
+class JobStream(ViewStream):
+    """What one view of a job is sent: what header and tabs show as its state, log and points as messages."""
 
-class JobStream:
-    """The publisher's thread calls `send_next`; messages from the page arrive in any thread at `receive`.
-
-    A subclass carries the messages and the state. `work` schedules a function on a thread that may block; no
-    method here blocks.
-    """
-
-    is_unwatched = False  # its job is followed with or without a page
+    _model: JobModel
 
     def __init__(
         self,
@@ -53,48 +43,21 @@ class JobStream:
             "is_read_only": is_read_only,
         }
         self._ack_window = AckWindow(schedule)
-        self._model = model
-        self._work = work
         self._cursor = Cursor()
-        self._lock = threading.Lock()
-        self._replies: deque[Batch] = deque()
         self._hello: PageData | None = None
-        self._version = model.version
-        self._last_seen_at = 0.0
-        self._pages = Pages(time.monotonic)
-        self._is_in_use = False
-        self.has_page = False  # a page has said hello
-        self.is_hello_new = False  # and the hello has not been handled yet
+        self.is_hello_new = False  # a page has said hello, which has not been handled yet
         self.is_detached = False
-        self.is_removed = False  # the page has removed the view
+        ViewStream.__init__(self, model, work=work, clock=time.monotonic)
 
     @property
     def is_gone(self) -> bool:
         """Whether nothing more is to be sent."""
         return self.is_removed or self.is_detached
 
-    @abstractmethod
-    def transmit(self, message: Batch) -> None:
-        """Sends a message to the page."""
-
-    @abstractmethod
-    def publish_state(self, state: PageData) -> None:
-        """Replaces the state that the page has, by name."""
-
     @property
-    def state(self) -> PageData:
-        """The small state: what the header and the tabs show."""
-        return {
-            "facts": self._facts(),
-            "counts": counts_of(self._model),
-            "history": list(self._model.history),
-            "files": self._model.files,
-        }
-
-    @property
-    def is_in_use(self) -> bool:
-        """Whether the pointer or focus is in the view, on a page that still answers."""
-        return self._is_in_use and time.monotonic() - self._last_seen_at < PAGE_TIMEOUT_S
+    def is_unwatched(self) -> bool:
+        """Never: the job is followed with or without a page."""
+        return False
 
     @property
     def is_up_to_date(self) -> bool:
@@ -105,92 +68,58 @@ class JobStream:
             return False
         return self._cursor.is_up_to_date(self._model) or not self._ack_window.is_open
 
-    def send_next(self, limit_bytes: int) -> int:
-        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
-        if self._version != self._model.version:
-            self._version = self._model.version
-            self.publish_state(self.state)
-            return OVERHEAD_BYTES
-        if not self.has_page:
-            return 0
+    def current_state(self) -> PageData:
+        """What the header and the tabs show."""
+        facts = facts_of(self._model)
+        return {
+            "facts": {**facts, **self._rights} if facts else facts,
+            "counts": counts_of(self._model),
+            "history": list(self._model.history),
+            "files": self._model.files,
+        }
+
+    def next_message(self, limit_bytes: int) -> Batch | None:
+        """The next batch of what the page lacks, unless it acknowledges nothing any more."""
         with self._lock:
             hello, self._hello = self._hello, None
-            reply = self._replies.popleft() if self._replies else None
         if hello:
-            self._rewind(hello)
-        if reply is None and self._ack_window.is_open:
-            reply = self._cursor.next_batch(self._model, limit_bytes)
-        if reply is None:
-            return 0
-        self.transmit(reply)
+            self._cursor.rewind(
+                int(hello.get("points", 0)),
+                dict(hello.get("logs", {})),
+                values=dict(hello.get("values", {})),
+                generation=int(hello.get("generation", 0)),
+            )
+        batch = self._cursor.next_batch(self._model, limit_bytes) if self._ack_window.is_open else None
         self._ack_window.sent(self._cursor.seq)
-        return reply.size_bytes
+        return batch
+
+    def on_hello(self, content: PageData) -> None:
+        """A page has said hello, and what it has already."""
+        self._hello = dict(content.get("have") or {"points": 0})
+        self.is_hello_new = True
+        self._ack_window.acknowledge()
+
+    def on_message(self, content: PageData) -> None:
+        """The page acknowledges messages, or detaches the view."""
+        kind = content.get("kind")
+        if kind in ("ack", "alive"):
+            self._ack_window.acknowledge(int(content.get("seq", 0)))
+        elif kind == "detach":
+            self.is_detached = True
+            self.reply(text_answer(content, "detached: the job keeps running"))
+            self._work(lambda: None)
+
+    def handles(self, content: PageData) -> bool:
+        """Whether a message is a request about the job."""
+        return self._requests.handles(content)
+
+    def answer(self, content: PageData) -> Batch:
+        """The reply to a request; may block."""
+        return self._requests.handle(content)
 
     def keep(self) -> None:
         """Tells the page to keep the view although its output is about to be frozen."""
         self.transmit(Batch({"kind": "keep"}))
-
-    def receive(self, content: PageData) -> None:
-        """Dispatches a message from the page; requests are queued for the background thread."""
-        self._last_seen_at = time.monotonic()
-        handlers = {
-            "ready": self._on_ready,
-            "ack": self._on_ack,
-            "alive": self._on_ack,
-            "detach": self._on_detach,
-            "hold": self._on_hold,
-            "bye": self._on_bye,
-        }
-        handler = handlers.get(content.get("kind", ""))
-        if handler:
-            handler(content)
-        elif self._requests.handles(content):
-            self._work(lambda: self._reply(self._requests.handle(content)))
-
-    def _facts(self) -> PageData:
-        facts = facts_of(self._model)
-        return {**facts, **self._rights} if facts else facts
-
-    def _rewind(self, hello: PageData) -> None:
-        self._cursor.rewind(
-            int(hello.get("points", 0)),
-            dict(hello.get("logs", {})),
-            values=dict(hello.get("values", {})),
-            generation=int(hello.get("generation", 0)),
-        )
-
-    def _on_ready(self, content: PageData) -> None:
-        with self._lock:
-            if not self._pages.hello(content):
-                return
-            self._hello = dict(content.get("have") or {"points": 0})
-            self.has_page = self.is_hello_new = True
-            self.is_removed = False
-        self._ack_window.acknowledge()
-        self._work(lambda: None)
-
-    def _on_ack(self, content: PageData) -> None:
-        self._pages.alive(content)
-        self._ack_window.acknowledge(int(content.get("seq", 0)))
-
-    def _on_detach(self, content: PageData) -> None:
-        self.is_detached = True
-        self._reply(text_answer(content, "detached: the job keeps running"))
-        self._work(lambda: None)
-
-    def _on_hold(self, content: PageData) -> None:
-        self._is_in_use = bool(content.get("on"))
-
-    def _on_bye(self, content: PageData) -> None:
-        with self._lock:
-            self._pages.bye(content)
-            self.is_removed = not self._pages.is_any_open
-            self.has_page = self.has_page and not self.is_removed
-        self._work(lambda: None)
-
-    def _reply(self, reply: Batch) -> None:
-        with self._lock:
-            self._replies.append(reply)
 
 
 class EventSource(Protocol):

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 import traitlets
 
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.widgets.core.cell_output import RunInBackground
 from batchai_magics.widgets.core.flow_control import main_loop_scheduler
 from batchai_magics.widgets.core.live_view import LiveView
-from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import RunInBackground
 from batchai_magics.widgets.job.job_stream import JobStream
-from batchai_magics.widgets.job.message_batch import Batch
 from batchai_magics.widgets.job.page_requests import OpenJob
 
 if TYPE_CHECKING:
@@ -37,17 +35,4 @@ class JobView(JobStream, LiveView):
         open_job: OpenJob | None = None,
     ) -> None:
         JobStream.__init__(self, job, model, work=work, schedule=main_loop_scheduler(), open_job=open_job)
-        LiveView.__init__(self, "job_view", view_id, **self.state)
-        self.on_msg(lambda _widget, content, _buffers: self.receive(content))
-
-    def transmit(self, message: Batch) -> None:
-        """Sends a message to the page."""
-        self.send(message.content, message.buffers)
-        self.keep_route()
-
-    def publish_state(self, state: PageData) -> None:
-        """Replaces the state that the page has, by name."""
-        with self.hold_sync():
-            for name, value in state.items():
-                setattr(self, name, value)
-        self.keep_route()
+        self.open_model("job_view", view_id)

@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.log_numbers import POINT_BYTES, VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch
 from batchai_magics.widgets.job.job_header import open_lines_of, status_of
 
 LOG_BYTES = 1 << 15  # per message while following
 REPLAY_BYTES = 1 << 17  # in the first message
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A message: its content and its binary buffers."""
-
-    content: PageData
-    buffers: list[bytes] = field(default_factory=list)
-
-    @property
-    def size_bytes(self) -> int:
-        """The approximate size on the wire."""
-        return OVERHEAD_BYTES + sum(map(len, self.buffers))
 
 
 @dataclass

@@ -20,8 +20,8 @@ from batchai_magics.jobs.log_tail import ranks_between
 from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch
 from batchai_magics.widgets.job.failure_report import failure_report
-from batchai_magics.widgets.job.message_batch import Batch
 from batchai_magics.widgets.job.rank_lines import (
     ERROR_PATTERN,
     Read,

@@ -214,7 +214,7 @@ def view(followed):
 
 
 def numbers_of(message):
-    return sorted(row.number for row in message["rows"]) if message else []
+    return sorted(row.number for row in message.content["rows"]) if message else []
 
 
 def test_a_page_is_sent_each_change_once_and_all_trials_again_after_a_hello(followed):
@@ -225,7 +225,7 @@ def test_a_page_is_sent_each_change_once_and_all_trials_again_after_a_hello(foll
     followed.sweep.run(followed.sweep.trials[4])
     followed.poll()
     assert numbers_of(shown.next_message(10**6)) == [5]
-    shown.reset_page()
+    shown.on_hello({})
     assert numbers_of(shown.next_message(10**6)) == [1, 2, 3, 4, 5, 6]
 
 
@@ -234,7 +234,7 @@ def test_ten_thousand_trials_come_in_several_messages_and_an_update_looks_at_wha
     followed.poll()
     shown, sent = view(followed), []
     while message := shown.next_message(10**6):
-        assert len(message["rows"]) <= ROWS_PER_MESSAGE
+        assert len(message.content["rows"]) <= ROWS_PER_MESSAGE
         sent += numbers_of(message)
     assert sorted(sent) == list(range(1, 10_001))
     followed.sweep.run(followed.sweep.trials[77])
@@ -246,8 +246,8 @@ def test_the_jobs_of_trials_are_opened_together(followed):
     followed.sweep.run(followed.sweep.trials[0])
     followed.sweep.run(followed.sweep.trials[1])
     followed.poll()
-    answer = view(followed).answer_open({"id": "1", "names": ["lr-t2", "lr-t1", "lr-t5"]})
-    assert answer["model"] == "lr-t2 lr-t1"
+    answer = view(followed).answer({"id": "1", "names": ["lr-t2", "lr-t1", "lr-t5"]})
+    assert answer.content["model"] == "lr-t2 lr-t1"
 
 
 RUNS_ON = """

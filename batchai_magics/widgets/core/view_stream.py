@@ -1,0 +1,170 @@
+"""What one view is sent, and its page's messages; a kernel, HTTP or a recording carries them."""
+
+from __future__ import annotations
+
+import threading
+from abc import abstractmethod
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
+from batchai_magics.widgets.core.pages import PAGE_TIMEOUT_S, Pages
+from batchai_magics.widgets.core.polled_model import PageData
+
+if TYPE_CHECKING:
+    from batchai_magics.jobs.job_model import JobModel
+    from batchai_magics.widgets.core.polled_model import PolledModel
+
+ROW_BYTES = 220  # of a row in the state
+
+Clock = Callable[[], float]
+RunInBackground = Callable[[Callable[[], None]], None]  # schedules a function on a thread that may block
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A message: its content and its binary buffers."""
+
+    content: PageData
+    buffers: list[bytes] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        """The approximate size on the wire."""
+        return OVERHEAD_BYTES + sum(map(len, self.buffers))
+
+
+class ViewStream:
+    """What one view is sent: its state by name, and messages.
+
+    A subclass carries both. The publisher's thread calls `send_next`; messages from the page arrive in any
+    thread at `receive`. `work` schedules a function on a thread that may block; no method here blocks but
+    `answer`, which is called there.
+    """
+
+    def __init__(self, model: PolledModel | JobModel, *, work: RunInBackground, clock: Clock) -> None:
+        self._model, self._work, self._clock = model, work, clock
+        self._lock = threading.Lock()
+        self._replies: deque[Batch] = deque()
+        self._version = model.version
+        self.state = self.current_state()
+        """What the page has been sent."""
+        self._last_seen_at = clock()
+        self._pages = Pages(clock)
+        self._is_in_use = False
+        self.has_page = False  # a page has said hello
+        self.is_removed = False  # the page has removed the view
+
+    # -- what the carrier does
+
+    @abstractmethod
+    def transmit(self, message: Batch) -> None:
+        """Sends a message to the page."""
+
+    @abstractmethod
+    def publish_state(self, state: PageData) -> None:
+        """Replaces the state that the page has, by name."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the view."""
+
+    # -- what the view sends, and how it responds
+
+    @abstractmethod
+    def current_state(self) -> PageData:
+        """The state of the model, by name."""
+
+    @abstractmethod
+    def next_message(self, limit_bytes: int) -> Batch | None:
+        """The next message of about `limit_bytes` at most that the page lacks beside the state, if any."""
+
+    def on_hello(self, content: PageData) -> None:
+        """A page has said hello: it has the state, but no messages. The lock is held."""
+
+    def on_message(self, content: PageData) -> None:
+        """Any other message of a page, in any thread."""
+
+    def handles(self, content: PageData) -> bool:
+        """Whether a message is a request, to which `answer` replies."""
+        return False
+
+    def answer(self, content: PageData) -> Batch:
+        """The reply to a request; may block."""
+        raise NotImplementedError
+
+    # -- the page
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return self.is_removed
+
+    @property
+    def is_unwatched(self) -> bool:
+        """Whether no page has sent a heartbeat lately, or the last one has removed the view."""
+        return not self._is_page_alive
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the pointer or focus is in the view, on a page that still answers."""
+        return self._is_in_use and self._is_page_alive
+
+    @property
+    def _is_page_alive(self) -> bool:
+        return not self.is_removed and self._clock() - self._last_seen_at <= PAGE_TIMEOUT_S
+
+    def send_next(self, limit_bytes: int) -> int:
+        """Sends the next message, if any, of about `limit_bytes` at most; returns its size in bytes."""
+        if self._version != self._model.version:
+            self._version = self._model.version
+            self.state = self.current_state()
+            self.publish_state(self.state)
+            return OVERHEAD_BYTES + ROW_BYTES * len(self.state.get("rows", ()))
+        if not self.has_page:
+            return 0
+        with self._lock:
+            reply = self._replies.popleft() if self._replies else None
+        message = reply or self.next_message(limit_bytes)
+        if message is None:
+            return 0
+        self.transmit(message)
+        return message.size_bytes + len(str(message.content))
+
+    def receive(self, content: PageData) -> None:
+        """Dispatches a message from the page; requests are answered on the background thread."""
+        was_unwatched = self.is_unwatched
+        self._last_seen_at = self._clock()
+        kind = content.get("kind")
+        if kind == "ready":
+            self._on_ready(content)
+        elif kind == "bye":
+            self._on_bye(content)
+        elif kind == "hold":
+            self._is_in_use = bool(content.get("on"))
+        else:
+            self._pages.alive(content)
+            self.on_message(content)
+        if self.handles(content):
+            self._work(lambda: self.reply(self.answer(content)))
+        elif was_unwatched or kind in ("ready", "bye"):
+            self._work(lambda: None)  # the publisher may be waiting
+
+    def reply(self, message: Batch) -> None:
+        """Queues a message for the page."""
+        with self._lock:
+            self._replies.append(message)
+
+    def _on_ready(self, content: PageData) -> None:
+        with self._lock:
+            if self._pages.hello(content):
+                self.on_hello(content)
+                self.has_page, self.is_removed = True, False
+
+    def _on_bye(self, content: PageData) -> None:
+        with self._lock:
+            self._pages.bye(content)
+            self.is_removed = not self._pages.is_any_open
+            self.has_page = self.has_page and not self.is_removed
