@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
-from batchai_magics.jobs.submit import Submitted, submit
+from batchai_magics.jobs.submit import submit
 from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
@@ -23,51 +23,30 @@ FILES = {
     "a/models/net.py": "NAME = 'net'",
     "data/é.csv": "7",
 }
-SCRIPT = """
-from pathlib import Path
-from a.models import net
-print(net.NAME, Path(__file__).with_name("data").joinpath("é.csv").read_text())
-"""
-LINE = "packaged --nodes 2 --processes 2 --toolkit pytorch --upload a data/*.csv"
-
-
-def run(place: Place, folder: Path) -> Submitted:
-    """Submits the cell from a notebook's folder."""
-    settings = place.settings
-    request = cell.parse(LINE, SCRIPT, settings=settings, notebook=cell.Notebook(folder=folder))
-    return submit(place.backend, request, settings)
-
-
-def test_a_package_is_imported_on_every_rank(place: Place, tmp_path: Path) -> None:
-    for name, text in FILES.items():
-        file = tmp_path / "notebook" / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    job = run(place, tmp_path / "notebook").job.wait(PATIENCE_S)
-    assert job.log().split("\n")[:2] == ["net 7"] * 2, job.log("stderr.txt")
-    reopen = run(place, tmp_path / "notebook")
-    assert (reopen.is_new, reopen.job.name) == (False, "packaged")
-
-
 IN_PLACE = """
 import os
 from pathlib import Path
-print(*sorted(os.listdir()), open("data/é.csv").read(), open("one.txt").read(), os.path.islink("data"))
+from a.models import net
+texts = [open(name).read() for name in ("data/é.csv", "one.txt")]
+print(net.NAME, *sorted(os.listdir()), *texts, os.path.islink("data"))
 Path("data/é.csv").write_text("changed")
 """
 
 
-def test_uploads_are_in_the_working_directory_as_copies(place: Place, tmp_path: Path) -> None:
-    folder = tmp_path / "notebook"
-    for file in (folder / "data/é.csv", tmp_path / "elsewhere/one.txt"):
-        file.parent.mkdir(parents=True)
-        file.write_text("7")
-    line = "placed --nodes 2 --upload data ../elsewhere/one.txt --use x --prep 'test -f one.txt && touch z'"
-    notebook = cell.Notebook(names={"x": 1}, folder=folder)
-    request = cell.parse(line, IN_PLACE + "x", settings=place.settings, notebook=notebook)
+def test_uploads_are_in_the_working_directory_of_every_rank_as_copies(place: Place, tmp_path: Path) -> None:
+    for name, text in {**FILES, "../elsewhere/one.txt": "7"}.items():
+        file = tmp_path / "notebook" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    line = "placed --nodes 2 --toolkit pytorch --upload a data ../elsewhere/one.txt --use x"
+    notebook = cell.Notebook(names={"x": 1}, folder=tmp_path / "notebook")
+    words = f"{line} --prep 'test -f one.txt && touch z'"
+    request = cell.parse(words, IN_PLACE + "x", settings=place.settings, notebook=notebook)
     for _ in range(2):  # the first has changed its own copy
         job = submit(place.backend, replace(request, is_new=True), place.settings).job.wait(PATIENCE_S)
-        assert job.log() == "data one.txt z 7 7 False\n" * 2, job.log("stderr.txt")
+        assert job.log() == "net a data one.txt z 7 7 False\n" * 2, job.log("stderr.txt")
+    again = submit(place.backend, request, place.settings)
+    assert (again.is_new, again.job.id) == (False, job.id)
 
 
 PROJECT = {

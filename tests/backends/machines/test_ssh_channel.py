@@ -197,23 +197,23 @@ def test_a_program_there_that_is_killed_is_started_again(own_sshd: RealSshd) -> 
     machine.close()
 
 
-def test_what_is_to_run_once_runs_once_however_often_it_is_asked(
-    machine: SshMachine, far: Path, tmp_path
-) -> None:
+def test_what_is_to_run_once_runs_once_however_often_it_is_asked(sshd: RealSshd, tmp_path: Path) -> None:
     line = {"words": ["sh", "-c", f"sleep 1; echo x >> {tmp_path}/runs; echo done"], "own": None, "more": {}}
     asked = {**line, "folder": "", "timeout_s": 60.0, "answer": str(tmp_path / "answer")}
-    with ThreadPoolExecutor(3) as pool:
-        frames = list(pool.map(lambda _: machine._channel.request("run", **asked), range(3)))
+    channel = sshd.channel()
+    with contextlib.closing(channel), ThreadPoolExecutor(3) as pool:
+        frames = list(pool.map(lambda _: channel.request("run", **asked), range(3)))
     assert [frame.data for frame in frames] == [b"done\n"] * 3
     assert (tmp_path / "runs").read_text() == "x\n"
 
 
 def test_it_is_not_asked_all_the_time_while_nobody_answers(own_sshd: RealSshd) -> None:
-    machine = SshMachine(own_sshd.channel())
+    channel = own_sshd.channel()
+    SshMachine(channel)
     own_sshd.kill()
-    codes = {code_of(machine._channel) for _ in range(100)}
+    codes = {code_of(channel) for _ in range(100)}
     assert {code for code, _ in codes} == {"HostUnreachable"}
-    assert machine._channel._failed_attempts <= 4
+    assert channel._failed_attempts <= 4
 
 
 def test_nothing_is_left_there_when_the_connection_ends(own_sshd: RealSshd) -> None:

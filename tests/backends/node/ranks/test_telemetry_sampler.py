@@ -75,7 +75,7 @@ def record(folder: Path, after: float = 0.0) -> TelemetryRecord:
 
 def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int, RankUse]], bool]) -> None:
     """Samples until the last sample is as it should be."""
-    taking = Sampler(plan(folder), first_rank=0)
+    taking = Sampler(plan(folder, len(groups)), first_rank=0)
 
     def has_enough() -> bool:
         taking.sample_if_due(groups)
@@ -86,19 +86,25 @@ def sampled(folder: Path, groups: dict[int, int], is_enough: Callable[[dict[int,
     taking.close()
 
 
-def test_who_computes_is_told_from_who_sleeps(tmp_path: Path, start: Start) -> None:
-    groups = {0: start(BURNS), 1: start(SLEEPS)}
-    sampled(tmp_path, groups, lambda uses: uses[0].cpu_s > 1 + 2 * uses[1].cpu_s)
-
-
-@pytest.mark.parametrize("code", [STARTS_ANOTHER, LEAVES_ANOTHER, STARTS_A_GROUP])
-def test_memory_of_what_a_rank_has_started_is_the_ranks(tmp_path: Path, start: Start, code: str) -> None:
-    groups = {0: start(code), 1: start(SLEEPS)}
+def test_what_each_rank_and_all_that_it_has_started_use_is_told(tmp_path: Path, start: Start) -> None:
+    codes = (BURNS, SLEEPS, WRITES, STARTS_ANOTHER, LEAVES_ANOTHER, STARTS_A_GROUP)
 
     def is_seen(uses: dict[int, RankUse]) -> bool:
-        return uses[0].processes == 2 and uses[0].memory_bytes > 96 << 20 > uses[1].memory_bytes
+        burns, sleeps, writes, *others = (uses[rank] for rank in range(len(codes)))
+        return (
+            burns.cpu_s > 1 + 2 * sleeps.cpu_s
+            and writes.written_bytes > 1 << 22 > sleeps.written_bytes
+            and all(use.processes == 2 for use in others)
+            and all(use.memory_bytes > 96 << 20 > sleeps.memory_bytes for use in others)
+        )
 
-    sampled(tmp_path, groups, is_seen)
+    sampled(tmp_path, {rank: start(code) for rank, code in enumerate(codes)}, is_seen)
+    told = record(tmp_path)
+    assert told.nodes == dict.fromkeys(range(len(codes)), "n0")
+    assert told.notes == ()
+    assert told.samples[0].machine == os.uname().nodename
+    assert told.samples[0].use.available_bytes > 1 << 20
+    assert TelemetryRecord.from_wire(json.loads(json.dumps(told.to_wire()))) == told
 
 
 def test_ranks_that_have_just_begun_are_sampled_without_a_search(
@@ -113,21 +119,6 @@ def test_ranks_that_have_just_begun_are_sampled_without_a_search(
     (sample,) = record(tmp_path).samples
     assert [(use.rank, use.processes) for use in sample.ranks] == [(0, 1), (1, 1)]
     assert not searches
-
-
-def test_what_a_rank_writes_is_counted(tmp_path: Path, start: Start) -> None:
-    groups = {0: start(WRITES), 1: start(SLEEPS)}
-    sampled(tmp_path, groups, lambda uses: uses[0].written_bytes > 1 << 22 > uses[1].written_bytes)
-
-
-def test_a_sample_has_the_machine_and_the_ranks_nodes(tmp_path: Path, start: Start) -> None:
-    sampled(tmp_path, {0: start(SLEEPS)}, lambda uses: bool(uses))
-    told = record(tmp_path)
-    assert told.nodes == {0: "n0", 1: "n0"}
-    assert told.notes == ()
-    assert told.samples[0].machine == os.uname().nodename
-    assert told.samples[0].use.available_bytes > 1 << 20
-    assert TelemetryRecord.from_wire(json.loads(json.dumps(told.to_wire()))) == told
 
 
 def test_samples_come_at_their_time_and_ever_more_seldom(tmp_path: Path) -> None:
