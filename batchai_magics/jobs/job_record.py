@@ -9,7 +9,7 @@ from batchai_magics.backends.base import RECORDS, Backend, Records
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs import argument_checks
 from batchai_magics.jobs.job_files import OUTPUTS, entries_below, one_level
-from batchai_magics.launch.toolkits import process_count
+from batchai_magics.launch.toolkits import process_count, requested_processes
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.job_execution import WORKDIR, Attempt
 from batchai_magics.models.resource_ids import ResourceId
@@ -69,12 +69,14 @@ class JobRecord:
     def process_count(self) -> int:
         """How many processes it has, or will have; 0 if that depends on an unknown cluster or VM size."""
         job = self.show()
+        if count := len(job.ranks) or requested_processes(job.spec):
+            return count
         try:
-            cluster = None if job.ranks else self.backend.show(ResourceId.parse(job.spec.cluster.id))
+            cluster = self.backend.show(ResourceId.parse(job.spec.cluster.id))
             gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
         except BatchAIError:
             gpus = 0
-        return len(job.ranks) or process_count(job.spec, gpus)
+        return process_count(job.spec, gpus)
 
     def attempts(self) -> tuple[Attempt, ...]:
         """Each attempt of the run, with its nodes, times and why it ended; empty before it starts."""

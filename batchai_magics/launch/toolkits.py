@@ -38,14 +38,19 @@ class ScriptSettings(Protocol):
 
 def process_count(job: JobSpec, gpus_per_node: int) -> int:
     """The number of processes: as requested, else one per GPU (per node without GPUs)."""
+    return requested_processes(job) or job.node_count * max(1, gpus_per_node)
+
+
+def requested_processes(job: JobSpec) -> int | None:
+    """The number of processes that a job describes; None if it depends on the GPUs of its nodes."""
     if job.custom_toolkit_settings:
         return job.custom_toolkit_settings.batchai_process_count or 1
     if job.tensor_flow_settings:
         return job.tensor_flow_settings.worker_count or job.node_count
     if job.caffe2_settings:
         return job.node_count
-    asked: int | None = getattr(job.settings, "process_count", None)
-    return asked or job.node_count * max(1, gpus_per_node)
+    count: int | None = getattr(job.settings, "process_count", None)
+    return count
 
 
 def port_count(job: JobSpec) -> int:

@@ -1,5 +1,7 @@
 """What a handle gives, from a backend whose state and log the test writes itself."""
 
+from dataclasses import replace
+
 import pytest
 
 from batchai_magics.errors import NotFoundError, StorageError
@@ -130,3 +132,23 @@ def test_the_summary_knows_which_node_a_rank_ran_on(backend, job):
         backend.write("".join(step_line(step, rank, 100.0 / (rank + 1)) for step in range(10, 200, 10)))
     backend.finish(ExecutionState.FAILED, **FAILURE)
     assert set(job.summary().per_node) == {"node-0", "node-1"}
+
+
+def describe(backend, process_count):
+    """Has the job describe its number of processes, or none."""
+    spec = backend.job.spec
+    settings = spec.settings.model_copy(update={"process_count": process_count})
+    spec = spec.model_copy(update={spec.toolkit.field: settings})
+    backend.job = replace(backend.job, spec=spec)
+
+
+def test_the_number_of_processes_that_a_job_describes_needs_no_look_at_its_cluster(backend, job):
+    describe(backend, 3)
+    asked, show = [], backend.show
+    backend.show = lambda id: asked.append(id) or show(id)
+    assert (job.process_count(), asked) == (3, [JOB])
+
+
+def test_a_job_that_describes_no_number_has_a_process_for_each_gpu(backend, job):
+    describe(backend, None)
+    assert job.process_count() == 4  # on two nodes of Standard_NC12
