@@ -21,12 +21,16 @@ def home(monkeypatch, tmp_path):
     """The folder of a backend with a cluster of one node; when done, its jobs are gone."""
     home = tmp_path / "home"
     monkeypatch.setenv("BATCHAI_HOME", str(home))
-    assert shell("cluster", "create", "-n", "default", "-s", "Standard_D2", "-t", "1").returncode == 0
+    assert main(["cluster", "create", "-n", "default", "-s", "Standard_D2", "-t", "1"]) == 0
     yield home
-    for job in json.loads(shell("job", "list", "-o", "json").stdout):
-        if job["executionState"] in ("queued", "running"):
-            shell("job", "terminate", "-n", job["name"], "-y")
+    main(["job", "terminate", "-n", "long", "-y"])  # where there is one
     until(lambda: not processes_of(home))
+
+
+def ended(folder, name, command):
+    """Has a job run to its end, in this process."""
+    assert main(["job", "create", "-n", name, "-f", str(write_job(folder, command))]) == 0
+    return main(["job", "wait", "-n", name])
 
 
 def shell(*words, **settings):
@@ -105,9 +109,8 @@ def test_a_terminal_shows_a_fitting_table_with_colours_and_a_pipe_all_of_it_with
 ):
     monkeypatch.delenv("NO_COLOR", raising=False)
     name, note = "a-name-that-is-shown-whole", "a remark that is long enough to be cut h"
-    shell("job", "create", "-n", name, "-f", write_job(tmp_path, "echo step 1 loss 0.5; exit 3"))
-    shell("job", "wait", "-n", name)
-    shell("job", "update", "-n", name, "--note", note)
+    ended(tmp_path, name, "echo step 1 loss 0.5; exit 3")
+    main(["job", "update", "-n", name, "--note", note])
     text = on_a_terminal("job", "list")
     assert "\x1b[1;31mfailed" in text
     assert name in text
@@ -188,16 +191,15 @@ def test_a_delete_on_a_tty_asks(home):
 @pytest.mark.slow
 def test_a_log_is_raw_in_a_pipe_that_may_close_and_tame_on_a_terminal(home, tmp_path):
     line = r"\033[31mred\033[0m \033]52;c;aGk=\007 end\n"
-    assert shell("job", "create", "-n", "loud", "-f", write_job(tmp_path, f"printf '{line}'")).returncode == 0
+    assert ended(tmp_path, "loud", f"printf '{line}'") == 0
     stream = ["job", "file", "stream", "-j", "loud", "-f", "stdout.txt"]
     assert shell(*stream).stdout == "\x1b[31mred\x1b[0m \x1b]52;c;aGk=\x07 end\n"
     ours, theirs = pty.openpty()
     assert subprocess.run([*COMMAND, *stream], stdout=theirs, stderr=subprocess.DEVNULL).returncode == 0
     os.close(theirs)
     assert rest_of(ours) == b"\x1b[31mred\x1b[0m  end\r\n"
-    shell("job", "create", "-n", "long", "-f", write_job(tmp_path, "seq 1 200000"))
-    shell("job", "wait", "-n", "long")
-    ends_quietly("job", "file", "stream", "-j", "long", "-f", "stdout.txt")
+    ended(tmp_path, "lengthy", "seq 1 200000")
+    ends_quietly("job", "file", "stream", "-j", "lengthy", "-f", "stdout.txt")
 
 
 def ends_quietly(*words):

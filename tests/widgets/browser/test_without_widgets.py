@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 from tests.widgets import lab as jupyter
 from tests.widgets.lab import Lab
 
-LOAD = "%env BATCHAI_UI={ui}\n%load_ext batchai_magics"
+LOAD = "%env BATCHAI_UI={ui}\n%reload_ext batchai_magics"
 JOB = """%%batchai_job {name} --toolkit custom
 import pathlib, time
 print("it runs", flush=True)
@@ -30,15 +30,15 @@ def lab(tmp_path_factory, chrome):
 
 
 def test_a_job_is_followed_as_html_until_it_has_ended(lab, tmp_path):
-    for ui in ("html", "auto"):
-        gate = tmp_path / ui
-        lab.open(ui, LOAD.format(ui=ui), JOB.format(name=ui, gate=str(gate)))
-        for index in range(2):
+    ways = {ui: JOB.format(name=ui, gate=str(tmp_path / ui)) for ui in ("html", "auto")}
+    lab.open("without", *(cell for ui, job in ways.items() for cell in (LOAD.format(ui=ui), job)))
+    for number, ui in enumerate(ways):
+        for index in (2 * number, 2 * number + 1):
             lab.run(index)
-        output = lab.page.locator(".jp-CodeCell").nth(1).locator(".jp-OutputArea")
+        output = lab.page.locator(".jp-CodeCell").nth(2 * number + 1).locator(".jp-OutputArea")
         expect(output).to_contain_text("running")
         expect(output).to_contain_text("it runs")
         expect(output.get_by_text("javascript error")).to_have_count(int(ui == "auto"))
-        gate.touch()
+        (tmp_path / ui).touch()
         expect(output).to_contain_text("succeeded")
-        lab.close()
+    lab.close()
