@@ -132,7 +132,8 @@ def _is_of_training(columns: Columns) -> bool:
     has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
     is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # a summary has several
     is_measuring = any(map(is_measured, columns.names)) or _FITNESS.issubset(columns.names)
-    return len(columns.names) >= 3 and has_place and is_one_place and is_measuring
+    are_enough = len(columns.names) > 2 or not any(" " in name for name in columns.names)
+    return are_enough and has_place and is_one_place and is_measuring
 
 
 def is_measured(name: str) -> bool:

@@ -197,6 +197,8 @@ TABLES = {
         "loss": 0.5,
         "val_loss": 0.75,
     },
+    "step,loss\n7,0.5\n": {"step": 7, "loss": 0.5},
+    "epoch   loss\n    1    0.5\n": {"epoch": 1, "loss": 0.5},
     "epoch;loss;acc\n1;0.5;0.75\n": {"epoch": 1, "loss": 0.5, "acc": 0.75},
     "Epoch,Train loss,Validation loss,MAE\n1,0.5,0.75,0.25\n": {"epoch": 1, "loss": 0.5, "val_loss": 0.75},
     "             timestamp    duration  number_of_trees  training_rmse  training_auc\n"
@@ -255,3 +257,7 @@ def test_a_log_in_utf_16_is_read():
     text = "step 10: loss 2.5\r\nstep 20: loss 1.5\r\n"
     for data in (text.encode("utf-16"), b"\xfe\xff" + text.encode("utf-16-be")):
         assert [record.value for record in read_metrics(data).records] == [2.5, 1.5]
+
+
+def test_a_sentence_with_a_comma_is_no_header():
+    assert rows_of("Epoch, loss and acc\n1, 2\n") == []
