@@ -156,11 +156,14 @@ def may_matter(text: bytes) -> bool:
     return _expression().search(text) is not None
 
 
+def has_interest(text: bytes, literals: tuple[bytes, ...]) -> bool:
+    """Whether any line of a text may matter to the grammar, or holds one of these literals."""
+    return _line_expression(literals).search(text) is not None
+
+
 def interest_in(lines: Sequence[bytes], literals: tuple[bytes, ...]) -> Iterator[int]:
     """The indices of the lines that may matter to the grammar, or hold one of these literals."""
     expression, text, at, index = _line_expression(literals), b"\n".join(lines), 0, 0
-    if expression.search(text) is None:
-        return
     ends = [*accumulate([len(line) + 1 for line in lines])]
     while found := expression.search(text, at):
         index = bisect_left(ends, found.end(), index)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
-from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
+from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.metric_names import split_phase
 from batchai_magics.metrics.grammar.position_grammar import count
@@ -34,6 +34,7 @@ from batchai_magics.metrics.reading.timestamps import (
 _MANY_LINES = 4  # which one search reads faster than one for each
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=([\d.:TZ+-]{9,64})(?=[\s,;|]|\Z)")
 _MAX_TIME_BYTES = 64  # of a field
+_LITERALS = (*LITERALS, *FACT_LITERALS)
 _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 
 
@@ -195,8 +196,10 @@ class Block:
 
     def _by_skeleton(self) -> Mapping[SkeletonPlans, Sequence[int]]:
         """The rows of lines that may matter, by their skeletons."""
-        known = self._cache.known
-        text, count = self.lines.joined.translate(None, DIGITS), len(self.lines.texts)
+        known, count = self._cache.known, len(self.lines.texts)
+        if count > _MANY_LINES and not has_interest(self.lines.joined, _LITERALS):
+            return {}
+        text = self.lines.joined.translate(None, DIGITS)
         first = text[: text.find(b"\n")] if count > 1 else text
         plans = known.get(first, _UNKNOWN)
         if len(text) + 1 == count * (len(first) + 1) and text + b"\n" == (first + b"\n") * count:
@@ -241,7 +244,7 @@ class Block:
 
     def _interesting(self, rows: Sequence[int]) -> set[int]:
         texts = self.lines.texts
-        found = interest_in([texts[row] for row in rows], (*LITERALS, *FACT_LITERALS))
+        found = interest_in([texts[row] for row in rows], _LITERALS)
         return {rows[place] for place in found}
 
     def _add(self, plans: SkeletonPlans, rows: Sequence[int]) -> None:

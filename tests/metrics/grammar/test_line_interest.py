@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_grammar import read_line
-from batchai_magics.metrics.grammar.line_interest import interest_in, may_matter
+from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 from tests.metrics.formats.program_lines import KNOWN_LINES
@@ -56,3 +56,4 @@ def test_no_line_of_a_known_kind_is_passed_over():
 )
 def test_prose_and_other_numbers_are_passed_over(line):
     assert passed_over([b"step 1: loss 0.5", line, b"epoch 3"]) == [line]
+    assert not has_interest(line, ())
