@@ -1,19 +1,12 @@
-"""Opens pages of jobs and recordings, and exports recordings as HTML: the port `user_ports.PAGES`.
-
-The stream of an open page is the frames that its HTTP response sends.
-"""
+"""Opens pages of jobs and recordings, and exports recordings as HTML: the port `user_ports.PAGES`."""
 
 from __future__ import annotations
 
 import base64
 import html
-import json
-import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import Any
 from urllib.parse import quote, unquote
 
 from batchai_magics.backends.base import Backend
@@ -30,11 +23,11 @@ from batchai_magics.widgets.comparison.sweep_view import SweepStream
 from batchai_magics.widgets.core import pages
 from batchai_magics.widgets.core.cell_output import EmbeddedOutput
 from batchai_magics.widgets.core.flow_control import Budget
-from batchai_magics.widgets.core.polled_model import PageData, PolledModel
+from batchai_magics.widgets.core.polled_model import PolledModel
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream
+from batchai_magics.widgets.core.view_stream import RunInBackground
 from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsStream
-from batchai_magics.widgets.hosts.page_server import PageConnection, PageServer
+from batchai_magics.widgets.hosts.page_server import PageServer, PageStream
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
 from batchai_magics.widgets.job.job_stream import JobStream, followed_job
@@ -106,9 +99,6 @@ def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-IDLE_S = 5.0  # without a message, after which an empty one shows whether the page is still there
-
-
 class OpenedViews:
     """The views of a backend's jobs, each with an address; one publisher follows what the open pages show.
 
@@ -127,7 +117,7 @@ class OpenedViews:
         self._publisher.start()
         return PageServer(connect=self.connect, address=address, on_close=self._publisher.close).start()
 
-    def connect(self, address: str) -> PageConnection:
+    def connect(self, address: str) -> PageStream:
         """The view at `/`, `/job/NAME`, `/compare/NAME/NAME` or `/sweep/NAME`; names are percent-encoded.
 
         Raises:
@@ -144,12 +134,12 @@ class OpenedViews:
             return self._job(id) if kind == "job" else self._sweep(id)
         raise NotFoundError(f"There is no page {address}.")
 
-    def _list(self) -> PageConnection:
+    def _list(self) -> PageStream:
         key = f"jobs {self.jobs.id.key}"
         model = self._publisher.model(key, lambda: self.jobs)
         return self._add(key, model, PageOfJobs(model, work=self._work, clock=self._publisher.clock))
 
-    def _job(self, id: ResourceId) -> PageConnection:
+    def _job(self, id: ResourceId) -> PageStream:
         job = Job(self._backend, id)
         model = self._publisher.model(id.key, lambda: followed_job(job))
         stream = PageOfJob(
@@ -162,79 +152,27 @@ class OpenedViews:
         )
         return self._add(id.key, model, stream)
 
-    def _comparison(self, names: Sequence[str]) -> PageConnection:
+    def _comparison(self, names: Sequence[str]) -> PageStream:
         jobs = [Job(self._backend, self.jobs.id_of(name)) for name in names]
         key, model = comparison_output.shared_model(
             compare(jobs, preferences=metric_preferences()), self._publisher
         )
         return self._add(key, model, PageOfComparison(model, work=self._work, clock=self._publisher.clock))
 
-    def _sweep(self, id: ResourceId) -> PageConnection:
+    def _sweep(self, id: ResourceId) -> PageStream:
         inside = replace(load_settings(), subscription=id.subscription, resource_group=id.group)
         inside = replace(inside, workspace=id.workspace, experiment=id.experiment)
         sweep = Sweep.find(self._backend, id.name, inside)
         key, model = sweep_view.shared_model(sweep, self._publisher, takes_steps=not self._is_read_only)
         return self._add(key, model, PageOfSweep(model, work=self._work, clock=self._publisher.clock))
 
-    def _add(self, key: str, model: PolledModel, view: PageStream) -> PageConnection:
+    def _add(self, key: str, model: PolledModel, view: PageStream) -> PageStream:
         self._publisher.add(EmbeddedOutput(key, model, view))
         return view
 
     @property
     def _work(self) -> RunInBackground:
         return self._publisher.run_in_background
-
-
-class PageStream(ViewStream):
-    """A stream that one page is sent. `frames` ends with `close`."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self._frames: SimpleQueue[bytes | None] = SimpleQueue()
-        self._rows: Sequence[PageData] = ()
-        self._is_closed = False
-        super().__init__(*args, **options)
-        self.publish_state({**self.state, "is_first": True})
-
-    def transmit(self, message: Batch) -> None:
-        """Queues a message for the page."""
-        self._frames.put(frame({"content": message.content}, *message.buffers))
-
-    def publish_state(self, state: PageData) -> None:
-        """Queues parts of the state for the page; of as many rows as before, those that have changed."""
-        sent = {"is_first": False, **state}
-        if "rows" in state:
-            before, self._rows = self._rows, state["rows"]
-            if len(before) == len(self._rows):
-                pairs = enumerate(zip(before, sent.pop("rows"), strict=True))
-                sent["changed_rows"] = [(place, row) for place, (old, row) in pairs if row != old]
-        self._frames.put(frame({"state": sent}))
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether the page is gone."""
-        return self._is_closed
-
-    def close(self) -> None:
-        """Ends `frames`."""
-        self._is_closed = True
-        self._frames.put(None)
-
-    def frames(self) -> Iterator[bytes]:
-        """The frames to send, as they come; blocks between them."""
-        while True:
-            try:
-                data = self._frames.get(timeout=IDLE_S)
-            except Empty:
-                data = frame({"state": {"is_first": False}})
-            if data is None:
-                return
-            yield data
-
-
-def frame(header: PageData, *buffers: bytes) -> bytes:
-    """The length of a header, the header as JSON with the lengths of the buffers, the buffers."""
-    text = json.dumps({**header, "buffers": list(map(len, buffers))}, default=float).encode()
-    return b"".join((struct.pack(">I", len(text)), text, *buffers))
 
 
 class PageOfJobs(PageStream, JobsStream):

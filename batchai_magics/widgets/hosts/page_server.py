@@ -1,4 +1,4 @@
-"""A server of one plain page on this machine: the live views of jobs, or the replay of a recording.
+"""A server of one plain page on this machine: the streams of live views, or the replay of a recording.
 
 It listens on 127.0.0.1 only. The token is in the fragment of the page's address, which no request contains;
 the page keeps it and sends it in a header, since a cookie would go to every port of this machine. Without it
@@ -8,16 +8,21 @@ only the front end itself is served.
 from __future__ import annotations
 
 import hmac
+import json
 import secrets
+import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Protocol
+from queue import Empty, SimpleQueue
+from typing import Any
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.untrusted_files import parse_json
 from batchai_magics.widgets.core import pages
+from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch, ViewStream
 
 LOOPBACK = "127.0.0.1"
 MAX_MESSAGE_BYTES = 1 << 16
@@ -57,17 +62,59 @@ widget().render({ model, el: document.getElementById("view") });
 """
 
 
-class PageConnection(Protocol):
-    """An open page."""
+IDLE_S = 5.0  # without a message, after which an empty one shows whether the page is still there
+
+
+class PageStream(ViewStream):
+    """A stream that one page is sent. `frames` ends with `close`."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._frames: SimpleQueue[bytes | None] = SimpleQueue()
+        self._rows: Sequence[PageData] = ()
+        self._is_closed = False
+        super().__init__(*args, **options)
+        self.publish_state({**self.state, "is_first": True})
+
+    def transmit(self, message: Batch) -> None:
+        """Queues a message for the page."""
+        self._frames.put(frame({"content": message.content}, *message.buffers))
+
+    def publish_state(self, state: PageData) -> None:
+        """Queues parts of the state for the page; of as many rows as before, those that have changed."""
+        sent = {"is_first": False, **state}
+        if "rows" in state:
+            before, self._rows = self._rows, state["rows"]
+            if len(before) == len(self._rows):
+                pairs = enumerate(zip(before, sent.pop("rows"), strict=True))
+                sent["changed_rows"] = [(place, row) for place, (old, row) in pairs if row != old]
+        self._frames.put(frame({"state": sent}))
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the page is gone."""
+        return self._is_closed
+
+    def close(self) -> None:
+        """Ends `frames`."""
+        self._is_closed = True
+        self._frames.put(None)
 
     def frames(self) -> Iterator[bytes]:
         """The frames to send, as they come; blocks between them."""
+        while True:
+            try:
+                data = self._frames.get(timeout=IDLE_S)
+            except Empty:
+                data = frame({"state": {"is_first": False}})
+            if data is None:
+                return
+            yield data
 
-    def receive(self, content: dict[str, Any]) -> None:
-        """Takes a message of the page."""
 
-    def close(self) -> None:
-        """The page is gone."""
+def frame(header: PageData, *buffers: bytes) -> bytes:
+    """The length of a header, the header as JSON with the lengths of the buffers, the buffers."""
+    text = json.dumps({**header, "buffers": list(map(len, buffers))}, default=float).encode()
+    return b"".join((struct.pack(">I", len(text)), text, *buffers))
 
 
 class PageServer:
@@ -80,7 +127,7 @@ class PageServer:
     def __init__(
         self,
         *,
-        connect: Callable[[str], PageConnection] | None = None,
+        connect: Callable[[str], PageStream] | None = None,
         address: str = "/",
         recording: bytes = b"",
         on_close: Callable[[], None] = lambda: None,
@@ -89,7 +136,7 @@ class PageServer:
         self._address = address
         self._on_close = on_close
         self._token = secrets.token_urlsafe(32)
-        self._connections: dict[str, PageConnection] = {}
+        self._connections: dict[str, PageStream] = {}
         self._http = ThreadingHTTPServer((LOOPBACK, 0), _handler_class(self))
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._http.serve_forever, name="batchai-page", daemon=True)
@@ -140,7 +187,7 @@ class PageServer:
         """The type and content of the recording, if it is one."""
         return self._recording
 
-    def open(self, page: str, address: str) -> PageConnection:
+    def open(self, page: str, address: str) -> PageStream:
         """A new connection of a page to the view at an address, in place of an earlier one.
 
         Raises:
@@ -153,7 +200,7 @@ class PageServer:
         connection = self._connections[page] = self._connect(address)
         return connection
 
-    def leave(self, page: str, connection: PageConnection) -> None:
+    def leave(self, page: str, connection: PageStream) -> None:
         """Ends a connection."""
         connection.close()
         if self._connections.get(page) is connection:
