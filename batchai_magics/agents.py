@@ -10,7 +10,7 @@ import functools
 import hashlib
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,6 +36,7 @@ from batchai_magics.jobs.sweeps.sweep_handle import Sweep, state_of
 from batchai_magics.jobs.sweeps.trial import Trial, TrialResult, seed_groups_of
 from batchai_magics.metrics import compare
 from batchai_magics.metrics.measurement import json_value
+from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ERR, OUT, OutputFile
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.resources import JobResource
@@ -202,7 +203,7 @@ class AgentTools:
         lines = {name: _last_lines(handle, name, number, paths) for name in (ERR, OUT)}
         failure = {"rank": first.rank, "node": first.node, "exit_code": first.exit_code} if first else None
         outcome = {"state": shown.word, "error": error and _visible(error.to_data()), "first": failure}
-        return {**outcome, "errors": _errors(shown), "last_lines": lines}
+        return {**outcome, "errors": _error_texts(shown.failures), "last_lines": lines}
 
     def stacks(self, job: str) -> Data:
         """Show the Python stack of each rank of a running job, and which rank differs from the others."""
@@ -385,7 +386,7 @@ def _status(handle: Job) -> Data:
     progress = handle.progress() if job.execution else None
     percent = f"{progress.percent} %, {visible_lines(progress.words)}" if progress else None
     more = {"waiting": job.waiting, "progress": percent, "attempts": len(job.attempts) or 1}
-    notes = {"errors": _errors(job), "warnings": _errors(job, are_warnings=True)}
+    notes = {"errors": _error_texts(job.failures), "warnings": _error_texts(job.warnings)}
     nodes = [node.id for node in handle.backend.nodes(job.id)]
     error = error_of(handle.backend, job)
     fields = {"error": _visible(error.to_data())} if error else {}
@@ -421,11 +422,8 @@ def _visible(value: Any) -> Any:
     return visible_lines(value) if isinstance(value, str) else value
 
 
-def _errors(job: JobResource, *, are_warnings: bool = False) -> list[str]:
-    """What made a job fail, or what it was warned of."""
-    errors = (job.execution.errors if job.execution else None) or ()
-    chosen = [error for error in errors if error.is_warning == are_warnings]
-    return [visible_lines(f"{error.code}: {error.message}") for error in chosen]
+def _error_texts(errors: Iterable[ErrorDetail]) -> list[str]:
+    return [visible_lines(f"{error.code}: {error.message}") for error in errors]
 
 
 def _token(command: Sequence[str], text: str) -> str:

@@ -77,7 +77,7 @@ def failed_run(job: JobResource) -> FailedRun:
     execution = job.execution
     if execution is None:
         return FailedRun(job.id.name, None, None, job.ranks, ())
-    errors = [(error.code, error.message) for error in execution.errors if not error.is_warning]
+    errors = [(error.code, error.message) for error in job.failures]
     seconds = (execution.ended - execution.started).total_seconds() if execution.ended else None
     return FailedRun(job.id.name, seconds, execution.exit_code, job.ranks, errors)
 

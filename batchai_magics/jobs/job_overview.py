@@ -113,17 +113,12 @@ class JobOverview:
         """Why the job failed, and what may help; why it was stopped."""
         if self.error:
             return [self.error.sentence, *self.error.hints]
-        execution = self.job.execution
-        if execution is None or self.job.is_cancelled:
-            return []
-        return [error.message for error in execution.errors if not error.is_warning]
+        return [] if self.job.is_cancelled else [error.message for error in self.job.failures]
 
     @property
     def warnings(self) -> list[str]:
         """What is worth a look and made no failure of the job."""
-        execution = self.job.execution
-        errors = [error.message for error in (execution.errors if execution else ()) if error.is_warning]
-        return [*errors, *self.notices]
+        return [*(warning.message for warning in self.job.warnings), *self.notices]
 
 
 def _attempts(job: JobResource) -> dict[str, str]:

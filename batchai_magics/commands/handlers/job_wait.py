@@ -190,8 +190,8 @@ def _end_lines(
         yield error.sentence
         yield from (f"  {line}" for line in error.lines if error.log not in logs)
         yield from error.hints
-    errors = job.execution.errors if job.execution and not (is_az and job.has_failed) else ()
-    yield from (f"Warning: {problem.message}" for problem in errors if problem.is_warning)
+    if not (is_az and job.has_failed):
+        yield from (f"Warning: {warning.message}" for warning in job.warnings)
 
 
 def _outcome(job: JobResource) -> Iterator[str]:

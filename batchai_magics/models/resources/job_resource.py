@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,6 +22,7 @@ from batchai_magics.models.states import (
 from batchai_magics.models.wire_times import elapsed_time, wire_time
 
 if TYPE_CHECKING:
+    from batchai_magics.models.error_details import ErrorDetail
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.prices import Cost
 
@@ -88,8 +89,17 @@ class JobResource:
     @property
     def lost_predecessor(self) -> str:
         """Why it never began: the sentence about a job that it was to start after; empty for any other."""
-        errors = self.execution.errors if self.execution else ()
-        return next((error.message for error in errors if error.code == DEPENDENCY_FAILED), "")
+        return next((error.message for error in self._errors if error.code == DEPENDENCY_FAILED), "")
+
+    @property
+    def failures(self) -> list[ErrorDetail]:
+        """Why it failed, was cancelled or was stopped; empty for any other job."""
+        return [error for error in self._errors if not error.is_warning]
+
+    @property
+    def warnings(self) -> list[ErrorDetail]:
+        """What is worth a look and did not end it."""
+        return [error for error in self._errors if error.is_warning]
 
     @property
     def is_cancelled(self) -> bool:
@@ -119,9 +129,12 @@ class JobResource:
         end = self.execution.ended if self.execution and self.execution.ended else now
         return elapsed_time((end - start).total_seconds())
 
+    @property
+    def _errors(self) -> Sequence[ErrorDetail]:
+        return self.execution.errors if self.execution else ()
+
     def _has_error(self, code: str) -> bool:
-        errors = self.execution.errors if self.execution else ()
-        return self.state is ExecutionState.FAILED and any(error.code == code for error in errors)
+        return self.state is ExecutionState.FAILED and any(error.code == code for error in self._errors)
 
     def to_wire(self) -> WireObject:
         """The service's JSON without secrets, extended by the exits of its ranks."""

@@ -42,7 +42,7 @@ def facts_of(model: JobModel) -> PageData:
         "nodes": job.spec.node_count,
         "processes": max(len(job.ranks), model.processes, 1),
         "errors": _errors(job),
-        "warnings": [*_warnings(job), *model.hang_signs],
+        "warnings": [*(warning.message for warning in job.warnings), *model.hang_signs],
         "failure": model.error and _failure(model.error),
         "problem": model.problem,
         "attempt": len(job.attempts),
@@ -120,13 +120,8 @@ def _before(job: JobResource) -> list[str]:
 
 def _errors(job: JobResource) -> list[dict[str, str]]:
     """Why the job failed; empty if it was cancelled."""
-    errors = job.execution.errors if job.execution and not job.is_cancelled else ()
-    return [{"code": error.code, "message": error.message} for error in errors if not error.is_warning]
-
-
-def _warnings(job: JobResource) -> list[str]:
-    """Problems that did not fail the job."""
-    return [error.message for error in (job.execution.errors if job.execution else ()) if error.is_warning]
+    errors = [] if job.is_cancelled else job.failures
+    return [{"code": error.code, "message": error.message} for error in errors]
 
 
 def _failure(error: JobError) -> PageData:
