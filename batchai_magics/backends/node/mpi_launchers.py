@@ -13,9 +13,12 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from batchai_magics.backends.node.ranks.pmi import ProcessManager
 from batchai_magics.launch.plan import Plan, PlanNode
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.node.ranks.pmi import ProcessManager  # it loads sockets
 
 _IMPORTS_MPI = re.compile(
     rb"^[ \t]*(?:from|import)[ \t][^\n#]*\b(?:mpi4py|horovod|chainermn|mpi4jax)\b", re.MULTILINE
