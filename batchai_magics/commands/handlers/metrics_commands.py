@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -188,6 +188,22 @@ def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
+class ComparedTable(Table):
+    """A row per run, with a star behind the best value of each metric; `best` has its row, by title."""
+
+    best: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def texts(self) -> tuple[tuple[str, ...], ...]:
+        """The cells as display text."""
+        rows = Table(self.titles, self.rows).texts
+        return tuple(
+            tuple(f"{text} ★" if self.best.get(title) == place else text for title, text in named)
+            for place, named in enumerate(zip(self.titles, row, strict=True) for row in rows)
+        )
+
+
+@dataclass(frozen=True)
 class ComparisonResult:
     """A comparison as table and data; notebooks display the comparison itself."""
 
@@ -205,10 +221,24 @@ class ComparisonResult:
             tuple(title for title in titles if any(row[title] not in (None, "") for row in rows)) or titles
         )
         cells = [[_rounded_cell(row[title]) for title in titles] for row in rows]
+        best = self._best(titles)
         if not any(self._tags):
-            return Table(titles, tuple(map(tuple, cells)))
+            return ComparedTable(titles, tuple(map(tuple, cells)), best)
         tagged = ((*row, tags) for row, tags in zip(cells, self._tags, strict=True))
-        return Table((*titles, "tags"), tuple(tagged))
+        return ComparedTable((*titles, "tags"), tuple(tagged), best)
+
+    def _best(self, titles: Sequence[str]) -> dict[str, int]:
+        """The row of the best run by each metric, by the title of the column that has its value."""
+        if not isinstance(self.in_notebook, Comparison):
+            return {}
+        best: dict[str, int] = {}
+        for metric in self.in_notebook.traits:
+            columns = (f"best_{metric.name}", metric.name, f"last_{metric.name}")
+            title = next((column for column in columns if column in titles), "")
+            place = self.in_notebook.best_run(metric)
+            if title and place is not None:
+                best[title] = place
+        return best
 
     @property
     def _tags(self) -> list[str]:

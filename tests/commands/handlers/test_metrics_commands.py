@@ -7,6 +7,7 @@ import pytest
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.handlers.metrics_commands import ComparisonResult
+from batchai_magics.commands.output.shell_output import compact
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.magics.extension import result_html
@@ -142,6 +143,16 @@ def test_logs_are_compared(do, log, tmp_path):
     assert [row["run"] for row in result.data] == ["a", "b"]
     assert (tmp_path / "c.png").exists()
     assert json.loads(result.to_text("json"))[1]["speedup"] == 1.8
+
+
+def test_the_best_run_has_a_star_in_text_for_people_only(do, log):
+    result = do(f"compare {log('a.log')} {log('b.log', 2, 90)}")
+    column = result.table.titles.index("images_per_sec")
+    slow, fast = (row[column] for row in result.table.texts)
+    assert fast.endswith(" ★")
+    assert not slow.endswith("★")
+    assert "★" in compact(result.table).aligned()
+    assert not any("★" in result.to_text(form) for form in ("csv", "json", "tsv"))
 
 
 class Tagged:
