@@ -21,8 +21,7 @@ from batchai_magics.metrics.progress.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT
-from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.records.job_error import JobError
 
@@ -189,11 +188,10 @@ def short_overview(job: Job) -> JobOverview:
 
 
 def _counts(job: Job, shown: JobResource) -> NodeStateCounts | None:
-    """The nodes of the job's cluster by state, while it waits for them or runs."""
-    if shown.state.is_final:
+    """The job's own nodes by state, while it has some."""
+    if shown.state.is_final or shown.execution is None:
         return None
-    cluster = job.backend.show(ResourceId.parse(shown.spec.cluster.id))
-    return cluster.node_states if isinstance(cluster, Cluster) else None
+    return NodeStateCounts.counting(node.state for node in job.backend.nodes(job.id))
 
 
 def metrics_of(

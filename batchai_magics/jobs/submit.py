@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -131,8 +131,10 @@ def with_predecessor_ids(backend: Backend, request: CellRequest) -> CellRequest:
     return replace(request, spec=spec.model_copy(update=fields))
 
 
-def check_predecessors(backend: Backend, request: CellRequest) -> None:
-    """Checks, reading only, that the jobs exist after which a job is to start.
+def check_predecessors(
+    backend: Backend, request: CellRequest, created_before: Collection[ResourceId] = ()
+) -> None:
+    """Checks, reading only, that the jobs exist after which a job is to start, or are created before it.
 
     Raises:
         NotFoundError: One does not exist.
@@ -141,6 +143,8 @@ def check_predecessors(backend: Backend, request: CellRequest) -> None:
     """
     spec = with_predecessor_ids(backend, request).spec
     for id in map(ResourceId.parse, (*(spec.batchai_after or ()), *(spec.batchai_after_any or ()))):
+        if any(id.key == created.key for created in created_before):
+            continue
         try:
             backend.show(id)
         except NotFoundError as error:

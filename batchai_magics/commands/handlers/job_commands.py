@@ -57,9 +57,11 @@ def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutpu
     from batchai_magics.commands.output.dry_run import dry_run_text
 
     parts: list[Message | LogOutput] = []
+    read: list[ResourceId] = []
     for id, file in job_submission.job_ids_and_files(context, arguments):
         asked = job_submission.read_job_file(context, arguments, id, file)
-        text = dry_run_text(asked, context.settings)
+        text = dry_run_text(asked, context.settings, created_before=read)
+        read.append(id)
         parts += [*map(Message, asked.notes), LogOutput(f"{text}\n".encode())]
     return parts
 

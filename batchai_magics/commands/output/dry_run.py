@@ -7,7 +7,7 @@ all backends for the jobs after which a job is to start.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterator, Mapping, Sized
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import default_vm_size, host_note, is_paid, open_backend
@@ -23,15 +23,26 @@ from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.job_site import JobSite, NodeShare
 from batchai_magics.launch.plan import LaunchMode, Plan
 from batchai_magics.models import vm_sizes
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.secret_masking import SecretMask
 from batchai_magics.options.option import DisplayText
 
 _MAX_TRIALS = 20  # that a dry run lists
 
 
-def dry_run_text(request: CellRequest, settings: Settings) -> DisplayText:
-    """The description, the uploads, the processes per node, and the problems found."""
-    return _text(request, settings, lambda backend: submit.checked(backend, request, settings))
+def dry_run_text(
+    request: CellRequest, settings: Settings, *, created_before: Collection[ResourceId] = ()
+) -> DisplayText:
+    """The description, the uploads, the processes per node, and the problems found.
+
+    `created_before` are the jobs that the same line creates first, after which this one may start.
+    """
+
+    def check(backend: Backend) -> None:
+        submit.checked(backend, request, settings)
+        submit.check_predecessors(backend, request, created_before)
+
+    return _text(request, settings, check)
 
 
 def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], object]) -> DisplayText:
@@ -61,7 +72,6 @@ def _cost_or_problem(request: CellRequest, settings: Settings, check: Callable[[
     with contextlib.closing(open_backend(settings)) as backend:
         try:
             check(backend)
-            submit.check_predecessors(backend, request)
         except BatchAIError as error:
             return "\n".join(filter(None, (f"problem: {error.message}", error.hint)))
         return backend.prices.forecast(request.spec) if backend.prices else ""
@@ -76,9 +86,12 @@ def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText
     ]
     rest = len(request.trials) - len(shown)
     more = [f"  … and {rest} more trials"] if rest else []
-    text = _text(
-        request.first, settings, lambda backend: sweep_submission.check_sweep(backend, request, settings)
-    )
+
+    def check(backend: Backend) -> None:
+        sweep_submission.check_sweep(backend, request, settings)
+        submit.check_predecessors(backend, request.first)
+
+    text = _text(request.first, settings, check)
     return DisplayText("\n".join([head, *shown, *more, "", text]))
 
 

@@ -72,6 +72,19 @@ def test_each_of_several_files_is_shown(output_of, job_file):
     assert [line.split()[1] for line in text.splitlines() if line.startswith("job ")] == ["run-1", "run-2"]
 
 
+def test_a_job_may_start_after_one_that_the_same_line_creates_before_it(output_of, job_file):
+    file = job_file("true")
+    body = json.loads(file.read_text())
+    prepare, train = (file.with_name(f"{name}.json") for name in ("prepare", "train"))
+    prepare.write_text(json.dumps(body))
+    body["properties"]["batchaiAfter"] = ["prepare"]
+    train.write_text(json.dumps(body))
+    _, text = output_of(f"job create -f {prepare} {train} --dry-run")
+    assert "problem" not in text
+    _, text = output_of(f"job create -f {train} {prepare} --dry-run")
+    assert "problem: no job can start after prepare" in text
+
+
 @pytest.mark.parametrize(
     ("env", "words"),
     [
