@@ -81,6 +81,16 @@ def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
     assert "nodes" in listed.waiting
 
 
+@pytest.mark.needs("own_nodes")  # else the other one starts at once
+def test_a_job_is_shown_with_its_own_nodes_and_none_while_it_waits(place: Place) -> None:
+    first = place.start(HOLD, "first")
+    place.is_up(first)
+    waiting = Job(place.backend, place.start(name="waiting", nodeCount=2))
+    until(lambda: summary_of(waiting).get("waiting"))
+    assert short_overview(Job(place.backend, first)).details["nodes"] == "1 running"
+    assert "nodes" not in short_overview(waiting).details
+
+
 @pytest.mark.needs("own_nodes")  # else the others start at once
 def test_jobs_of_a_deleted_cluster_end_with_the_reason(place: Place) -> None:
     running, waiting = place.start(HOLD, "running", nodeCount=2), place.start(name="waiting")

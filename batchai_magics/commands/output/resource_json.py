@@ -10,8 +10,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pydantic import BaseModel, SecretStr
-
 from batchai_magics.commands.output.table_columns import Blob, by_type_name
 from batchai_magics.commands.output.text_table import Tabular
 from batchai_magics.models.resources import JobResource
@@ -19,6 +17,8 @@ from batchai_magics.models.resources.job_resource import ATTEMPTS, WAITING
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from batchai_magics.backends.base import ShareFile
     from batchai_magics.commands.output.table_columns import SetupFile
     from batchai_magics.models.file_server import FileServer
@@ -44,15 +44,20 @@ def to_az_json(value: Any) -> Any:
         return _tidy_object(value)
     if isinstance(value, (list, tuple)):
         return [to_az_json(item) for item in value]
-    if isinstance(value, BaseModel):
-        return _tidy_object(model_fields(value))
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, SecretStr):
-        return None
-    return str(value) if isinstance(value, Path) else value
+    return str(value) if isinstance(value, Path) else _of_model(value)
+
+
+def _of_model(value: Any) -> Any:
+    """A model's fields, None for a secret, any other value unchanged."""
+    from pydantic import BaseModel, SecretStr  # slow import; what lists no job does without
+
+    if isinstance(value, BaseModel):
+        return _tidy_object(model_fields(value))
+    return None if isinstance(value, SecretStr) else value
 
 
 def model_fields(model: BaseModel) -> dict[str, Any]:
