@@ -33,6 +33,7 @@ HOMES = {
         "cell.python_env",
         "jobs.git_process",
         "backends.azureml.node",
+        "backends.folders.notification_sending",
         "backends.node",
         "backends.machines",
         "backends.local",

@@ -66,9 +66,19 @@ _OF_NODES = frozenset(
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
 NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
 # Ray owns nodes: an idle one is in any cluster that has room for it. Nothing of a job starts ranks elsewhere.
-NOT_RAYS = frozenset({"preemption", "new_nodes", "early_setup", "open_mpi", "remote_start"})
+NOT_RAYS = frozenset({"preemption", "new_nodes", "early_setup", "open_mpi", "remote_start", "fixed_nodes"})
+NOT_RAYS |= {"quick_commands"}  # a process has to connect to Ray first
 # The service owns workspaces, accounts, nodes, images, quotas, queue and storage; experiments are names.
-_AZURES = {"workspaces", "accounts", "ownership", "own_nodes", "node_images", "own_quota", "storage"}
+_AZURES = {
+    "workspaces",
+    "accounts",
+    "ownership",
+    "own_nodes",
+    "fixed_nodes",
+    "node_images",
+    "own_quota",
+    "storage",
+}
 _AZURES |= {"experiments", "empty_clusters", "node_commands", "setup_logs", "requeue", "node_deallocation"}
 # A log has what a process writes to both streams, without times, and with its secrets; it lies in the run.
 _AZURES |= {"separate_stderr", "write_times", "hidden_secrets", "sealed_logs"}
@@ -356,12 +366,12 @@ PLACES = {
         RayFacts.capabilities,
         NOT_RAYS,
         real_ray.skip_reason,
-        only=frozenset({"test_chains", "test_processes", "test_running", "test_scheduling", "test_toolkits"}),
+        only=_OF_RUNNERS | {"test_attempts", "test_chains", "test_profile", "test_stacks"},
     ),
     "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,
-        NOT_SLURMS | {"own_nodes"},
+        NOT_SLURMS | {"own_nodes", "fixed_nodes"},
         real_slurm.skip_reason,
         only=frozenset({"test_clusters", "test_scheduling"}),  # of nodes
     ),

@@ -102,6 +102,7 @@ def test_a_profile_is_kept_with_the_run_and_needs_a_running_job(place: Place) ->
 
 
 @pytest.mark.needs("node_commands")
+@pytest.mark.needs("quick_commands")  # else the job has ended before
 def test_a_job_that_ends_meanwhile_has_the_profile_of_its_time(place: Place) -> None:
     job = place.submit("short --toolkit custom", "import time\nprint('up', flush=True)\ntime.sleep(3)\n")
     until(lambda: "up" in job.log())

@@ -190,7 +190,7 @@ def test_a_terminated_job_failed_without_an_exit_code_and_a_deleted_one_is_ended
 # 15: ranks
 
 
-@pytest.mark.needs("own_nodes")
+@pytest.mark.needs("fixed_nodes")
 def test_every_ranks_exit_node_and_time_are_told(place: Place) -> None:
     job = place.wait(place.start_ranks("exit 0", count=4))
     nodes = {node.id for node in place.backend.nodes(place.cluster)}

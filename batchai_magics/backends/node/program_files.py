@@ -15,6 +15,7 @@ _FILES = (
     "models/states.py",
     # watches the run
     "backends/folders/logged_parameters.py",
+    "backends/folders/notification_sending.py",
     "backends/folders/outbox.py",
     "backends/folders/run_measures.py",
     "backends/folders/run_watch.py",

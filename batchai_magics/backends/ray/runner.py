@@ -16,6 +16,7 @@ from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.folders.file_repository import FileRepository
 from batchai_magics.backends.folders.folder_service import FolderService
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.undelivered import Undelivered
 from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
 from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -67,6 +68,7 @@ class RayFacts(EngineFacts):
         logins=False,
         restarts=True,
         stop_conditions=True,
+        notifications=True,
         shared_gpus=True,
         chains=True,
         custom_processes=True,
@@ -113,6 +115,7 @@ class RayRunner(Runner):
         self.gateway = RayGateway(
             settings, layout.home, lambda: installed_programs.install(layout.home, PROGRAMS)
         )
+        self._undelivered = Undelivered(layout)
         self.facts = RayFacts(layout, settings, self.gateway)
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
@@ -186,6 +189,11 @@ class RayRunner(Runner):
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run; one whose supervising actor is gone has the end that will be recorded."""
+        statuses = self._statuses(runs)
+        self._undelivered.observe(runs, statuses)
+        return statuses
+
+    def _statuses(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         files = [self._files(run) for run in runs]
         supervised = [each for each in files if each.supervised.exists() and not each.end]
         try:
@@ -224,7 +232,8 @@ class RayRunner(Runner):
         return True
 
     def reconcile(self) -> None:
-        """Starts what can start, and records the ends of runs whose actors are gone."""
+        """Starts what can start, records the ends of lost runs, and delivers notifications that were left."""
+        self._undelivered.deliver()
         if any(self.layout.clusters.glob("*/queue/[0-9] *")):
             with contextlib.suppress(BatchAIError):  # a warning says so, and the next pass tries again
                 self.gateway.reconcile()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import shlex
-import threading
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +14,7 @@ from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.folders.file_repository import FileClock, FileRepository
 from batchai_magics.backends.folders.folder_service import FolderService
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.undelivered import Undelivered
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
 from batchai_magics.backends.service import api_errors, private_files
@@ -39,45 +38,13 @@ from batchai_magics.backends.service.runner import (
 from batchai_magics.backends.slurm import bundle_writer, cli_args, client
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import SILENT, SlurmClusters
-from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings, slurm_values
-from batchai_magics.errors import BatchAIError, Problem, SpecError
+from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import DeallocationOption
-
-
-class Undelivered:
-    """Looks into the outboxes of a home at first, and whenever a run was seen to end."""
-
-    def __init__(self, layout: Layout) -> None:
-        self._layout = layout
-        self._open: set[str] = set()
-        self._is_due = True
-        self._thread: threading.Thread | None = None
-
-    def observe(self, runs: Sequence[Run], statuses: Sequence[RunStatus]) -> None:
-        """Takes the statuses that were just read."""
-        ended = {run.guid for run, status in zip(runs, statuses, strict=True) if not status.is_open}
-        self._is_due |= not self._open.isdisjoint(ended)
-        self._open = (self._open | {run.guid for run in runs}) - ended
-
-    def deliver(self) -> None:
-        """Delivers in a thread, which ends with the process."""
-        if not self._is_due or (self._thread and self._thread.is_alive()):
-            return
-        self._is_due = False
-        self._thread = threading.Thread(target=self._deliver, daemon=True, name="batchai-notify")
-        self._thread.start()
-
-    def _deliver(self) -> None:
-        from batchai_magics.backends.slurm.node import notification_sending
-
-        with contextlib.suppress(OSError, ValueError, BatchAIError):  # the next client tries again
-            for folder in list(self._layout.outboxes.iterdir()):
-                notification_sending.deliver_left(RunFiles(self._layout.job(folder.name).root))
 
 
 class SlurmFacts(EngineFacts):

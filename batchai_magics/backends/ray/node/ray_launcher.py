@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,8 @@ from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
 from batchai_magics.untrusted_files import tail_of
 
 WATCH = "batchai_magics.backends.ray.node.run_watching"
+# Variables of Ray that decide how a process connects to the cluster.
+_OF_CONNECTIONS = ("RAY_AUTH", "RAY_TLS_", "RAY_USE_TLS", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
 NEWS_S = 5.0  # how long an actor waits for news
 NODE_LOSS_S = 60.0  # how long Ray may take to notice that a node is lost
 
@@ -73,13 +76,16 @@ class RayLauncher(Launcher):
         files: RunFiles,
         pipe: SignalPipe,
     ) -> None:
-        self.files, self.env, self.signal_pipe = files.job, env, pipe
+        own = {name: value for name, value in os.environ.items() if name.startswith(_OF_CONNECTIONS)}
+        self.files, self.env, self.signal_pipe = files.job, {**own, **env}, pipe
+        self._own = own.keys() - env.keys()  # for the program that watches, not for the job
         self._plan, self._files, self._nodes = plan, files, nodes
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
         """The processes of a plan, yet to be started."""
+        env = {name: value for name, value in env.items() if name not in self._own}
         return RayProcesses(
             plan, self._nodes, env, files=self._files, pipe=self.signal_pipe, are_independent=are_independent
         )
@@ -303,8 +309,9 @@ class RayReport(Report):
 
     engine = "Ray"
 
-    def __init__(self, files: RunFiles, plan: Plan) -> None:
-        self._files, self._python, self.deadline = files, plan.python, Deadline(plan.limits)
+    def __init__(self, files: RunFiles, plan: Plan, nodes: Sequence[RunNode]) -> None:
+        self._files, self._nodes = files, nodes
+        self._python, self.deadline = plan.python, Deadline(plan.limits)
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the attempt has to end."""
@@ -321,9 +328,14 @@ class RayReport(Report):
 
     def watch_command(self) -> tuple[Sequence[str], Path]:
         """The command of the program that watches the run, and its log."""
-        # with this Python's packages: the user's expressions need RE2
+        import ray
+
+        # with this Python's packages: the user's expressions need RE2, some notifications apprise
         start = start_words(self._python, WATCH, own_folder(), section="ray", has_packages=True)
-        return [*start, str(self._files.job.root)], self._files.job.supervisor_log
+        address = ray.get_runtime_context().gcs_address
+        nodes = [f"{node.name}={node.facts.id}" for node in self._nodes]
+        words = [*start, str(self._files.job.root), sys.executable, address, *nodes]
+        return words, self._files.job.supervisor_log
 
     def note_ending(self) -> None:
         """Records that the processes have been told to end."""

@@ -7,10 +7,11 @@ import json
 import select
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from batchai_magics.backends.folders import notification_sending
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.node import restarts
@@ -33,6 +34,7 @@ from batchai_magics.launch.references import Bindings
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
 
 POLL_S = 1.0  # how often it is looked whether nodes are free
+COPIED = ".copied-"  # prefix of the mark that uploads are in a working directory: see `copied_once`
 HAND_OVER_S = 60.0  # how long the next runs may take to start
 
 
@@ -66,11 +68,13 @@ class Supervisor:
         self._leave()
 
     def _leave(self) -> None:
-        """Starts the next runs, and ends this actor."""
+        """Starts the next runs, sends the notifications of the end, and ends this actor."""
         import ray
 
+        job = self._files.job
         try:
             queue.unsettled(queue.reconcile(str(self._layout.home), self._programs), HAND_OVER_S)
+            notification_sending.send(job, self._plan.python, log=job.supervisor_log, secrets=self._env)
         finally:
             ray.kill(cluster.running(self._files.name))
 
@@ -172,14 +176,31 @@ class Supervisor:
     def _attempt(self, nodes: list[RunNode], number: int) -> Outcome:
         """Runs an attempt on its nodes."""
         plan, attempts = self._bound(nodes, number), self._files.attempts
+        names = tuple(node.name for node in nodes)
+        before = next((each.nodes for each in reversed(attempts) if each.nodes), ())
         self._files.ending.unlink(missing_ok=True)
+        self._move_workdirs(before, names)
         make_attempt_files(self._files.job, plan)
         plan.write(str(self._files.job.plan))
-        now = Attempt(tuple(node.name for node in nodes), time.time())
-        self._files.note_attempts([*attempts, now])
+        self._files.note_attempts([*attempts, Attempt(names, time.time())])
         launcher = RayLauncher(plan, nodes, self._env, files=self._files, pipe=self._pipe)
         launcher.number, launcher.previous_end = number, attempts[-1].reason if attempts else ""
-        return AttemptRunner(plan, launcher, RayReport(self._files, plan)).run()
+        return AttemptRunner(plan, launcher, RayReport(self._files, plan, nodes)).run()
+
+    def _move_workdirs(self, before: Sequence[str], now: Sequence[str]) -> None:
+        """Has the processes of each node find the working directory of the attempt before."""
+        job = self._files.job
+        moves = [
+            (folder / f"{prefix}{old}", folder / f".moving-{index}", folder / f"{prefix}{new}")
+            for folder, prefix in ((job.workdir, ""), (job.shared_temp, COPIED))
+            for index, (old, new) in enumerate(zip(before, now, strict=False))
+            if (folder / f"{prefix}{old}").exists()
+        ]
+        for old, between, _ in moves:
+            old.rename(between)
+        for _, between, new in moves:
+            if not new.exists():
+                between.rename(new)
 
     def _bound(self, nodes: list[RunNode], number: int) -> Plan:
         """The plan on these nodes, with what is this attempt's own."""

@@ -10,13 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+from batchai_magics.backends.folders import notification_sending
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_run
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.slurm.node import allocation, notification_sending
+from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import RunningAttempt
 from batchai_magics.backends.slurm.node.run_files import RunFiles, dependency_on
+from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmLauncher
 from batchai_magics.launch.outcome import Outcome
@@ -48,7 +50,8 @@ def main() -> None:
         outcome = _requeued(outcome)
     if not (outcome.is_requeued or running.is_superseded):
         files.note_end(outcome._replace(ended=time.time()))
-        notification_sending.send(files)
+        secrets = read_secrets(files.secrets)
+        notification_sending.send(files.layout, sys.executable, log=files.batch_log, secrets=secrets)
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
 

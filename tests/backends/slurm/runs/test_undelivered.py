@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders import notification_sending
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.slurm.node import notification_sending
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.models.runs.watch_request import WatchRequest
@@ -29,8 +29,8 @@ def files(tmp_path: Path, webhook: Webhook) -> RunFiles:
 
 def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: Webhook) -> None:
     files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
-    notification_sending.deliver_left(files)
-    notification_sending.deliver_left(files)
+    notification_sending.deliver_left(files.layout)
+    notification_sending.deliver_left(files.layout)
     (body,) = webhook.received
     assert (body["job"], body["state"], body["reason"]) == ("resnet", "failed", "its node was lost")
     assert not Outbox.of_run(files.layout).is_used
@@ -41,11 +41,11 @@ def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: 
 def test_nobody_tries_while_another_sender_has_the_lease(files: RunFiles, webhook: Webhook) -> None:
     files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
     assert Outbox.of_run(files.layout).claim("another", lambda _: False, lease_s=60.0)
-    notification_sending.deliver_left(files)
+    notification_sending.deliver_left(files.layout)
     assert webhook.received == []
 
 
 def test_a_run_that_goes_on_is_left_alone(files: RunFiles, webhook: Webhook) -> None:
-    notification_sending.deliver_left(files)
+    notification_sending.deliver_left(files.layout)
     assert webhook.received == []
     assert Outbox.of_run(files.layout).is_used
