@@ -49,15 +49,6 @@ def test_events_tell_the_whole_story_and_end_with_the_final_state(world: World) 
     assert isinstance(seen[-1], StateChanged)
 
 
-def test_records_know_the_rank_that_printed_them(world: World) -> None:
-    code = f"from mpi4py import MPI\nfor i in range(1, 20): print(f'{{i}}\\t{STEP}', flush=True)"
-    job = world.run("j --nodes 2 --processes 4", code)
-    records = [r for e in job.events() if isinstance(e, MetricsAdded) for r in e.records]
-    for rank in range(4):
-        steps = [r.step for r in step_lines(records) if r.rank == rank]
-        assert steps == list(range(1, 20))
-
-
 def nodes_told(job: Job, go: Path, own: int) -> list[NodesChanged]:
     """What is told of nodes by a job that runs until so many of its own, and two in all, are told at work.
 
