@@ -1,1 +1,1 @@
-"""What all live views share: polled models, outputs, the publisher, flow control, open pages."""
+"""What all live views share: polled models, streams to pages, outputs, the publisher, flow control."""
