@@ -11,7 +11,8 @@ import pytest
 
 from tests.backends.local.namespace import scene, tell
 from tests.backends.node.ranks.test_gpus import compiled
-from tests.world import World
+from tests.patience import PATIENCE_S
+from tests.world import World, until
 
 pytestmark = [
     pytest.mark.slow,
@@ -43,11 +44,15 @@ def add_gpus(folder: Path) -> None:
 
 def jobs_on_a_busy_and_on_an_idle_gpu(folder: Path) -> None:
     add_gpus(folder)
-    for gpu in ("0", "1"):
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpu
-        world = World(folder / f"home-{gpu}")
-        job = world.run('job --stop-if "gpu < 5% for 1s" --stop-if "gpu > 90% for 1s"', SLEEPS)
-        tell(job.show().word, [error.message for error in job.show().execution.errors])
+    worlds, jobs = [World(folder / f"home-{gpu}") for gpu in range(2)], []
+    for gpu, world in enumerate(worlds):
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(gpu)
+        jobs.append(world.submit('job --stop-if "gpu < 5% for 1s" --stop-if "gpu > 90% for 1s"', SLEEPS))
+        until(lambda: jobs[-1].show().execution)  # it has its variables
+    for job in jobs:
+        shown = job.wait(PATIENCE_S).show()
+        tell(shown.word, [error.message for error in shown.execution.errors])
+    for world in worlds:
         world.close()
 
 
