@@ -97,10 +97,12 @@ class ComparisonOutput(DashboardOutput):
     def __init__(self, key: str, model: FigureModel, *, clock: Clock, is_text: bool) -> None:
         super().__init__(key, model, clock=clock)
         self._is_text = is_text
+        self._opened: Bundle = {}
 
     def open(self) -> None:
         """Shows both beneath the running cell."""
-        super().open()
+        self._opened = self._render()
+        display.show(self._opened, self.id)
         if not self._is_text:
             display.show(self.model.chart(), self.second_id)
 
@@ -113,6 +115,9 @@ class ComparisonOutput(DashboardOutput):
         _freeze_if_ended(self, self.model, wait_for)
 
     def _freeze(self) -> int:
+        if self._is_text and self._render() == self._opened:  # a terminal would print it again
+            self.is_frozen = True
+            return 0
         return super()._freeze() + self._show_chart()
 
     def _is_over(self) -> bool:

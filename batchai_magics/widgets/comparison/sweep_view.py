@@ -127,10 +127,13 @@ class SweepModel(FigureModel):
         self._error: Exception | None = None
         self._is_reading, self._due_at = False, clock()
 
-    def read(self) -> None:
-        """Reads the current state at once; only before the first poll."""
-        if update := self._reader.read():
-            self.take(update)
+    def read(self, *, is_whole: bool = False) -> None:
+        """Reads the current state at once, only before the first poll; `is_whole`: however long it takes."""
+        is_done = False
+        while not is_done:
+            if update := self._reader.read():
+                self.take(update)
+            is_done = self._reader.is_complete or not is_whole
 
     def poll(self) -> bool:
         """Applies what was read since the last poll, and starts the next read if it is due."""
@@ -309,6 +312,7 @@ class _SweepReader:
         self, sweep: Sweep, costs: JobCosts, clock: Callable[[], float], *, takes_steps: bool
     ) -> None:
         self._takes_steps = takes_steps
+        self.is_complete = False  # the metrics of all trials that were due have been read
         self._sweep, self._costs, self._clock = sweep, costs, clock
         self._known: dict[int, TrialRow] = {}
         self._goal: tuple[str, Direction] = "", Direction.UNKNOWN
@@ -324,7 +328,7 @@ class _SweepReader:
         """The changes since the last read; None without any."""
         now = self._sweep.snapshot(takes_step=self._takes_steps)
         names = self._parameters = tuple(now.parameters)
-        is_complete = self._read_results(now.trials)
+        is_complete = self.is_complete = self._read_results(now.trials)
         rows = [row for trial in now.trials if (row := self._changed_row(trial, names))]
         metric, direction = self._goal
         if now.is_max is not None:
@@ -486,7 +490,7 @@ class SweepView(SweepStream, DashboardView):
 
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:
     """Shows a sweep beneath the cell, and takes its steps until it has ended; `ui` as for a comparison."""
-    key, model = shared_model(sweep, publisher)
+    key, model = shared_model(sweep, publisher, is_whole=ui == "text")
 
     def make_view() -> SweepView:
         work = publisher.run_in_background
@@ -495,13 +499,15 @@ def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) ->
     show_figure(key, model, make_view, publisher, ui=ui)
 
 
-def shared_model(sweep: Sweep, publisher: Publisher, *, takes_steps: bool = True) -> tuple[str, SweepModel]:
-    """The model that all views of a sweep share, with its key."""
+def shared_model(
+    sweep: Sweep, publisher: Publisher, *, takes_steps: bool = True, is_whole: bool = False
+) -> tuple[str, SweepModel]:
+    """The model that all views of a sweep share, with its key; `is_whole`: with the numbers of all trials."""
 
     def opened() -> SweepModel:
         costs = JobCosts(sweep.backend)
         model = SweepModel(sweep, costs, clock=publisher.clock, takes_steps=takes_steps)
-        model.read()
+        model.read(is_whole=is_whole)
         return model
 
     key = f"sweep {sweep.experiment.key} {sweep.name}"

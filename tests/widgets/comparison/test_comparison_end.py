@@ -108,6 +108,13 @@ def test_as_text_the_table_is_replaced_by_the_final_one(publisher, clock, place,
     assert (page.updates, shown.is_frozen) == (1, True)
 
 
+def test_as_text_a_final_table_is_printed_once(publisher, clock, place, page):
+    end(place)
+    shown = opened(publisher, place, page, ui="text")
+    turns(publisher, clock, 4)
+    assert (page.updates, shown.is_frozen) == (0, True)
+
+
 def test_a_deleted_job_ends_alone(publisher, clock, place, page):
     shown = opened(publisher, place, page)
     turns(publisher, clock, 2)

@@ -1,6 +1,7 @@
 """A sweep that is read in the background: what is read, how often, and what an update costs."""
 
 import contextlib
+import itertools
 import math
 
 import pytest
@@ -55,6 +56,17 @@ def test_the_first_read_tells_all_trials_and_later_ones_what_has_changed(followe
     followed.sweep.run(followed.sweep.trials[3])
     assert followed.poll() == [4]
     assert followed.model.counts == {"waiting": 5, "succeeded": 1}
+
+
+def test_a_whole_read_has_the_numbers_of_all_trials_however_long_it_takes(followed):
+    for trial in followed.sweep.trials:
+        followed.sweep.run(trial)
+    slow, costs = itertools.count().__next__, JobCosts(followed.sweep.backend, Settings())
+    part, whole = (SweepModel(followed.sweep, costs, clock=slow) for _ in range(2))
+    part.read()
+    whole.read(is_whole=True)
+    known = [sum(row.best is not None for row in model.trials.values()) for model in (part, whole)]
+    assert known == [1, 6]
 
 
 def test_the_metrics_of_an_ended_trial_are_read_once_and_those_of_a_running_one_at_intervals(followed):
