@@ -21,7 +21,7 @@ class LossTrend(str, enum.Enum):
     RISING = "rising"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary:
     """The summary of a run: the last one of a log. Fields that the log does not contain are None.
 
@@ -118,6 +118,9 @@ class Summary:
 
     def __str__(self) -> str:
         return "\n".join(summary_lines(self))
+
+    def __repr__(self) -> str:
+        return str(self) or "Summary()"
 
     def _repr_html_(self) -> str:
         return summary_html(self)

@@ -163,6 +163,7 @@ class TestMeaning:
         assert result.rates[0] == result.steady.images_per_sec
         assert result.images_per_sec == pytest.approx(200 * 100 / 27, abs=0.1)
         assert "to step 20, left out" in str(result)
+        assert repr(result) == str(result)
 
     def test_the_speed_is_shared_out(self):
         result = summary(tagged({0: 100, 1: 90, 2: 95, 3: 80}))
