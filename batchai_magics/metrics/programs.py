@@ -131,10 +131,6 @@ PROGRAM_LINES = (
         "<test_examples[examples]=10000> (<test_accuracy[%]=98>%)",
     ),
     ProgramLine(
-        program="PyTorch Hogwild",
-        sample="4711\tTrain Epoch: <epoch=1> [<step=640>/60000 (1%)]\tLoss: <loss=2.310000>",
-    ),
-    ProgramLine(
         program="PyTorch ImageNet",
         sample="Epoch: [<epoch=0>][ <step=10>/5005]" + _METERS,
         words=_METER,
