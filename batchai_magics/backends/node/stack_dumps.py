@@ -166,7 +166,7 @@ def sample_lines(guid: str, node: str, seconds: float, rate_hz: float) -> Iterat
     with tempfile.TemporaryDirectory(prefix="batchai-profile-") as folder, contextlib.ExitStack() as opened:
         ranks = sorted(ranks_of(guid, node).items())
         spying = ["--duration", str(max(1, round(seconds))), "--rate", str(max(SPY_HZ, round(rate_hz)))]
-        samplers = [opened.enter_context(Sampler(*each, folder, spying)) for each in ranks]
+        samplers = [opened.enter_context(StackSampler(*each, folder, spying)) for each in ranks]
         signal.signal(signal.SIGTERM, end_sampling)
         begin = time.monotonic()
         with contextlib.suppress(SystemExit):
@@ -196,7 +196,7 @@ def tick_times(begin: float, seconds: float, rate_hz: float) -> Iterator[float]:
     yield begin + seconds
 
 
-class Sampler:
+class StackSampler:
     """Samples the main thread of a rank's Python, through py-spy or by signals, and never stops it.
 
     A sample also counts for the intervals in which the process has not answered: signals to a process that
@@ -219,7 +219,7 @@ class Sampler:
         self._output = os.path.join(folder, str(rank))
         self._spy = start_spy(self._pid, self._env, [*spying, "--output", self._output]) if pythons else None
 
-    def __enter__(self) -> "Sampler":
+    def __enter__(self) -> "StackSampler":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -23,7 +23,7 @@ from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.ray.gateway import UNAVAILABLE, RayGateway
 from batchai_magics.backends.ray.node import queue
-from batchai_magics.backends.ray.node.run_files import Awaited, NodeRequest, RunFiles, text_of
+from batchai_magics.backends.ray.node.run_files import AwaitedRun, NodeRequest, SupervisedFiles, text_of
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.runner import (
@@ -179,13 +179,15 @@ class RayRunner(Runner):
             request = NodeRequest(cluster, run.state["node_count"], self._settings.cpus, run.state["gpus"])
             private_files.write(files.request, json.dumps(request._asdict()))
             if planned.after:
-                after = [Awaited(each.run.guid, each.run.name, each.must_succeed) for each in planned.after]
+                after = [
+                    AwaitedRun(each.run.guid, each.run.name, each.must_succeed) for each in planned.after
+                ]
                 files.note_after(after)
             priority, created = run.state["priority"], run.created
             file = queue.entry_file(
                 queue.queue_of(self.layout, cluster), priority=priority, created=created, guid=run.guid
             )
-            queue.Entry(file, run.guid, request.node_count, run.group.name, run.group.limit).write()
+            queue.QueueEntry(file, run.guid, request.node_count, run.group.name, run.group.limit).write()
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run; one whose supervising actor is gone has the end that will be recorded."""
@@ -261,11 +263,11 @@ class RayRunner(Runner):
         """Ends the program that is connected to Ray; runs continue."""
         self.gateway.close()
 
-    def _files(self, run: Run) -> RunFiles:
-        return RunFiles(self.layout.job(run.guid))
+    def _files(self, run: Run) -> SupervisedFiles:
+        return SupervisedFiles(self.layout.job(run.guid))
 
 
-def _status(run: Run, files: RunFiles, *, is_lost: bool = False, silence: str = "") -> RunStatus:
+def _status(run: Run, files: SupervisedFiles, *, is_lost: bool = False, silence: str = "") -> RunStatus:
     """The status of a run, from its files; `silence` is why Ray could not be asked."""
     attempts, end = files.attempts, files.end
     if is_lost and end is None:
@@ -291,7 +293,7 @@ def _status(run: Run, files: RunFiles, *, is_lost: bool = False, silence: str = 
     )
 
 
-def _open_state(run: Run, files: RunFiles, started: float | None) -> tuple[ExecutionState, float]:
+def _open_state(run: Run, files: SupervisedFiles, started: float | None) -> tuple[ExecutionState, float]:
     """The state of a run that has not ended, and since when; `started` is when its attempt did."""
     if files.stop.exists():
         return ExecutionState.TERMINATING, files.stop.stat().st_mtime
@@ -304,12 +306,12 @@ def _open_state(run: Run, files: RunFiles, started: float | None) -> tuple[Execu
     return ExecutionState.RUNNING, started
 
 
-def _waiting(files: RunFiles) -> str:
+def _waiting(files: SupervisedFiles) -> str:
     """Why a run is queued; empty if its cluster is full."""
     if files.claim.exists():
         return text_of(files.waiting)
     jobs = files.job.root.parent
-    is_open = ((each, RunFiles(JobLayout(jobs / each.guid)).end is None) for each in files.after)
+    is_open = ((each, SupervisedFiles(JobLayout(jobs / each.guid)).end is None) for each in files.after)
     return waiting_reason((each.name, each.must_succeed) for each, is_pending in is_open if is_pending)
 
 

@@ -196,7 +196,7 @@ def test_a_rank_that_goes_on_after_a_stop_is_sampled(start, tmp_path, monkeypatc
     rank = start(0, LOOP)
     rank.send_signal(signal.SIGSTOP)
     until(lambda: stack_dumps.is_stopped(rank.pid))
-    with stack_dumps.Sampler(0, [(rank.pid, {})], str(tmp_path), []) as sampler:
+    with stack_dumps.StackSampler(0, [(rank.pid, {})], str(tmp_path), []) as sampler:
         sampler.sample()
         rank.send_signal(signal.SIGCONT)
         until(lambda: sampler.sample() and sampler.result(1.0, 0.0)["stacks"])

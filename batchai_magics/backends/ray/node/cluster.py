@@ -52,7 +52,7 @@ def living_actors() -> set[str]:
 
 def supervising_actor(name: str, programs: str, home: str, guid: str) -> Any:
     """Starts the actor that supervises a run: detached, on the head, which the cluster cannot lose."""
-    actor = _remote_class("batchai_magics.backends.ray.node.supervisor", "Supervisor")
+    actor = _remote_class("batchai_magics.backends.ray.node.supervisor", "RunSupervisor")
     options = {"name": name, "lifetime": "detached", "resources": {_HEAD: 0.001}, "num_cpus": 0}
     return actor.options(max_concurrency=_THREADS, **options).remote(programs, programs, home, guid)
 
@@ -70,7 +70,7 @@ def command_actor(programs: str, node: str) -> Any:
     """Starts an actor on a node, by its id, beside what runs there."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    actor = _remote_class("batchai_magics.backends.ray.node.node_command", "NodeCommand")
+    actor = _remote_class("batchai_magics.backends.ray.node.node_command", "CommandProgram")
     scheduling = NodeAffinitySchedulingStrategy(node, soft=False)
     return actor.options(max_concurrency=_THREADS, scheduling_strategy=scheduling, num_cpus=0).remote(
         programs
@@ -98,7 +98,7 @@ def _remote_class(module: str, name: str) -> Any:
     """An actor class that Ray sends as code: on its node, it imports the programs of the home."""
     import ray
 
-    class Programs:
+    class ActorTarget:
         def __init__(self, programs: str, *arguments: object) -> None:
             import importlib
             import os
@@ -117,5 +117,5 @@ def _remote_class(module: str, name: str) -> Any:
         def call(self, method: str, *arguments: object) -> object:
             return getattr(self._target, method)(*arguments)
 
-    Programs.__name__ = Programs.__qualname__ = name  # Ray names the process after it
-    return ray.remote(Programs)
+    ActorTarget.__name__ = ActorTarget.__qualname__ = name  # Ray names the process after it
+    return ray.remote(ActorTarget)

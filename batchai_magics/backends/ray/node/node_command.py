@@ -22,7 +22,7 @@ NEWS_S = 0.5  # how often it is looked whether the client is gone
 _READ_SIZE = 1 << 16
 
 
-class NodeCommand:
+class CommandProgram:
     """What its actor does on the node. Its methods are called in several threads."""
 
     def __init__(self) -> None:

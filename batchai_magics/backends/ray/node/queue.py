@@ -20,7 +20,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.node.outcome import dependency_failed, not_started
 from batchai_magics.backends.ray.node import cluster
-from batchai_magics.backends.ray.node.run_files import RunFiles
+from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.untrusted_files import read_json
@@ -28,7 +28,7 @@ from batchai_magics.untrusted_files import read_json
 SIZE, LOCK = "size", "lock"
 
 
-class Entry(NamedTuple):
+class QueueEntry(NamedTuple):
     """A run in a queue; `file` names it in the order of the queue. Of its group, `limit` may run at once."""
 
     file: Path
@@ -52,10 +52,12 @@ def entry_file(queue: Path, *, priority: int, created: float, guid: str) -> Path
     return queue / f"{priority} {created:020.6f} {guid}"
 
 
-def entries(queue: Path) -> list[Entry]:
+def entries(queue: Path) -> list[QueueEntry]:
     """The runs in a queue, the next one first."""
     files = sorted(queue.glob("[0-9] [0-9]*"))
-    return [Entry(**read_json(file) | {"file": file}) for file in files if not file.name.endswith(".part")]
+    return [
+        QueueEntry(**read_json(file) | {"file": file}) for file in files if not file.name.endswith(".part")
+    ]
 
 
 def size_of(queue: Path) -> int:
@@ -65,7 +67,7 @@ def size_of(queue: Path) -> int:
     return 0
 
 
-def record_end(files: RunFiles, end: Outcome) -> None:
+def record_end(files: SupervisedFiles, end: Outcome) -> None:
     """Records how a run ended, unless that is known; its variables are needed no more."""
     if not files.end:
         write_end(files.job.end, end._replace(ended=time.time()))
@@ -75,7 +77,7 @@ def record_end(files: RunFiles, end: Outcome) -> None:
 class Start(NamedTuple):
     """A run whose supervising actor is about to begin; `begun` is the reference of that call."""
 
-    files: RunFiles
+    files: SupervisedFiles
     begun: Any
 
 
@@ -116,7 +118,7 @@ class QueuePass:
 
     def run(self) -> list[Start]:
         """Records and starts what is due."""
-        found = [(entry, RunFiles(self.layout.job(entry.guid))) for entry in entries(self.queue)]
+        found = [(entry, SupervisedFiles(self.layout.job(entry.guid))) for entry in entries(self.queue)]
         left = [(entry, files) for entry, files in found if not self._is_over(entry, files)]
         self._record_lost([files for _, files in left])
         held = [entry for entry, files in left if files.claim.exists()]
@@ -134,14 +136,14 @@ class QueuePass:
             started += self._start(files)
         return started
 
-    def _is_over(self, entry: Entry, files: RunFiles) -> bool:
+    def _is_over(self, entry: QueueEntry, files: SupervisedFiles) -> bool:
         """Whether a run has ended or was deleted; it leaves the queue."""
         is_over = files.end is not None or not files.job.root.exists()
         if is_over:
             entry.file.unlink(missing_ok=True)
         return is_over
 
-    def _record_lost(self, runs: Sequence[RunFiles]) -> None:
+    def _record_lost(self, runs: Sequence[SupervisedFiles]) -> None:
         """Records the end of runs whose actor is gone; those that never had one wait again."""
         for files in runs:
             if files.has_never_started(time.time()) and files.job.environment.exists():
@@ -152,10 +154,10 @@ class QueuePass:
             if files.name not in alive and not files.end:
                 record_end(files, files.lost_end())
 
-    def _is_due(self, files: RunFiles) -> bool:
+    def _is_due(self, files: SupervisedFiles) -> bool:
         """Whether its predecessors have ended; it ends with one that was to succeed and has not."""
         for each in files.after:
-            end = RunFiles(self.layout.job(each.guid)).end
+            end = SupervisedFiles(self.layout.job(each.guid)).end
             if end is None:
                 return False
             if each.must_succeed and not end.is_success:
@@ -164,7 +166,7 @@ class QueuePass:
                 return False
         return True
 
-    def _start(self, files: RunFiles) -> list[Start]:
+    def _start(self, files: SupervisedFiles) -> list[Start]:
         """Starts the supervising actor of a run, and calls it with the run's variables."""
         environment = files.job.environment.read_text(encoding="utf-8")
         if not private_files.write_new(files.claim, ""):
@@ -178,7 +180,7 @@ def fits(queue: Path, layout: Layout, guid: str) -> bool:
     """Whether the cluster still has room for a run that is about to start: it may have been resized."""
     room = size_of(queue)
     for entry in entries(queue):
-        room -= entry.node_count * RunFiles(layout.job(entry.guid)).claim.exists()
+        room -= entry.node_count * SupervisedFiles(layout.job(entry.guid)).claim.exists()
         if entry.guid == guid:
             return room >= 0
     return True

@@ -31,7 +31,7 @@ from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.node_actor import NodeFacts
-from batchai_magics.backends.ray.node.run_files import RunFiles, text_of
+from batchai_magics.backends.ray.node.run_files import SupervisedFiles, text_of
 from batchai_magics.backends.ray.node.run_node import NodeOrder
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
@@ -73,7 +73,7 @@ class RayLauncher(Launcher):
         nodes: Sequence[RunNode],
         env: Mapping[str, str],
         *,
-        files: RunFiles,
+        files: SupervisedFiles,
         pipe: SignalPipe,
     ) -> None:
         own = {name: value for name, value in os.environ.items() if name.startswith(_OF_CONNECTIONS)}
@@ -136,7 +136,7 @@ class RayProcesses:
         nodes: Sequence[RunNode],
         env: Mapping[str, str],
         *,
-        files: RunFiles,
+        files: SupervisedFiles,
         pipe: SignalPipe,
         are_independent: bool,
     ) -> None:
@@ -309,7 +309,7 @@ class RayReport(Report):
 
     engine = "Ray"
 
-    def __init__(self, files: RunFiles, plan: Plan, nodes: Sequence[RunNode]) -> None:
+    def __init__(self, files: SupervisedFiles, plan: Plan, nodes: Sequence[RunNode]) -> None:
         self._files, self._nodes = files, nodes
         self._python, self.deadline = plan.python, Deadline(plan.limits)
 
@@ -342,7 +342,7 @@ class RayReport(Report):
         self._files.ending.touch(mode=0o600)
 
 
-def stop_request(files: RunFiles) -> Outcome | None:
+def stop_request(files: SupervisedFiles) -> Outcome | None:
     """The outcome of a run that was asked to stop, or to begin again."""
     if reason := text_of(files.stop):
         return stopped(reason)

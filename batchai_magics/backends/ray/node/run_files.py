@@ -17,7 +17,7 @@ from batchai_magics.untrusted_files import read_json
 START_S = 60.0  # how long a supervising actor may take to start
 
 
-class Attempt(NamedTuple):
+class AttemptTimes(NamedTuple):
     """One try of a run on a set of nodes; times are in seconds since 1970, `ended` is None while it runs."""
 
     nodes: tuple[str, ...]
@@ -26,7 +26,7 @@ class Attempt(NamedTuple):
     reason: str = ""
 
 
-class Awaited(NamedTuple):
+class AwaitedRun(NamedTuple):
     """A run that has to end before another one starts, and to succeed where that is said."""
 
     guid: str
@@ -43,7 +43,7 @@ class NodeRequest(NamedTuple):
     gpus: int = 0
 
 
-class RunFiles:
+class SupervisedFiles:
     """The files of a run on Ray, beside those of its `job` layout.
 
     Attributes:
@@ -73,13 +73,13 @@ class RunFiles:
         return f"run-{self.job.root.name}"
 
     @property
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[AttemptTimes]:
         """Its attempts so far."""
         if not self._attempts.exists():
             return []
-        return [Attempt(tuple(nodes), *rest) for nodes, *rest in read_json(self._attempts)]
+        return [AttemptTimes(tuple(nodes), *rest) for nodes, *rest in read_json(self._attempts)]
 
-    def note_attempts(self, attempts: list[Attempt]) -> None:
+    def note_attempts(self, attempts: list[AttemptTimes]) -> None:
         """Records its attempts."""
         private_files.write(self._attempts, json.dumps(attempts))
 
@@ -89,11 +89,11 @@ class RunFiles:
         self.note_attempts([*earlier, latest._replace(ended=time.time(), reason=reason)])
 
     @property
-    def after(self) -> list[Awaited]:
+    def after(self) -> list[AwaitedRun]:
         """The runs that it starts after."""
-        return [Awaited(*each) for each in read_json(self._after)] if self._after.exists() else []
+        return [AwaitedRun(*each) for each in read_json(self._after)] if self._after.exists() else []
 
-    def note_after(self, after: list[Awaited]) -> None:
+    def note_after(self, after: list[AwaitedRun]) -> None:
         """Records the runs that it starts after."""
         private_files.write(self._after, json.dumps(after))
 

@@ -22,7 +22,7 @@ from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.node.watch_process import end_signal
-from batchai_magics.backends.ray.node.run_files import RunFiles
+from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.backends.service import private_files
 from batchai_magics.models.prices import NodeTime
 
@@ -69,7 +69,7 @@ def main() -> None:
     from batchai_magics.backends.folders import run_watch
 
     root, python, address, *nodes = sys.argv[1:]
-    files, over = RunFiles(JobLayout(Path(root))), end_signal()
+    files, over = SupervisedFiles(JobLayout(Path(root))), end_signal()
     collect = partial(stack_lines, nodes=nodes, python=python, address=address)
 
     def stop(reason: str) -> None:

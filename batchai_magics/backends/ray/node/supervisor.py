@@ -26,7 +26,7 @@ from batchai_magics.backends.ray.node.ray_launcher import (
     WakePipe,
     stop_request,
 )
-from batchai_magics.backends.ray.node.run_files import Attempt, NodeRequest, RunFiles
+from batchai_magics.backends.ray.node.run_files import AttemptTimes, NodeRequest, SupervisedFiles
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
@@ -38,12 +38,12 @@ COPIED = ".copied-"  # prefix of the mark that uploads are in a working director
 HAND_OVER_S = 60.0  # how long the next runs may take to start
 
 
-class Supervisor:
+class RunSupervisor:
     """Runs a run from its first attempt to its end. Its methods are called in several threads."""
 
     def __init__(self, programs: str, home: str, guid: str) -> None:
         self._programs, self._layout = programs, Layout(Path(home))
-        self._files = RunFiles(self._layout.job(guid))
+        self._files = SupervisedFiles(self._layout.job(guid))
         self._request = NodeRequest(**read_json(self._files.request))
         self._plan = Plan.from_json(read_text(self._files.job.submitted, MAX_PLAN_BYTES))
         self._pipe, self._env = WakePipe(), dict[str, str]()
@@ -91,7 +91,7 @@ class Supervisor:
                 problem = failed_with(LOST, f"{NODE_LOST}: {str(error).strip().splitlines()[0]}")
                 outcome = restarts.continued(problem, self._plan, number)
                 if len(self._files.attempts) < number:
-                    self._files.note_attempts([*self._files.attempts, Attempt((), time.time())])
+                    self._files.note_attempts([*self._files.attempts, AttemptTimes((), time.time())])
             if not outcome.is_requeued:
                 return outcome
             self._files.note_attempt_end(outcome.reason)
@@ -182,7 +182,7 @@ class Supervisor:
         self._move_workdirs(before, names)
         make_attempt_files(self._files.job, plan)
         plan.write(str(self._files.job.plan))
-        self._files.note_attempts([*attempts, Attempt(names, time.time())])
+        self._files.note_attempts([*attempts, AttemptTimes(names, time.time())])
         launcher = RayLauncher(plan, nodes, self._env, files=self._files, pipe=self._pipe)
         launcher.number, launcher.previous_end = number, attempts[-1].reason if attempts else ""
         return AttemptRunner(plan, launcher, RayReport(self._files, plan, nodes)).run()
