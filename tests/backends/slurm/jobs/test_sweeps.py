@@ -23,7 +23,7 @@ def test_a_search_waits_for_its_next_reader_who_takes_it_to_its_end(place: Place
     line = 's --sweep "lr=log(1e-4,1)" --trials 3 --search tpe --seed 1 --parallel 1 --best "min loss"'
     request = parse_sweep(line, LOSS, settings=place.settings, notebook=Notebook())
     first = submit_sweep(place.backend, request, place.settings).sweep
-    until(lambda: first.stored_trials()[0].ended)
+    until(lambda: first.stored_trials()[0].word == "succeeded")
     assert [trial.word for trial in first.stored_trials()] == ["succeeded", "waiting", "waiting"]
     with closing(SlurmBackend(place.backend.settings)) as backend:
         found = Sweep.find(backend, "s", place.settings).wait(PATIENCE_S)
