@@ -312,7 +312,7 @@ class _SweepReader:
         self, sweep: Sweep, costs: JobCosts, clock: Callable[[], float], *, takes_steps: bool
     ) -> None:
         self._takes_steps = takes_steps
-        self.is_complete = False  # the metrics of all trials that were due have been read
+        self.is_complete = False  # the metrics of all trials are known, of running ones any
         self._sweep, self._costs, self._clock = sweep, costs, clock
         self._known: dict[int, TrialRow] = {}
         self._goal: tuple[str, Direction] = "", Direction.UNKNOWN
@@ -342,12 +342,12 @@ class _SweepReader:
         return SweepUpdate(*head, rows=tuple(rows), is_over=is_over)
 
     def _read_results(self, trials: Sequence[Trial]) -> bool:
-        """Reads the metrics of some trials; returns whether those of all ended ones are known."""
+        """Reads the metrics of some trials; returns whether those of all are known, of running ones any."""
         until = self._clock() + READ_S
         due = sorted(filter(self._is_due, trials), key=lambda trial: self._read_at.get(trial.number, 0.0))
         for count, trial in enumerate(due):
             if count and self._clock() > until:
-                return False
+                return all(each.is_open and each.number in self._read_at for each in due[count:])
             self._read_parts[trial.number] = self._parts_of(trial)
             self._read_at[trial.number] = self._clock()
             if not trial.is_open:

@@ -69,6 +69,15 @@ def test_a_whole_read_has_the_numbers_of_all_trials_however_long_it_takes(follow
     assert known == [1, 6]
 
 
+def test_a_whole_read_reads_each_running_trial_once(followed):
+    for trial in followed.sweep.trials:
+        trial.become(ExecutionState.RUNNING, loss=3.0)
+    slow = itertools.count(step=RUNNING_INTERVAL_S).__next__
+    whole = SweepModel(followed.sweep, JobCosts(followed.sweep.backend, Settings()), clock=slow)
+    whole.read(is_whole=True)
+    assert sorted(followed.sweep.reads) == [1, 2, 3, 4, 5, 6]
+
+
 def test_the_metrics_of_an_ended_trial_are_read_once_and_those_of_a_running_one_at_intervals(followed):
     followed.sweep.run(followed.sweep.trials[0])
     followed.sweep.trials[1].become(ExecutionState.RUNNING, loss=3.0)
