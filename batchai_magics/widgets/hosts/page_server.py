@@ -70,7 +70,7 @@ class PageStream(ViewStream):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
-        self._rows: Sequence[PageData] = ()
+        self._rows: Sequence[PageData] | None = None  # that the page has; None before the first state
         self._is_closed = False
         super().__init__(*args, **options)
         self.publish_state({**self.state, "is_first": True})
@@ -84,7 +84,7 @@ class PageStream(ViewStream):
         sent = {"is_first": False, **state}
         if "rows" in state:
             before, self._rows = self._rows, state["rows"]
-            if len(before) == len(self._rows):
+            if before is not None and len(before) == len(state["rows"]):
                 pairs = enumerate(zip(before, sent.pop("rows"), strict=True))
                 sent["changed_rows"] = [(place, row) for place, (old, row) in pairs if row != old]
         self._frames.put(frame({"state": sent}))

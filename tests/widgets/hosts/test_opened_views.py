@@ -137,6 +137,13 @@ def test_a_page_is_sent_all_rows_once_and_then_those_that_have_changed(group, op
     assert [(rows[place]["name"], row["state"]) for place, row in changed] == [("here", "failed")]
 
 
+def test_a_page_without_jobs_is_sent_that_it_has_no_rows(group, opened):
+    group.jobs.clear()
+    connection = opened().connect("/")
+    first = next(header(data)["state"] for data in connection.frames())
+    assert (first["is_first"], first["rows"]) == (True, [])
+
+
 @pytest.mark.parametrize(
     "address", ["/nothing", "/job", "/job/gone", "/job/a b", "/job/x/y", "/compare", "/sweep/gone"]
 )
