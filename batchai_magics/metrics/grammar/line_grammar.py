@@ -271,6 +271,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         is_result=kind is LineKind.LOOSE and states_results(scan.text, prefixes.begin),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
         is_member=_is_member(scan),
+        is_whole=all(scan.text[each.begin : each.end].isdigit() for each in scan.numbers),
         is_list=is_heading and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
     )
 

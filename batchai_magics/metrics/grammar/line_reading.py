@@ -50,10 +50,10 @@ class LineReading(NamedTuple):
 
     `is_bar`: a progress bar, which is drawn again and again. `is_plain`: nothing is before the numbers of a
     loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
-    `is_result`: a loose line that states results and nothing else, so that it needs no position.
-    `is_list`: a heading that looks like the lines of names and numbers below it. `seconds` is a time since
-    1970 or a date, `names` are digits of names. Lines whose texts at `same` are equal are read differently.
-    `is_self_terminating`: no longer line begins like this one.
+    `is_result`: a loose line that states results and nothing else, so that it needs no position. `is_whole`:
+    all numbers have digits only. `is_list`: a heading that looks like the lines of names and numbers below
+    it. `seconds` is a time since 1970 or a date, `names` are digits of names. Lines whose texts at `same` are
+    equal are read differently. `is_self_terminating`: no longer line begins like this one.
     """
 
     kind: LineKind
@@ -68,6 +68,7 @@ class LineReading(NamedTuple):
     is_result: bool = False
     is_dict: bool = False
     is_member: bool = False
+    is_whole: bool = False
     is_list: bool = False
     seconds: Span | None = None
     names: tuple[Span, ...] = ()

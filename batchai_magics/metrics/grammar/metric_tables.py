@@ -33,6 +33,7 @@ from batchai_magics.metrics.grammar.table_columns import (
     STEPS,
     Columns,
     aligned,
+    are_other_names,
     cells_of,
     columns_of,
     is_heading_of_columns,
@@ -60,6 +61,7 @@ _RULE = re.compile(rb"(?:[-+|=:. \t]|\xe2[\x94\x95][\x80-\xbf]){8,}")
 _TWO_RULES = re.compile(rb"-{3,}[ ]{2,4}-{3,}")  # above and below names and numbers
 _BORDER = re.compile(rb"\xe2\x94[\x82\x83]|\xe2\x95[\x91]")
 _BAR = re.compile(rb":\s+\d+% ?(?:\||\xe2\x94)[^\n]*?\s(?P<count>\d+)/\d+\s")
+_BESIDE = re.compile(rb"\W*|[^\n]*\d%\s*\|[^\n]*")  # a rule, a bar, or one that is cleared
 _CONFIG = re.compile(
     rb"(?i)(?:hyper)?-?param(?:eter)?s?|settings?|config(?:uration)?|arguments?|args?|options?|flags?"
 )
@@ -89,6 +91,14 @@ class TableNumbers(NamedTuple):
     numbers: Sequence[Number]
 
 
+class PairRow(NamedTuple):
+    """A row of a step and a number, and whether that is printed as one that need not be whole."""
+
+    place: int
+    is_decimal: bool
+    found: TableNumbers
+
+
 NOTHING = TableNumbers(None, None, ())
 """What a line that only belongs to a table gives."""
 
@@ -103,6 +113,7 @@ class MetricTable:
         self._section = self._task = ""
         self._copied_names: tuple[str, ...] = ()
         self._shown: tuple[object, ...] = ()
+        self._pair: PairRow | None = None  # the last row of two columns
         self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over lines
         self.is_below_heading = False  # the next line, so that a box which begins there needs no position
         self.phase_above: str | None = None  # of the next line, if it begins a table
@@ -137,6 +148,8 @@ class MetricTable:
         if mark := _mark_of(text):
             return self._copied(text.removeprefix(mark))
         self._copied_names = ()
+        if not line and self._columns and self._columns.is_pair and self._pair:
+            self._columns = None
         if _RULE.fullmatch(text.strip()):
             self._is_bare = _TWO_RULES.fullmatch(text.strip()) is not None
             return self._rule()
@@ -149,6 +162,7 @@ class MetricTable:
             self._is_placed = header.is_placed
             header = header._replace(phase=header.phase or self.phase_above)
             self._columns, self._lines_left, self._box, self._shown = header, _MOST_LINES, None, ()
+            self._pair = None
             return NOTHING
         found = self._row(text) if self._columns else None
         return found or (None if self._box is None else self._box_line(text))
@@ -225,9 +239,9 @@ class MetricTable:
         columns = self._columns
         assert columns is not None
         self._lines_left -= 1
-        found = _row_numbers(columns, text)
+        found = self._pair_numbers(columns, text) if columns.is_pair else _row_numbers(columns, text)
         if found is None:
-            if not self._lines_left:
+            if not self._lines_left or (self._shown and are_other_names(columns, text)):
                 self._columns = None
             return None
         self._lines_left = _MOST_LINES
@@ -236,6 +250,27 @@ class MetricTable:
             return found._replace(numbers=())  # drawn again
         self._shown = shown
         return found
+
+    def _pair_numbers(self, columns: Columns, text: bytes) -> TableNumbers | None:
+        """The numbers of a row of two columns, if it goes on like those above; other lines end them."""
+        row, above = _pair_row(columns, text), self._pair
+        if row and (above is None or (row.place >= above.place and row.is_decimal >= above.is_decimal)):
+            self._pair = row
+            return row.found
+        if not _BESIDE.fullmatch(text):
+            self._columns = None
+        return None
+
+
+def _pair_row(columns: Columns, text: bytes) -> PairRow | None:
+    """A row of two columns; None if the line is none."""
+    cells = aligned(columns, cells_of(without_frame(text), columns.separator))
+    found = _training_row(columns, cells) if cells else None
+    if not cells or not found:
+        return None
+    place = found.epoch if found.step is None else found.step
+    is_decimal = not all(cell.isdigit() for cell in cells)
+    return None if place is None else PairRow(place, is_decimal, found)
 
 
 def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from batchai_magics.metrics.grammar.metric_names import is_excluded, is_measure
+from batchai_magics.metrics.grammar.metric_names import is_excluded, is_measure, is_quality
 from batchai_magics.metrics.programs import PROGRAM_TABLES, ProgramTable
 
 _MAX_COLUMNS = 40
@@ -23,6 +23,7 @@ STEPS = (
     "generation",
 )  # fmt: skip
 _PLAIN_NAME = re.compile(rb"[\w./@%-]+(?:[ ][\w./@%()-]+){0,2}")
+_VAGUE = frozenset(("#", "value", "metric"))  # also head tables of anything else
 _FITNESS = frozenset(("avg", "min", "max"))  # of a generation
 _ANY_TABLE = ProgramTable(program="", sample="")
 _HEADERS = [(re.compile(table.header), table) for table in PROGRAM_TABLES if table.header]
@@ -38,6 +39,11 @@ class Columns(NamedTuple):
     phase: str | None = None  # of columns that do not tell theirs
     is_placed: bool = False  # by a line above them
     table: ProgramTable = _ANY_TABLE
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether they are a step and a measure alone, of which any two numbers may remind."""
+        return len(self.names) == 2 and self.table is _ANY_TABLE
 
     def index_of(self, names: Iterable[str]) -> int | None:
         """The column that has one of these names."""
@@ -132,8 +138,20 @@ def _is_of_training(columns: Columns) -> bool:
     has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
     is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # a summary has several
     is_measuring = any(map(is_measured, columns.names)) or _FITNESS.issubset(columns.names)
-    are_enough = len(columns.names) > 2 or not any(" " in name for name in columns.names)
-    return are_enough and has_place and is_one_place and is_measuring
+    are_clear = not columns.is_pair or _are_clear(columns.names)
+    return are_clear and has_place and is_one_place and is_measuring
+
+
+def _are_clear(names: Sequence[str]) -> bool:
+    """Whether the names of two columns hardly head anything but training."""
+    are_plain = not any(" " in name or name.lower() in _VAGUE for name in names)
+    return are_plain and any(map(is_quality, names))
+
+
+def are_other_names(columns: Columns, text: bytes) -> bool:
+    """Whether a line below these columns heads others, which nothing is read of."""
+    cells = cells_of(text, columns.separator)
+    return 2 < len(cells) <= len(columns.names) and all(_NAME.fullmatch(cell) for _, cell in cells)
 
 
 def is_measured(name: str) -> bool:

@@ -12,13 +12,13 @@ from batchai_magics.metrics.grammar.metric_names import (
     VALIDATION,
     is_measure,
     is_quality,
+    may_be_integer,
     split_phase,
 )
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
 from batchai_magics.metrics.reading.line_plan import LinePlan, MetricName
 
 _MAX_GAP = 3  # lines between the members of a block
-_MAX_STEP_GAP = 2  # between the indented lines below a step line
 _MAX_RULE_GAP = 2
 _MAX_LIST_GAP = 4  # between the members of a list that begins with its position: `Iteration: 3`
 _MAX_PHASE_GAP = 12  # below the heading of a phase, where evaluations warn
@@ -36,6 +36,7 @@ class LineContext:
     heading_line: int = -(1 << 30)  # number of the last heading, or of the last line that belongs to it
     is_list: bool = False  # the heading is the first of lines of names and numbers
     step_line: int = -(1 << 30)  # number of the last step line, or of the last indented line right below it
+    step_plan: LinePlan | None = None  # of that step line
     bar_step: int | None = None
     bar_total: float = 0
     is_counted: bool = False  # the last bar was the one whose count is `bar_step`
@@ -138,7 +139,7 @@ class LineContext:
         is_below_step = self._is_below_step(plan, line)
         if line - self.heading_line <= gap:
             self.heading_line = line
-        elif is_below_step and is_measure(plan.metrics[0].name):
+        elif is_below_step and self._is_told_below(plan):
             pass
         elif plan.reading.is_result and self.epoch is None and self.step is None:
             return None, None, numbers
@@ -160,10 +161,19 @@ class LineContext:
     def _is_below_step(self, plan: LinePlan, line: int) -> bool:
         """Whether a line is one of the indented ones with a number each right below a step line."""
         is_one = plan.reading.is_member and len(plan.metrics) == 1
-        if is_one and line - self.step_line <= _MAX_STEP_GAP:
+        if is_one and line - self.step_line == 1:
             self.step_line = line
             return True
         return False
+
+    def _is_told_below(self, plan: LinePlan) -> bool:
+        """Whether the number of a line below a step line is one of that step: `error: 404` is none."""
+        name = plan.metrics[0].name
+        is_told_above = self.step_plan is not None and any(
+            name == each.name for each in self.step_plan.metrics
+        )
+        may_be_whole = may_be_integer(name) and "score" not in name
+        return is_measure(name) and not is_told_above and (may_be_whole or not plan.reading.is_whole)
 
     def _has_position(self) -> bool:
         return self.is_known or self.epoch is not None or self.step is not None

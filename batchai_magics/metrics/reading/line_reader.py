@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from operator import eq, itemgetter
 
@@ -28,6 +29,7 @@ from batchai_magics.metrics.reading.timestamps import (
 )
 
 MAX_TABLE_LINE_BYTES = 8 * 1024
+_MEMBER = re.compile(rb"[ \t]{2,}[\w./-]{1,40} ?[:=][ \t]*[^\s:=]")
 _OBJECTS = (LineKind.OBJECT, LineKind.REDRAWN, LineKind.BELOW, LineKind.YEAR)
 
 Placed = tuple[int | None, float | None, Values]
@@ -43,6 +45,7 @@ class LineReader:
         self._states, self._cadence = states, cadence
         self._clock: WriteClock | None = None
         self.first_record_start: int | None = None  # on the last line that was read alone
+        self._last_text = b""  # of the lines read before
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Readings:
         """Read lines, the next of their file."""
@@ -51,6 +54,7 @@ class LineReader:
         if lines.texts:
             block = Block(lines, self.plans)
             self._read_groups(block, readings)
+            self._last_text = lines.texts[-1]
         if self._states.lines.is_open:
             self._states.lines.end(lines)
         return readings
@@ -183,12 +187,19 @@ class LineReader:
         """Let the lines below know the position of a simple line."""
         columns = group.columns
         context.note(columns.steps[place], columns.epochs[place])
-        self._note_step_line(lines.first + columns.rows[place], columns.ranks[place])
+        self._note_step_line(lines.first + columns.rows[place], columns.ranks[place], group.plan)
 
-    def _note_step_line(self, number: int, rank: int | None) -> None:
+    def _note_step_line(self, number: int, rank: int | None, plan: LinePlan) -> None:
         """Let the lines right below know a step line, if it bears no other rank than its file."""
         if rank == self._rank:
-            self._states.of(rank).context.step_line = number
+            context = self._states.of(rank).context
+            context.step_line, context.step_plan = number, plan
+
+    def _pass_unread(self, lines: Lines, row: int, context: LineContext) -> None:
+        """Let a block below a step line go on behind one of its lines of which nothing is read."""
+        above = lines.texts[row - 1] if row else self._last_text
+        if context.step_line == lines.first + row - 2 and _MEMBER.match(above, row_begin(above)):
+            context.step_line += 1
 
     def _keep(self, lines: Lines, group: PlanLines, places: Sequence[int]) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
@@ -452,9 +463,11 @@ class LineReader:
         """The numbers that waited for a line, and its own, as far as its context places them."""
         states, reading = self._states, plan.reading
         context, own_number = states.of(rank).context, self._own_number(lines, row, rank)
+        if reading.is_member:
+            self._pass_unread(lines, row, context)
         position = context.enter(plan, own_number, *told)
         if reading.kind is LineKind.STEP and not (reading.is_bar or is_of_bar(plan)):
-            self._note_step_line(lines.first + row, rank)
+            self._note_step_line(lines.first + row, rank, plan)
         self._touch(lines, row, plan, rank, own_number)
         before = self._released(lines, row, reading, rank)
         if position and position[0] is None and reading.is_dict and reading.step is None:

@@ -193,10 +193,11 @@ class PlanCache:
 
 
 def _is_known(part: bytes) -> bool:
-    """Whether a part of a line is one of a known program."""
+    """Whether a part of a line is one of a known program, or may tell facts of the run."""
     begins = read_prefixes(part).begin, 0
     is_object = part[begins[0] :].startswith(b'{"')
-    return is_object or read_program_line(part, begins) is not None
+    is_program_line = is_object or read_program_line(part, begins) is not None
+    return is_program_line or any(literal in part for literal in FACT_LITERALS)
 
 
 def _without_digits(line: bytes) -> bytes:

@@ -121,3 +121,62 @@ def test_lines_that_fit_no_table_are_left_to_others():
         None,
         None,
     ]
+
+
+PAIRS = "epoch   loss\n1       0.5\n2       0.4\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Class counts:\n3    500.5\n4    300.5\n",
+        "Confusion matrix\n50 3\n52 45\n",
+        "gpu   mem\n3   1024\n",
+        "Epoch 3: loss 0.3\n7    8.5\n",
+        "Resuming from a checkpoint\n" * 30 + "7    8.5\n",
+        "50 3.5\n",
+        "   12    34\n   56   789\n",
+        "\n7    8.5\n",
+        "1    0.7\n",
+    ],
+)
+def test_numbers_behind_two_columns_are_none_of_theirs(text):
+    assert [(row.epoch, row.numbers[0][2]) for row in read(PAIRS + text)] == [(1, 0.5), (2, 0.4)]
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (
+            "| Epoch | Loss |\n|-------|------|\n| 1 | 0.5 |\n",
+            "| Port | Pid |\n|------|-----|\n| 8080 | 12.5 |\n",
+        ),
+        ("epoch,loss\n1,0.5\n", "x,y\n30,4.5\n"),
+        ("epoch,loss,acc\n1,0.5,0.9\n", "x,y,z\n30,4.5,5.5\n"),
+        ("epoch  loss  acc\n1      0.5   0.9\n", "rank  load  temperature\n30    4.5   5.5\n"),
+    ],
+)
+def test_the_header_of_another_table_ends_the_columns(first, other):
+    assert [(row.epoch, row.numbers[0][2]) for row in read(first + other)] == [(1, 0.5)]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "-------  ----\n",
+        " 50%|██  | 4/8 [00:01<00:00, 7.0it/s]\n",
+        "            \n",
+        PAIRS[: PAIRS.index("2")],
+    ],
+)
+def test_rules_bars_and_headers_leave_two_columns_open(between):
+    first, last = PAIRS[: PAIRS.index("2")], "2       0.4\n"
+    read_rows = [(row.epoch, row.numbers[0][2]) for row in read(first + between + last)]
+    assert (read_rows[0], read_rows[-1]) == ((1, 0.5), (2, 0.4))
+
+
+@pytest.mark.parametrize(
+    "header", ["#\tValue", "#\terror", "batch\tvalue", "batch\tthroughput", "Step\tRate", "Step\tMetric"]
+)
+def test_two_columns_that_may_head_anything_give_nothing(header):
+    assert read(f"{header}\n1\t0.5\n2\t0.4\n") == []

@@ -68,6 +68,32 @@ def test_indented_lines_right_below_a_step_line_are_of_that_step():
     ]
 
 
+@pytest.mark.parametrize(
+    "below",
+    [
+        "  error: 404\n",
+        "    score = 7\n    rate: 5\n",
+        "  loss: 0.3\n",
+        "config:\n  loss: 0.3\n  optimizer:\n    norm: 5\n",
+        "  optimizer:\n    norm: 0.5\n",
+        "saved\n  acc: 0.5\n",
+    ],
+)
+def test_indented_settings_below_a_step_line_are_not_of_that_step(below):
+    log = f"Epoch 1: loss 1.0\n  f1: 0.0\n{below}".encode()
+    assert [(record.name, record.value) for record in Parser().feed(log)] == [("loss", 1.0), ("f1", 0.0)]
+    alone = f"Epoch 1: loss 1.0\n{below}".encode()
+    assert [record.name for record in Parser().feed(alone)] == ["loss"]
+
+
+def test_a_block_below_a_step_line_is_read_alike_line_by_line():
+    lines = [b"step 5: loss 0.5\n", b"  acc: 0.25\n", b"  time: 0.1\n", b"  f1: 0.75\n"]
+    parser = Parser()
+    one_by_one = [record for line in lines for record in parser.feed(line)]
+    assert one_by_one == Parser().feed(b"".join(lines))
+    assert [record.name for record in one_by_one] == ["loss", "acc", "f1"]
+
+
 def test_indented_lines_below_a_step_line_of_another_process_are_not_of_it():
     text = b"[rank0]: step 5: loss 0.5\n[rank1]:     acc: 0.25\n"
     assert [record.name for record in Parser().feed(text)] == ["loss"]

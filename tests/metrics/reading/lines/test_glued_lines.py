@@ -110,3 +110,23 @@ ACCURACY = "Accuracy @ 1 = 0.1234 Accuracy @ 5 = 0.5678 [500 examples]"
 def test_what_is_glued_to_a_tagged_line_is_of_its_rank(before):
     log = "".join(f"[1,{rank}]<stdout>:{before}{ACCURACY}\n" for rank in (5, 6))
     assert [record.rank for record in read(log) if getattr(record, "name", "") == "eval_top_1"] == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "loss"),
+    [
+        ("Epoch 1: loss 0.5Number of GPUs: 8", 1, 0.5),
+        ("Model: resnet50Epoch 3 loss 0.4", 3, 0.4),
+    ],
+)
+def test_numbers_are_read_beside_a_fact_without_a_newline_between(line, place, loss):
+    numbers = [record for record in read(f"{line}\n") if not isinstance(record, Fact)]
+    assert [(record.epoch, record.name, record.value) for record in numbers] == [(place, "loss", loss)]
+
+
+def test_a_line_of_dllogger_behind_its_parameters_is_read_without_a_newline():
+    line = "DLL 2021-06-14 23:08:51.659718 - epoch    1 | iter   1/48 | loss 38.48 | mel loss 30.79"
+    text = f"DLL 2021-06-14 23:08:50.000123 - PARAMETER | epochs 1000  batch_size 16{line}\n"
+    numbers = [record for record in read(text) if not isinstance(record, Fact)]
+    assert [(record.name, record.value) for record in numbers] == [("loss", 38.48), ("mel_loss", 30.79)]
+    assert [(record.epoch, record.step) for record in numbers] == [(1, 1)] * 2
