@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,16 +15,22 @@ import psutil
 import pytest
 from nbclient import NotebookClient
 
-from batchai_magics.backends.ray.runner import RayBackend
+from batchai_magics.backends.folders import installed_programs
+from batchai_magics.backends.ray.node import queue
+from batchai_magics.backends.ray.node.queue import QueueEntry, entry_file
+from batchai_magics.backends.ray.node.run_files import START_S, SupervisedFiles
+from batchai_magics.backends.ray.runner import PROGRAMS, RayBackend
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import CapabilityError, ServiceError, UsageError
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.untrusted_files import read_json
 from tests.backends.ray import real_ray
 from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
 from tests.contract.places import ray_place
 from tests.notebooks.quickstart import short_quickstart
 from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.ports import deaf_port
+from tests.small_disk import SmallDisk
 from tests.world import FOLLOWED, files_containing, until
 
 pytestmark = pytest.mark.slow
@@ -127,6 +134,138 @@ def test_a_run_that_loses_a_node_names_it(place: Place, ray: real_ray.RealRay) -
     (error,) = place.wait(job).execution.errors
     assert (error.code, name in error.message) == ("JobNodeLost", True)
     ray.add(name)
+
+
+def queued(place: Place, monkeypatch: pytest.MonkeyPatch, command: str = "echo ran") -> SupervisedFiles:
+    """A job that was submitted by a program which then ended; its files."""
+    runner = place.backend.runner
+    with monkeypatch.context() as patch:
+        patch.setattr(runner.gateway, "reconcile", lambda: None)
+        place.start(command)
+    (file,) = runner.layout.clusters.glob("*/queue/[0-9] *")
+    return SupervisedFiles(runner.layout.job(file.name.split()[-1]))
+
+
+def drive(place: Place, ray: real_ray.RealRay, code: str) -> None:
+    """Runs statements in a process that is connected to Ray, with `home` and `programs`."""
+    home = place.backend.runner.layout.home
+    programs = installed_programs.install(home, PROGRAMS)
+    start = (
+        f"import os, sys; home, programs = {str(home)!r}, {str(programs)!r}; sys.path.insert(0, programs)\n"
+    )
+    connect = (
+        f"from batchai_magics.backends.ray.node import cluster, queue; cluster.connect({ray.address!r})\n"
+    )
+    subprocess.run([real_ray.PYTHON, "-c", start + connect + code], check=False, capture_output=True)
+
+
+DIES = """
+start = cluster.supervising_actor
+def dying(*arguments):
+    start(*arguments)
+    os.kill(os.getpid(), 9)
+cluster.supervising_actor = dying
+queue.reconcile(home, programs)
+"""
+
+
+def test_a_run_starts_whose_actor_was_never_called(
+    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = queued(place, monkeypatch)
+    drive(place, ray, DIES)
+    assert files.claim.exists()
+    os.utime(files.claim, (0, files.claim.stat().st_mtime - 2 * START_S))
+    assert place.wait(place.job()).state is ExecutionState.SUCCEEDED
+    assert place.log(place.job()) == b"ran\n"
+
+
+def test_a_run_that_is_stopped_before_its_actor_was_called_leaves_none(
+    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = queued(place, monkeypatch)
+    drive(place, ray, DIES)
+    files.claim.unlink()
+    place.backend.terminate(place.job())
+    until(lambda: not place.backend.runner.gateway.actors(max_age_s=0.0))
+    assert place.wait(place.job()).execution.errors[0].code == "JobTerminated"
+
+
+def test_a_head_that_does_not_see_the_home_is_named(
+    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queued(place, monkeypatch)
+    drive(place, ray, "queue.unsettled(queue.reconcile(home, '/nowhere'), 60.0)")
+    (error,) = place.wait(place.job()).execution.errors
+    assert error.code == "HomeNotShared"
+    assert "does not see /nowhere: set ray.home" in error.message
+    until(lambda: not place.backend.runner.gateway.actors(max_age_s=0.0))
+
+
+def test_a_run_that_is_deleted_while_it_starts_does_not_stop_the_queue(
+    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = queued(place, monkeypatch)
+    files.job.environment.unlink()
+    second = place.run("echo ran", "second")
+    assert second.state is ExecutionState.SUCCEEDED
+    assert place.log(second.id) == b"ran\n"
+
+
+def test_runs_that_leave_the_queue_while_it_is_read_are_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(3):
+        file = entry_file(tmp_path, priority=1, created=number, guid=str(number))
+        QueueEntry(file, str(number), 1).write()
+
+    def read_late(file: Path) -> dict[str, object]:
+        for leaving in tmp_path.glob("* 1"):
+            leaving.unlink()
+        return read_json(file)
+
+    monkeypatch.setattr(queue, "read_json", read_late)
+    assert [entry.guid for entry in queue.entries(tmp_path)] == ["0", "2"]
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    made = SmallDisk(tmp_path / "small")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def on_disk(ray: real_ray.RealRay, disk: SmallDisk) -> Iterator[Place]:
+    """A place whose home can be full."""
+    with ray_place(ray, disk.folder, PlaceOptions()) as place:
+        yield place
+        disk.free()
+
+
+def test_a_run_that_ends_on_a_full_disk_has_ended_once_there_is_room(
+    on_disk: Place, disk: SmallDisk, tmp_path: Path
+) -> None:
+    job = on_disk.start(f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done")
+    on_disk.is_up(job)
+    disk.fill()
+    (tmp_path / "go").touch()
+    until(lambda: [*on_disk.backend.runner.layout.jobs.glob("*/end.part")])
+    disk.free()
+    assert on_disk.wait(job).state is ExecutionState.SUCCEEDED
+
+
+def test_processes_that_are_ended_on_a_full_disk_have_ended_as_they_did(
+    on_disk: Place, disk: SmallDisk, tmp_path: Path
+) -> None:
+    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    job = on_disk.start_ranks(f"echo up; {wait}; test $PMI_RANK = 0 && exit 3; sleep 1000", count=2)
+    until(lambda: on_disk.log(job).count(b"up") == 2)
+    disk.fill_with_files()
+    (tmp_path / "go").touch()
+    until(lambda: not processes("ray.node.run_node"))
+    disk.free()
+    assert on_disk.wait(job).execution.exit_code == 3
 
 
 def test_secrets_are_in_no_file_of_ray(place: Place, ray: real_ray.RealRay) -> None:

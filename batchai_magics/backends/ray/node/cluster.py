@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -54,6 +55,7 @@ def supervising_actor(name: str, programs: str, home: str, guid: str) -> Any:
     """Starts the actor that supervises a run: detached, on the head, which the cluster cannot lose."""
     actor = _remote_class("batchai_magics.backends.ray.node.supervisor", "RunSupervisor")
     options = {"name": name, "lifetime": "detached", "resources": {_HEAD: 0.001}, "num_cpus": 0}
+    options["get_if_exists"] = True  # whoever started it may have died before it was called
     return actor.options(max_concurrency=_THREADS, **options).remote(programs, programs, home, guid)
 
 
@@ -78,7 +80,10 @@ def command_actor(programs: str, node: str) -> Any:
 
 
 def call(actor: Any, method: str, *arguments: object) -> Any:
-    """Calls a method of what an actor runs; returns the reference of its result."""
+    """Calls a method of what an actor runs; returns the reference of its result.
+
+    That is NotADirectoryError if the actor's node does not see the programs.
+    """
     return actor.call.remote(method, *arguments)
 
 
@@ -87,6 +92,14 @@ def running(name: str) -> Any:
     import ray
 
     return ray.get_actor(name, namespace=NAMESPACE)
+
+
+def end(name: str) -> None:
+    """Ends the supervising actor of that name, if it is there."""
+    import ray
+
+    with contextlib.suppress(ValueError):
+        ray.kill(running(name))
 
 
 def largest(found: Sequence[RayNode], count: int) -> list[RayNode]:
@@ -105,6 +118,7 @@ def _remote_class(module: str, name: str) -> Any:
             import sys
 
             self._target: Any = None
+            self._programs = programs
             if os.path.isdir(programs):  # noqa: PTH112 it is sent without this module's imports
                 sys.path.insert(0, programs)
                 self._target = getattr(importlib.import_module(module), name)(*arguments)
@@ -115,6 +129,8 @@ def _remote_class(module: str, name: str) -> Any:
             return "" if self._target else socket.gethostname()
 
         def call(self, method: str, *arguments: object) -> object:
+            if not self._target:
+                raise NotADirectoryError(f"{self.blind_at()} does not see {self._programs}")
             return getattr(self._target, method)(*arguments)
 
     ActorTarget.__name__ = ActorTarget.__qualname__ = name  # Ray names the process after it

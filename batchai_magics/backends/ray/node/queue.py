@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import write_end
-from batchai_magics.backends.node.outcome import dependency_failed, not_started
+from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_started
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.backends.service import private_files
@@ -55,9 +55,12 @@ def entry_file(queue: Path, *, priority: int, created: float, guid: str) -> Path
 def entries(queue: Path) -> list[QueueEntry]:
     """The runs in a queue, the next one first."""
     files = sorted(queue.glob("[0-9] [0-9]*"))
-    return [
-        QueueEntry(**read_json(file) | {"file": file}) for file in files if not file.name.endswith(".part")
-    ]
+    found = []
+    for file in files:
+        if not file.name.endswith(".part"):
+            with contextlib.suppress(FileNotFoundError):  # it has just left the queue
+                found.append(QueueEntry(**read_json(file) | {"file": file}))
+    return found
 
 
 def size_of(queue: Path) -> int:
@@ -72,6 +75,11 @@ def record_end(files: SupervisedFiles, end: Outcome) -> None:
     if not files.end:
         write_end(files.job.end, end._replace(ended=time.time()))
     files.job.environment.unlink(missing_ok=True)
+
+
+def not_shared(problem: str) -> Outcome:
+    """How a run ended one of whose nodes does not see the home, as the problem says."""
+    return failed_with("HomeNotShared", f"{problem}: set ray.home to a folder that all nodes share")
 
 
 class Start(NamedTuple):
@@ -89,20 +97,34 @@ def unsettled(starts: Sequence[Start], timeout_s: float = 0.0) -> list[Start]:
 
     references = [start.begun for start in starts]
     ready, _ = ray.wait(references, num_returns=len(references), timeout=timeout_s)
-    for start in starts:
-        if start.begun in ready:
-            try:
-                ray.get(start.begun)
-            except ray.exceptions.RayError as error:
-                record_end(start.files, not_started(error))
-    return [start for start in starts if start.begun not in ready]
+    return [start for start in starts if start.begun not in ready or not _is_settled(start)]
+
+
+def _is_settled(start: Start) -> bool:
+    """Whether a run has begun, or its end is recorded because it cannot."""
+    import ray
+
+    try:
+        ray.get(start.begun)
+    except ray.exceptions.RayError as error:
+        cause = getattr(error, "cause", None) or error
+        is_blind = isinstance(cause, NotADirectoryError)
+        try:
+            record_end(start.files, not_shared(str(cause)) if is_blind else not_started(cause))
+        except OSError:  # a full disk, or the run was deleted
+            return not start.files.job.root.exists()
+        cluster.end(start.files.name)
+    return True
 
 
 def reconcile(home: str, programs: str) -> list[Start]:
     """Starts what can start in all queues, and records the ends of lost runs; returns what was started."""
     layout, started = Layout(Path(home)), list[Start]()
     for queue in layout.clusters.glob("*/queue"):
-        with contextlib.suppress(FileNotFoundError), (queue / LOCK).open("ab") as lock:
+        with (
+            contextlib.suppress(FileNotFoundError),  # the cluster is being deleted
+            open(queue / LOCK, "ab", opener=private_files.opener) as lock,
+        ):
             fcntl.flock(lock, fcntl.LOCK_EX)
             started += QueuePass(layout, queue, programs).run()
     return started
@@ -126,20 +148,25 @@ class QueuePass:
         groups = Counter(entry.group for entry in held)
         started = []
         for entry, files in left:
-            if entry in held or not self._is_due(files):
-                continue
-            if entry.limit and groups[entry.group] >= entry.limit:
-                continue
-            if entry.node_count > room:
-                break
-            room, groups[entry.group] = room - entry.node_count, groups[entry.group] + 1
-            started += self._start(files)
+            with contextlib.suppress(FileNotFoundError):  # it is being deleted
+                if entry in held or not self._is_due(files):
+                    continue
+                if entry.limit and groups[entry.group] >= entry.limit:
+                    continue
+                if entry.node_count > room:
+                    room = 0  # for those behind it, whose predecessors may have failed all the same
+                    continue
+                room, groups[entry.group] = room - entry.node_count, groups[entry.group] + 1
+                started += self._start(files)
         return started
 
     def _is_over(self, entry: QueueEntry, files: SupervisedFiles) -> bool:
         """Whether a run has ended or was deleted; it leaves the queue."""
         is_over = files.end is not None or not files.job.root.exists()
         if is_over:
+            if files.job.root.exists() and not files.supervised.exists():
+                cluster.end(files.name)  # it was stopped before its actor was called
+            files.job.environment.unlink(missing_ok=True)  # who recorded its end may have died
             entry.file.unlink(missing_ok=True)
         return is_over
 
@@ -152,7 +179,8 @@ class QueuePass:
         alive = cluster.living_actors() if supervised else set()
         for files in supervised:
             if files.name not in alive and not files.end:
-                record_end(files, files.lost_end())
+                with contextlib.suppress(FileNotFoundError):  # it is being deleted
+                    record_end(files, files.lost_end())
 
     def _is_due(self, files: SupervisedFiles) -> bool:
         """Whether its predecessors have ended; it ends with one that was to succeed and has not."""

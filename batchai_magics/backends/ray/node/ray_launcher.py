@@ -33,6 +33,7 @@ from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.node_actor import NodeFacts
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles, text_of
 from batchai_magics.backends.ray.node.run_node import NodeOrder
+from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
 from batchai_magics.untrusted_files import tail_of
@@ -339,7 +340,8 @@ class RayReport(Report):
 
     def note_ending(self) -> None:
         """Records that the processes have been told to end."""
-        self._files.ending.touch(mode=0o600)
+        with private_files.left_for_later_if_full():
+            self._files.ending.touch(mode=0o600)
 
 
 def stop_request(files: SupervisedFiles) -> Outcome | None:

@@ -47,9 +47,14 @@ class RunSupervisor:
         self._request = NodeRequest(**read_json(self._files.request))
         self._plan = Plan.from_json(read_text(self._files.job.submitted, MAX_PLAN_BYTES))
         self._pipe, self._env = WakePipe(), dict[str, str]()
+        self._lock, self._has_begun = threading.Lock(), False
 
     def begin(self, environment: str) -> None:
-        """Starts the run with these variables, the secrets among them, as JSON."""
+        """Starts the run with these variables, the secrets among them, as JSON, if called first."""
+        with self._lock:
+            if self._has_begun:
+                return
+            self._has_begun = True
         self._env = json.loads(environment)
         self._files.supervised.touch(mode=0o600)
         self._files.job.environment.unlink(missing_ok=True)
@@ -61,22 +66,25 @@ class RunSupervisor:
 
     def _supervise(self) -> None:
         try:
-            end = self._run()
+            end = self._files.end or self._run()
         except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
             end = not_run(error)
-        queue.record_end(self._files, end)
+        while self._files.job.root.exists():
+            try:
+                queue.record_end(self._files, end)
+                break
+            except OSError:  # a full disk, until somebody makes room
+                time.sleep(POLL_S)
         self._leave()
 
     def _leave(self) -> None:
         """Starts the next runs, sends the notifications of the end, and ends this actor."""
-        import ray
-
         job = self._files.job
         try:
             queue.unsettled(queue.reconcile(str(self._layout.home), self._programs), HAND_OVER_S)
             notification_sending.send(job, self._plan.python, log=job.supervisor_log, secrets=self._env)
         finally:
-            ray.kill(cluster.running(self._files.name))
+            cluster.end(self._files.name)
 
     def _run(self) -> Outcome:
         """Runs attempts until one of them is the last."""
@@ -149,7 +157,8 @@ class RunSupervisor:
         wanted = " and ".join(f"{count:g} free {kind}s" for kind, count in bundle.items())
         count, there = self._request.node_count, len(cluster.nodes())
         text = f"Ray has {there} nodes, and none or too few with {wanted}: it asks for {count}"
-        private_files.write(self._files.waiting, text)
+        with private_files.left_for_later_if_full():
+            private_files.write(self._files.waiting, text)
 
     def _started(self, group: Any, bundle: dict[str, float]) -> tuple[list[RunNode], Outcome | None]:
         """The nodes with a running actor on each; the outcome if one does not see the home."""
@@ -162,10 +171,7 @@ class RunSupervisor:
         ]
         blind = [where for where in ray.get([actor.blind_at.remote() for actor in actors]) if where]
         if blind:
-            text = (
-                f"{blind[0]} does not see {self._layout.home}: set ray.home to a folder that all nodes share"
-            )
-            return [], failed_with("HomeNotShared", text)
+            return [], queue.not_shared(f"{blind[0]} does not see {self._layout.home}")
         names = {node.id: node.name for node in cluster.nodes()}
         facts = ray.get([cluster.call(actor, "facts") for actor in actors])
         return [

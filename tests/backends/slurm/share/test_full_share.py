@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,34 +16,10 @@ from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
+from tests.small_disk import SmallDisk
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
-
-
-class SmallDisk:
-    """A file system of some megabytes, which can be filled."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        folder.mkdir()
-        mount = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(folder)]
-        if subprocess.run(mount, check=False, capture_output=True).returncode:
-            pytest.skip("this user may not mount a small file system")
-
-    def fill(self) -> None:
-        """Takes all room that there is."""
-        with (self.folder / "ballast").open("ab", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(bytes(4096))
-
-    def free(self) -> None:
-        """Gives it back."""
-        (self.folder / "ballast").unlink(missing_ok=True)
-
-    def close(self) -> None:
-        """Takes the file system away."""
-        subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
 
 
 @pytest.fixture
