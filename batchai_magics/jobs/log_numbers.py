@@ -15,6 +15,7 @@ from typing import Any, cast
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.measurement import (
     ATTEMPT,
+    FIT,
     RATE_UNIT,
     Fact,
     Measurement,
@@ -23,6 +24,7 @@ from batchai_magics.metrics.measurement import (
     lines_of,
 )
 from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.runs.fits import FitHeadings, Segments
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS, RATE
@@ -65,7 +67,9 @@ class LogNumbers:
     def add(self, records: Iterable[Record]) -> None:
         """Adds the numbers among the records, which follow those that were added."""
         every = [*records]
-        self.has_moved |= self._timeline.add([record for record in every if isinstance(record, Measurement)])
+        self.has_moved |= self._timeline.add(every)
+        if self.metrics:  # which another file may have printed below a heading that comes now
+            self.has_moved |= any(isinstance(record, Fact) and record.key == FIT for record in every)
         self._add_records(every)
         self._mark_attempt(every)
 
@@ -74,7 +78,7 @@ class LogNumbers:
         self.generation += 1
         self._forget_places()
         attempt = self._attempt
-        self._timeline.add([record for record in records if isinstance(record, Measurement)])
+        self._timeline.add(records)
         self._add_records(records)
         self._attempt = attempt
 
@@ -97,7 +101,8 @@ class LogNumbers:
             name: NumberColumns(traits_of(name, unit=unit), unit) for name, unit in _STEP_LINE_UNITS.items()
         }
         self._timeline, self._epochs = Timeline(), EpochCounter()
-        self._segments: dict[tuple[str, int | None], tuple[int, int]] = {}  # the line and its last place
+        self._headings = FitHeadings()
+        self._segments: dict[tuple[str, int | None], Segments] = {}  # of a metric and rank
 
     def _mark_attempt(self, records: Iterable[Record]) -> None:
         """Marks the first step of an attempt that has begun."""
@@ -143,8 +148,10 @@ class LogNumbers:
     def _add_records(self, records: Iterable[Record]) -> None:
         for is_fact, part in groupby(records, lambda record: isinstance(record, Fact)):
             if is_fact:
-                for fact in part:
-                    self._begin_attempt(cast("Fact", fact))
+                for fact in cast("Iterator[Fact]", part):
+                    self._headings.enter(fact)
+                    self._timeline.enter(fact)
+                    self._begin_attempt(fact)
             else:
                 for line in lines_of(part):
                     self._add_line(line)
@@ -173,32 +180,23 @@ class LogNumbers:
         name, value, unit, _, epoch, rank, _, _, phase = number
         self._has_epochs = self._has_epochs or epoch is not None
         if step is None and epoch is not None:
-            step = self._epochs.number(rank, epoch, name)
-        values = self._line(name, rank, step)
+            step = self._epochs.number(rank, epoch, name, self._headings.of(rank).number)
+        line = self._line_name(name, rank, step)
+        values = self.others.get(line)
         if values is None:
-            values = self._new_line(traits_of(name, phase, unit), unit, rank)
+            traits = replace(traits_of(name, phase, unit), name=line)
+            values = self.others[line] = NumberColumns(traits, unit)
         values.add(step, rank, value, epoch=epoch, seconds=seconds)
 
-    def _line(self, name: str, rank: int | None, place: int | None) -> NumberColumns | None:
-        """The line of a metric that a value belongs to: where places go back, another one begins."""
-        segment, last = self._segments.get((name, rank), (1, -1))
-        if place is not None:
-            segment += place < last and segment < MAX_SEGMENTS
-            self._segments[name, rank] = segment, place
-        return self.others.get(_line_name(name, segment))
-
-    def _new_line(self, traits: MetricTraits, unit: str, rank: int | None) -> NumberColumns:
-        segment, _ = self._segments.get((traits.name, rank), (1, -1))
-        name = _line_name(traits.name, segment)
-        values = self.others[name] = NumberColumns(replace(traits, name=name), unit)
-        return values
+    def _line_name(self, name: str, rank: int | None, place: int | None) -> str:
+        """The line of a metric that a value belongs to: each segment has its own."""
+        segments = self._segments.setdefault((name, rank), Segments())
+        if place is not None and segments.number < MAX_SEGMENTS:
+            segments.add(place, self._headings.of(rank))
+        return name if segments.number < 2 else f"{name} ({segments.name})"
 
 
 _STEP_LINE_UNITS = {RATE: RATE_UNIT, "jitter": RATE_UNIT, "loss": ""}
-
-
-def _line_name(name: str, segment: int) -> str:
-    return name if segment == 1 else f"{name} ({segment})"
 
 
 class NumberColumns:

@@ -16,6 +16,9 @@ from typing import Any, NamedTuple, cast
 ATTEMPT = "attempt"
 """The key of the fact that another attempt begins."""
 
+FIT = "fit"
+"""The key of the fact that a heading names the fit below it: `Fold 2`, `Seed 42`, `Refit`."""
+
 TOTAL = "total_images_per_sec"
 """The key of the speed that a run tells at its end. Every rank repeats the total of all: never sum them."""
 

@@ -72,6 +72,21 @@ def epochs_alone(*fits):
     ]
 
 
+def folds_of_one_epoch():
+    text = "Fold 1\nEpoch 1: loss=0.95\nFold 2\nEpoch 1: loss=0.51\nFold 3\nEpoch 1: loss=0.42\n"
+    return [Print(OUT, 1_700_000_000.0 + i, line) for i, line in enumerate(text.splitlines(keepends=True))]
+
+
+def nested_fits():
+    lines = []
+    for seed in (0, 1):
+        lines.append(f"seed = {seed}\n")
+        for fold in (1, 2):
+            lines += [f"===== FOLD {fold}/2 =====\n", f"step 10: loss={seed + fold / 10}\n"]
+    lines += ["Refitting on all data\n", "step 10: loss=0.05\n", "step 20: loss=0.04\n"]
+    return [Print(OUT, 1_700_000_000.0 + i, line) for i, line in enumerate(lines)]
+
+
 def resumed():
     lines = [Print(OUT, 1_700_000_000.0 + step, f"step {step}: loss=0.{9 - step}\n") for step in (1, 2, 3)]
     begin = Print(OUT, 1_700_000_010.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
@@ -126,14 +141,11 @@ def records_of(prints):
     return list(in_time_order([*parts, logs.streams.finish()]))
 
 
-def named(name, segments):
-    return {name if i == 1 else f"{name} ({i})": each for i, each in enumerate(segments, 1)}
-
-
 def expected_lines(records, axis):
     lines = {}
     for metric in run_metrics(records).values():
-        lines |= named(metric.name, metric.segments(axis))
+        for number, curve in enumerate(metric.curves(axis)):
+            lines[f"{metric.name} ({curve.name})" if number else metric.name] = curve.points
     return lines
 
 
@@ -141,6 +153,9 @@ SCRIPTS = {
     "bars on stderr, epochs on stdout": epochs_with_bars(6),
     "refit of epochs": epochs_alone([0.95, 0.73, 0.6], [0.51, 0.34]),
     "folds with bars": epochs_with_bars(3, 3, heading="Fold"),
+    "folds of one epoch": folds_of_one_epoch(),
+    "folds of one epoch with bars": epochs_with_bars(1, 1, heading="Fold"),
+    "seeds with folds, and a refit": nested_fits(),
     "resumed": resumed(),
 }
 
@@ -201,6 +216,67 @@ def test_folds_are_segments_and_their_exported_steps_go_on():
     assert list(first) == list(second) == list(range(1, 3 * LENGTH + 1))
     exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
     assert exported == list(range(1, 6 * LENGTH + 1))
+
+
+def test_bars_of_folds_of_one_epoch_each_begin_at_the_first_step():
+    loss = run_metrics(records_of(SCRIPTS["folds of one epoch with bars"]))["loss"]
+    assert [[*segment] for segment in loss.segments()] == 2 * [[*range(1, LENGTH + 1)]]
+
+
+def names_of(prints):
+    return [curve.name for curve in run_metrics(records_of(prints))["loss"].curves()]
+
+
+def test_folds_of_one_epoch_are_segments_named_by_their_headings():
+    curves = run_metrics(records_of(folds_of_one_epoch()))["loss"].curves()
+    assert {curve.name: curve.points for curve in curves} == {
+        "Fold 1": {1: 0.95},
+        "Fold 2": {1: 0.51},
+        "Fold 3": {1: 0.42},
+    }
+    exported = [point.step for point in MetricPoints(0.0).of(records_of(nested_fits()))]
+    assert exported == sorted({*exported})
+
+
+def test_the_name_of_a_segment_has_its_outer_headings():
+    folds = [f"Seed {seed}, Fold {fold}" for seed in (0, 1) for fold in (1, 2)]
+    assert names_of(nested_fits()) == [*folds, "Refit on all data"]
+    assert [*lines_of(fed(by_file(nested_fits())))][-1] == "loss (Refit on all data)"
+
+
+def test_a_figure_names_each_fold():
+    drawn = plot(records_of(folds_of_one_epoch()), metrics="loss")
+    assert drawn.get_legend_handles_labels()[1] == ["Fold 1", "Fold 2", "Fold 3"]
+
+
+def test_a_heading_of_a_fit_above_further_epochs_begins_no_segment():
+    lines = ["Run 1\n", "Epoch 1: loss=0.9\n", "Run 2\n", "Epoch 2: loss=0.8\n", "Epoch 2: loss=0.7\n"]
+    prints = [Print(OUT, float(i), line) for i, line in enumerate(lines)]
+    assert run_metrics(records_of(prints))["loss"].segments() == [{1: 0.9, 2: 0.7}]
+
+
+def test_ranks_without_a_heading_have_that_of_another_rank():
+    lines = [
+        line
+        for fold, value in ((1, 0.8), (2, 0.4))
+        for line in (
+            f"[rank0]: Fold {fold}\n",
+            f"[rank0]: Epoch 1: loss={value}\n",
+            f"[rank1]: Epoch 1: loss={value + 0.1}\n",
+        )
+    ]
+    prints = [Print(OUT, float(i), line) for i, line in enumerate(lines)]
+    curves = run_metrics(records_of(prints))["loss"].curves()
+    assert [(curve.name, curve.points) for curve in curves] == [
+        ("Fold 1", {1: pytest.approx(0.85)}),
+        ("Fold 2", {1: pytest.approx(0.45)}),
+    ]
+
+
+def test_a_heading_that_two_loggers_print_begins_one_fit():
+    lines = ["Fold 1\n", "Epoch 1: loss=0.9\n"] + 2 * ["Fold 2\n"] + ["Epoch 1: loss=0.5\n", "Fold 2\n"]
+    prints = [Print(OUT, float(i), line) for i, line in enumerate([*lines, "Epoch 1: loss=0.5\n"])]
+    assert run_metrics(records_of(prints))["loss"].segments() == [{1: 0.9}, {1: 0.5}]
 
 
 def test_after_a_resume_the_later_value_holds():

@@ -20,6 +20,7 @@ from batchai_magics.metrics.measurement import (
 )
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
+from batchai_magics.metrics.runs.fits import FitHeadings
 from batchai_magics.metrics.runs.metric_traits import traits_of
 from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.metrics.runs.timeline import Timeline
@@ -153,36 +154,41 @@ def _part(block: _LogBlock, start: int, end: int, rank: int | None) -> RankPart:
 class MetricPoints:
     """Converts records to points as they arrive; the steps of a series only increase.
 
-    Where a position goes back, as with another fit, its steps go on behind those before; an attempt repeats
-    those of the previous one. Numbers without a step are counted from 1, by rank and name; those without a
-    time get the last known one.
+    Where a position goes back, or repeats below the heading of another fit, its steps go on behind those
+    before; an attempt repeats those of the previous one. Numbers without a step are counted from 1, by rank
+    and name; those without a time get the last known one.
     """
 
     def __init__(self, started: float) -> None:
         self._time = started
         self._counts: defaultdict[tuple[str, int | None], int] = defaultdict(int)
         self._timeline = Timeline()
-        self._shifts: dict[tuple[str, int | None], tuple[int, int]] = {}  # the last step, and what is added
+        self._headings = FitHeadings()
+        self._shifts: dict[tuple[str, int | None], tuple[int, int, int]] = {}  # last step, what is added, fit
 
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
         every = list(records)
-        self._timeline.add([record for record in every if isinstance(record, Measurement)])
+        self._timeline.add(every)
         for record in every:
-            if isinstance(record, Fact) and record.key == ATTEMPT:
-                self._shifts.clear()
+            if isinstance(record, Fact):
+                self._headings.enter(record)
+                self._timeline.enter(record)
+                if record.key == ATTEMPT:
+                    self._shifts.clear()
             placed = self._timeline.placed(record) if isinstance(record, Measurement) else record
             for number in numbers([placed]):
                 self._time = self._time if number.wall_time is None else number.wall_time
                 series = (number.name, number.rank)
                 self._counts[series] += 1
                 step = self._counts[series] if number.step is None else number.step
-                last, shift = self._shifts.get(series, (step, 0))
-                if step >= last:
+                fit = self._headings.of(number.rank).number
+                last, shift, last_fit = self._shifts.get(series, (step, 0, fit))
+                if step > last:
                     shift = 0  # the epoch of a counter that went back is known now
-                elif step + shift < last:
+                elif step + shift < last + (fit != last_fit):
                     shift = last + 1 - step
-                self._shifts[series] = step + shift, shift
+                self._shifts[series] = step + shift, shift, fit
                 yield ScalarPoint(number.name, number.value, step + shift, self._time, number.rank)
 
     def now(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import string
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite
@@ -31,7 +32,15 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.resumed_attempts import attempt_starts
 from batchai_magics.metrics.runs.run_header import run_header
-from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Metric, RunMetrics, metrics_of_run
+from batchai_magics.metrics.runs.run_metrics import (
+    AXES,
+    ORDER,
+    RATE,
+    Curve,
+    Metric,
+    RunMetrics,
+    metrics_of_run,
+)
 from batchai_magics.metrics.runs.step_series import records_of_frame, runs
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
 
@@ -188,14 +197,19 @@ class _Drawing:
         if has_ranks and len(lines) > _MAX_LINES:
             self._draw_band(ax, lines.values(), len(lines) if metric.is_summed else 1)
             has_ranks = False
-        in_order = sorted(lines.items(), key=lambda line: line[0] or 0)
-        for rank, points in in_order if has_ranks else ():
-            self._draw_line(ax, points, label=f"rank {rank}", **_rank_style(rank or 0))
-        segments = metric.segments(self.axis, start=self._start)
-        together = [*itertools.chain.from_iterable(segment.items() for segment in segments)]
+        in_order = sorted(metric.ranks.items(), key=lambda line: line[0] or 0)
+        for rank, columns in in_order if has_ranks else ():
+            curves = columns.curves(self.axis, self._start)
+            self._draw_curves(ax, curves, f"rank {rank}", **_rank_style(rank or 0))
+        curves = metric.curves(self.axis, start=self._start)
         line, colour = style if not is_alone else ("-", PALETTE[0])
         words = (_SUM if metric.is_summed else _MEAN) if is_alone else metric.name
-        self._draw_line(ax, together, label=words, linestyle=line, color=colour, linewidth=2.0)
+        if is_alone and len(curves) > 1 and any(curve.name.strip(string.digits) for curve in curves):
+            for curve, own in zip(curves, itertools.cycle(PALETTE), strict=False):
+                label = curve.name or words
+                self._draw_segment(ax, curve, label=label, linestyle=line, color=own, linewidth=2.0)
+        else:
+            self._draw_curves(ax, curves, words, linestyle=line, color=colour, linewidth=2.0)
 
     def _draw_band(self, ax: Axes, lines: Collection[Sequence[tuple[float, float]]], share: int) -> None:
         """Draw the range from the lowest to the highest rank; beside a total, that of `share` equal ranks."""
@@ -208,16 +222,14 @@ class _Drawing:
         label = f"range of {len(lines)} ranks" + (", each times their number" if share > 1 else "")
         ax.fill_between(xs, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
 
-    def _draw_line(
-        self, ax: Axes, points: Sequence[tuple[float, float]], *, label: str, **style: Any
-    ) -> None:
-        """Draw the line of points; where they go back, another one of the same look begins."""
-        for number, part in enumerate(_segments(points)):
-            self._draw_segment(ax, part, label=label if number == 0 else f"_{label}", **style)
+    def _draw_curves(self, ax: Axes, curves: Sequence[Curve], words: str, **style: Any) -> None:
+        """Draw the segments of a line, which have the same look; the first has the label."""
+        for number, curve in enumerate(curves):
+            self._draw_segment(ax, curve, label=words if number == 0 else f"_{words}", **style)
 
-    def _draw_segment(self, ax: Axes, points: Sequence[tuple[float, float]], **style: Any) -> None:
-        xs, values = [x for x, _ in points], [value for _, value in points]
-        marker = "." if len(points) == 1 else ""
+    def _draw_segment(self, ax: Axes, curve: Curve, **style: Any) -> None:
+        xs, values, _ = curve
+        marker = "." if len(xs) == 1 else ""
         if self._options.smooth:
             ax.plot(xs, values, **{**style, "alpha": _FAINT, "label": "_raw", "linewidth": 1.0})
             values = list(smoothed(values, self._options.smooth))
@@ -256,12 +268,6 @@ def _chosen(metrics: RunMetrics, names: Sequence[str]) -> list[Chart]:
 def _is_finite(chart: Chart) -> bool:
     values = (value for metric in chart for columns in metric.ranks.values() for value in columns.values)
     return any(map(isfinite, values))
-
-
-def _segments(points: Sequence[tuple[float, float]]) -> list[Sequence[tuple[float, float]]]:
-    """The points, split where their positions go back."""
-    begins = [number for number in range(1, len(points)) if points[number][0] < points[number - 1][0]]
-    return [points[begin:end] for begin, end in itertools.pairwise([0, *begins, len(points)])]
 
 
 def smoothed(values: Iterable[float], weight: float) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""Lines that tell facts of a run: its attempts, and the parameters in the table of programs."""
+"""Lines that tell facts of a run: its attempts, its fits, and the parameters in the table of programs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from batchai_magics.metrics.formats.joined_lines import split_joined
+from batchai_magics.metrics.grammar.fit_headings import fit_of_heading, may_begin_fit
 from batchai_magics.metrics.grammar.program_lines import SampleExpression
-from batchai_magics.metrics.measurement import ATTEMPT, TOTAL, Fact
+from batchai_magics.metrics.measurement import ATTEMPT, FIT, TOTAL, Fact
 from batchai_magics.metrics.programs import PROGRAM_FACTS, ProgramFact
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 
@@ -51,7 +52,12 @@ _ROWS = (_ATTEMPT, *PROGRAM_FACTS)
 _SAMPLES = [SampleExpression(row.sample, row.words) for row in _ROWS]
 _EXPRESSIONS = [(each, re.compile(rb"(?:%b)[ \t]*\Z" % each.source.encode())) for each in _SAMPLES]
 FACT_LITERALS = tuple(dict.fromkeys(literal for row in _ROWS for literal in row.literals))
-"""A line with facts has one of these."""
+"""A line with facts has one of these, or is the heading of a fit."""
+
+
+def may_tell_facts(line: bytes) -> bool:
+    """Whether a line with other digits may tell facts."""
+    return any(literal in line for literal in FACT_LITERALS) or may_begin_fit(line)
 
 
 def facts_of(line: bytes, rank: int | None, offset: int) -> Iterator[Fact]:
@@ -80,6 +86,8 @@ def _told(line: bytes) -> Iterator[tuple[str, str]]:
             texts = {name: found[group].decode("utf-8", "replace") for name, group in row.texts}
             yield from _parameters(_named_values(texts))
             return
+    if fit := fit_of_heading(line):
+        yield FIT, fit
 
 
 def _named_values(texts: Mapping[str, str]) -> Iterable[tuple[str, object]]:

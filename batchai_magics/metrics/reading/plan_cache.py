@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from batchai_magics.metrics.formats.joined_lines import split_joined
-from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
+from batchai_magics.metrics.formats.run_facts import may_tell_facts
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS, step_layout
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
@@ -56,7 +56,7 @@ class SkeletonPlans:
         self.is_embedded = any(literal in line for literal in LITERALS)
         self.opens_table = _may_open_table(line)
         self.is_joined = False
-        self.tells_facts = any(literal in line for literal in FACT_LITERALS)
+        self.tells_facts = may_tell_facts(line)
         self._silent: set[bytes] = set()
 
     @property
@@ -197,7 +197,7 @@ def _is_known(part: bytes) -> bool:
     begins = read_prefixes(part).begin, 0
     is_object = part[begins[0] :].startswith(b'{"')
     is_program_line = is_object or read_program_line(part, begins) is not None
-    return is_program_line or any(literal in part for literal in FACT_LITERALS)
+    return is_program_line or may_tell_facts(part)
 
 
 def _without_digits(line: bytes) -> bytes:

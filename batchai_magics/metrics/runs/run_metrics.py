@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, compress, count, islice, zip_longest
+from itertools import chain, compress, count, islice, repeat, zip_longest
 from operator import lt
 from typing import NamedTuple, cast
 
-from batchai_magics.metrics.measurement import RATE_UNIT, Measurement, Record
+from batchai_magics.metrics.measurement import FIT, RATE_UNIT, Fact, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, by_rank
+from batchai_magics.metrics.runs.fits import NO_FIT, Fit, FitHeadings, Segments
 from batchai_magics.metrics.runs.mean_rates import RatesByRank, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import (
@@ -48,7 +48,8 @@ class MetricColumns(NamedTuple):
     """The points of one rank in file order, as columns of equal length.
 
     `steps` are counted over the whole run, `times` are in seconds since 1970; None is what the log lacks.
-    `numbers` stand for the steps of a log that tells epochs only; they are the same for all metrics.
+    `numbers` stand for the steps of a log that tells epochs only; they are the same for all metrics. `fits`
+    are empty if no headings tell fits apart.
     """
 
     steps: Sequence[int | None]
@@ -56,22 +57,41 @@ class MetricColumns(NamedTuple):
     times: Sequence[float | None]
     values: Sequence[float]
     numbers: Sequence[int] = ()
+    fits: Sequence[Fit] = ()
 
     def placed(self, axis: str, start: float = 0.0) -> tuple[Sequence[float], Sequence[float]]:
         """Positions and values of the points that one of AXES can place.
 
         Where the log tells no step, values are numbered. `start` is the time that counts as 0.
         """
-        places: Sequence[float | None] = self.steps
-        if axis in ("step", ORDER) and None in self.steps:
-            numbered = zip(self.numbers or count(1), self.steps, strict=False)
-            places = [number if step is None else step for number, step in numbered]
-        elif axis not in ("step", ORDER):
-            places = self.epochs if axis == "epoch" else self.times
+        places = self._places(axis)
         if None in places:
             is_placed = [place is not None for place in places]
             return _known([*compress(places, is_placed)], axis, start), [*compress(self.values, is_placed)]
         return _known(places, axis, start), self.values
+
+    def _places(self, axis: str) -> Sequence[float | None]:
+        if axis not in ("step", ORDER):
+            return self.epochs if axis == "epoch" else self.times
+        if None not in self.steps:
+            return self.steps
+        numbered = zip(self.numbers or count(1), self.steps, strict=False)
+        return [number if step is None else step for number, step in numbered]
+
+    def curves(self, axis: str, start: float = 0.0) -> list[Curve]:
+        """The last value at each position, of each segment in file order."""
+        positions, values = self.placed(axis, start)
+        fits = self.fits
+        if len(positions) < len(fits):
+            fits = [fit for fit, place in zip(fits, self._places(axis), strict=True) if place is not None]
+        if all(map(lt, positions, islice(positions, 1, None))):
+            return [Curve(positions, values, fits[0].name if fits else "")]
+        segments, curves = Segments(), list[tuple[str, dict[float, float]]]()
+        for position, value, fit in zip(positions, values, fits or repeat(NO_FIT), strict=False):
+            if segments.add(position, fit):
+                curves.append((segments.name, {}))
+            curves[-1][1][position] = value
+        return [Curve([*curve], [*curve.values()], name) for name, curve in curves]
 
 
 def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[float]:
@@ -80,10 +100,16 @@ def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[
 
 
 class Curve(NamedTuple):
-    """Values by position, which is ascending."""
+    """Values by position, which is ascending; the name of its segment: that of its heading, or its number."""
 
     positions: Sequence[float]
     values: Sequence[float]
+    name: str = ""
+
+    @property
+    def points(self) -> dict[float, float]:
+        """The values by position."""
+        return dict(zip(self.positions, self.values, strict=True))
 
 
 @dataclass(frozen=True)
@@ -131,11 +157,11 @@ class Metric:
     def curves(self, axis: str = "", *, start: float = 0.0) -> list[Curve]:
         """The value over all ranks by position, of each segment in the order of the log.
 
-        A position that goes back begins a segment: another fold, seed or fit. The last value that a rank
-        prints at a position of a segment holds. Ranks are averaged, but summed where each prints its own
-        rate.
+        A segment is another fold, seed or fit: it begins where the position goes back, or comes again below
+        the heading of another fit. The last value that a rank prints at a position of a segment holds. Ranks
+        are averaged, but summed where each prints its own rate.
         """
-        lines = [_curves(*columns.placed(axis or self.axis, start)) for columns in self.ranks.values()]
+        lines = [columns.curves(axis or self.axis, start) for columns in self.ranks.values()]
         if len(lines) == 1:
             return lines[0]
         return [self._over_ranks([part for part in parts if part]) for parts in zip_longest(*lines)]
@@ -143,13 +169,13 @@ class Metric:
     def _over_ranks(self, lines: Sequence[Curve]) -> Curve:
         values = StepValues()
         for line in lines:
-            values.add(dict(zip(*line, strict=True)))
+            values.add(line.points)
         together = values.sums(ranks=len(self.ranks)) if self.is_summed else values.means()
-        return Curve([*together], [*together.values()])
+        return Curve([*together], [*together.values()], lines[0].name)
 
     def segments(self, axis: str = "", *, start: float = 0.0) -> list[dict[float, float]]:
         """The curves as mappings."""
-        return [dict(zip(*curve, strict=True)) for curve in self.curves(axis, start=start)]
+        return [curve.points for curve in self.curves(axis, start=start)]
 
     def combined(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
         """The value over all ranks by position, ascending; that of the last segment which has one."""
@@ -161,23 +187,10 @@ class Metric:
     @cached_property
     def summary(self) -> MetricSummary | None:
         """The first, last and best of its values over all ranks."""
+        curves = [(curve.positions, curve.values) for curve in self.curves()]
         return MetricSummary.of(
-            self.traits, self.unit, self.direction, self.curves(), total=self.total, axis=self.axis
+            self.traits, self.unit, self.direction, curves, total=self.total, axis=self.axis
         )
-
-
-def _curves(positions: Sequence[float], values: Sequence[float]) -> list[Curve]:
-    """The values of a rank by position, split where the position goes back."""
-    if all(map(lt, positions, islice(positions, 1, None))):
-        return [Curve(positions, values)]
-    segments: list[dict[float, float]] = []
-    last = math.inf
-    for position, value in zip(positions, values, strict=True):
-        if not segments or position < last:
-            segments.append({})
-        segments[-1][position] = value
-        last = position
-    return [Curve([*segment], [*segment.values()]) for segment in segments]
 
 
 class RunMetrics(Mapping[str, Metric]):
@@ -291,23 +304,45 @@ def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[
     every = chain.from_iterable(places.values())
     has_epochs_only = all(lines.steps[i].is_missing and None not in lines.epochs for lines, i in every)
     numbers = _epoch_numbers(run) if has_epochs_only else {}
+    headings = [(row, fact) for row, fact in run.facts if fact.key == FIT]
     for name, found in places.items():
         first, number = found[0]
         _, unit, phase = first.metrics[number]
         columns = by_rank(
-            (lines, [lines.steps[i], lines.epochs, lines.times, lines.values[i]]) for lines, i in found
+            (lines, [lines.rows, lines.steps[i], lines.epochs, lines.times, lines.values[i]])
+            for lines, i in found
         )
         ranks = {
-            rank: MetricColumns(steps, epochs, times, values, numbers.get((name, rank), ()))
-            for rank, (steps, epochs, times, values) in columns.items()
+            rank: MetricColumns(
+                steps, epochs, times, values, numbers.get((name, rank), ()), _fits(headings, rank, rows)
+            )
+            for rank, (rows, steps, epochs, times, values) in columns.items()
         }
         yield traits_of(name, phase, unit), unit, ranks
+
+
+def _fits(headings: Sequence[tuple[int, Fact]], rank: Rank, rows: Sequence[int]) -> Sequence[Fit]:
+    """The fits that the values of a rank in these rows belong to; empty if no two are told apart."""
+    if not headings or (len(headings) == 1 and headings[0][0] < rows[0]):
+        return ()
+    above, fits, at = FitHeadings(), list[Fit](), 0
+    for row in rows:
+        while at < len(headings) and headings[at][0] < row:
+            above.enter(headings[at][1])
+            at += 1
+        fits.append(above.of(rank))
+    return fits
 
 
 def _epoch_numbers(run: MeasurementTable) -> Mapping[tuple[str, Rank], Sequence[int]]:
     """The number of each value by metric and rank."""
     counter, numbers = EpochCounter(), defaultdict[tuple[str, Rank], list[int]](list)
+    headings = FitHeadings()
     for record in run:
-        if isinstance(record, Measurement) and record.epoch is not None:
-            numbers[record.name, record.rank].append(counter.number(record.rank, record.epoch, record.name))
+        if isinstance(record, Fact):
+            headings.enter(record)
+        elif record.epoch is not None:
+            fit = headings.of(record.rank).number
+            number = counter.number(record.rank, record.epoch, record.name, fit)
+            numbers[record.name, record.rank].append(number)
     return numbers

@@ -193,7 +193,7 @@ class _Losses(TypedDict):
 def _losses(metrics: RunMetrics) -> _Losses:
     found = metrics.get("loss")
     curves = found.curves() if found else []
-    losses = array("d", chain.from_iterable(values for _, values in curves))
+    losses = array("d", chain.from_iterable(curve.values for curve in curves))
     return {
         "first_loss": losses[0] if losses else None,
         "last_loss": losses[-1] if losses else None,

@@ -2,7 +2,8 @@
 
 A counter that starts again with each epoch is continued: (epoch - first epoch) x length + step; the length is
 that of the epochs that have ended. A bar without an epoch has that of the line which ends it. Where no epoch
-explains why a counter starts again, its steps stay: another fit begins there, a segment of its own.
+explains why a counter starts again, its steps stay: another fit begins there, a segment of its own. So does
+one where an epoch comes again below the heading of another fit.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from typing import cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import Measurement, Record
+from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.line_plan import MetricName
+from batchai_magics.metrics.runs.fits import FitHeadings
 
 
 def in_time_order(parts: Sequence[Collection[Record]]) -> Collection[Record]:
@@ -49,23 +51,31 @@ class Timeline:
 
     def __init__(self) -> None:
         self._ranks: defaultdict[int | None, _RankTimeline] = defaultdict(_RankTimeline)
+        self._learned, self._headings = FitHeadings(), FitHeadings()  # above what was added, and placed
 
     @property
     def has_steps(self) -> bool:
         """Whether a number has a step."""
         return any(rank.has_steps for rank in self._ranks.values())
 
-    def add(self, numbers: Iterable[Measurement]) -> bool:
-        """Learn from more numbers of the run; whether some that were placed before stand elsewhere now."""
+    def add(self, records: Iterable[Record]) -> bool:
+        """Learn from more records of the run; whether numbers that were placed before stand elsewhere now."""
         ranks = {}
-        for number in numbers:
-            rank = ranks[number.rank] = self._ranks[number.rank]
-            rank.learn(number)
+        for record in records:
+            if isinstance(record, Fact):
+                self._learned.enter(record)
+            else:
+                rank = ranks[record.rank] = self._ranks[record.rank]
+                rank.learn(record, self._learned.of(record.rank).number)
         return sum(rank.has_moved() for rank in ranks.values()) > 0
 
     def step(self, number: Measurement) -> int | None:
         """The step of the next number, which was added; None before the first step of its rank."""
-        return self._ranks[number.rank].step(number)
+        return self._ranks[number.rank].step(number, self._headings.of(number.rank).number)
+
+    def enter(self, fact: Fact) -> None:
+        """Pass a fact that was added, in its turn among the numbers."""
+        self._headings.enter(fact)
 
     def placed(self, number: Measurement) -> Measurement:
         """The next number, with its step."""
@@ -82,7 +92,7 @@ def on_timeline(records: Iterable[Record]) -> MeasurementTable:
     if all(map(_counts_steps, run.lines)):
         return run
     timeline = Timeline()
-    timeline.add(record for record in run if isinstance(record, Measurement))
+    timeline.add(run)
     steps = {lines.metrics: [Column() for _ in lines.metrics] for lines in run.lines}
     for window in run.windows():
         placed = defaultdict[tuple[MetricName, ...], list[list[int | None]]](list)
@@ -90,6 +100,8 @@ def on_timeline(records: Iterable[Record]) -> MeasurementTable:
             if lines:
                 numbers = cast("Sequence[Measurement]", records)
                 placed[lines.metrics].append([timeline.step(number) for number in numbers])
+            else:
+                timeline.enter(cast("Fact", records[0]))
         for metrics, rows in placed.items():
             for column, own in zip(steps[metrics], zip(*rows, strict=True), strict=True):
                 column.extend(own)
@@ -191,7 +203,7 @@ class _Scan:
     latest: int | None = None
     rounds: dict[str, tuple[int, int]] = field(default_factory=dict)  # of a metric: its round and last step
     visit: int = -1  # of an epoch, by lines that have no step
-    epoch: float | None = None
+    epoch: tuple[int, float] | None = None  # with its fit
     ends: dict[int, int] = field(default_factory=dict)  # where lines without a step stand, by visit
 
 
@@ -203,6 +215,7 @@ class _RankTimeline:
         self._counters: defaultdict[str, _Counter] = defaultdict(_Counter)  # of training, without epochs
         self._measured: defaultdict[str, _Counter] = defaultdict(_Counter)  # of validation and test
         self._visits: list[float] = []  # whole epochs of lines without a step, in turn
+        self._visited_fit = 0  # of the last visit
         self._seen: dict[str, int] = {}  # the last visit of a metric
         self._repeated: set[str] = set()  # metrics with several values in one visit
         self._ended: set[float] = set()  # epochs that bars have from the line which ended the bar before
@@ -220,12 +233,12 @@ class _RankTimeline:
         """Whether a number has a step."""
         return bool(self._epochs or self._counters or self._measured)
 
-    def learn(self, number: Measurement) -> None:
+    def learn(self, number: Measurement, fit: int) -> None:
         """Take what a number tells about the counters."""
         _, _, _, step, epoch, _, _, _, phase = number
         if step is None:
             if epoch is not None and float(epoch).is_integer():
-                self._visit(number.name, epoch)
+                self._visit(number.name, epoch, fit)
         elif phase != TRAIN:
             if self._measured[number.name].add(step) and len(self._measured[number.name].ends) > 1:
                 self._returning.add(number.name)
@@ -245,9 +258,10 @@ class _RankTimeline:
     def _is_late(self, name: str, epoch: float) -> bool:
         return epoch in self._ended and name in self._counters
 
-    def _visit(self, name: str, epoch: float) -> None:
-        if not self._visits or self._visits[-1] != epoch:
+    def _visit(self, name: str, epoch: float, fit: int) -> None:
+        if not self._visits or (self._visits[-1], self._visited_fit) != (epoch, fit):
             self._visits.append(epoch)
+            self._visited_fit = fit
             self._first_visit = min(self._first_visit, epoch)
             self._is_undecided = True
         elif self._seen.get(name) == len(self._visits):
@@ -283,11 +297,11 @@ class _RankTimeline:
             return (None,) * count
         return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
 
-    def step(self, number: Measurement) -> int | None:
+    def step(self, number: Measurement, fit: int) -> int | None:
         """The step of the next number."""
         step = number.step
         if step is None:
-            return self._step_of_line(number)
+            return self._step_of_line(number, fit)
         if number.phase != TRAIN and (self._epochs or self._counters):
             return self._step_of_measure(number, step)
         if number.epoch is None or self._is_late(number.name, number.epoch):
@@ -321,13 +335,13 @@ class _RankTimeline:
             return latest if number.name in self._returning and latest is not None else step
         return max(self._step_in_epoch(number.epoch, step), latest or 0)
 
-    def _step_of_line(self, number: Measurement) -> int | None:
+    def _step_of_line(self, number: Measurement, fit: int) -> int | None:
         """The step of a number without one: the last of its epoch, if the line ends it; else the latest."""
         scan, epoch = self._scan, number.epoch
         if epoch is None or not float(epoch).is_integer():
             return scan.latest
-        if epoch != scan.epoch:
-            scan.epoch, scan.visit = epoch, scan.visit + 1
+        if (fit, epoch) != scan.epoch:
+            scan.epoch, scan.visit = (fit, epoch), scan.visit + 1
         if number.name in self._repeated:
             return scan.latest
         end = self._end_of(scan.visit)
@@ -349,9 +363,10 @@ class _RankTimeline:
 
 @dataclass(slots=True)
 class _EpochPosition:
-    """The last epoch of a rank, its number, and the metrics that have a value there."""
+    """The last epoch of a rank, its fit and number, and the metrics that have a value there."""
 
     epoch: float | None = None
+    fit: int = 0
     number: int = 0
     names: set[str] = field(default_factory=set)
     firsts: dict[float, int] = field(default_factory=dict)  # the first number of each epoch
@@ -362,18 +377,18 @@ class EpochCounter:
     """Numbers the points of a log that tells epochs but no steps, alike for all metrics.
 
     The metrics of one epoch share a number; a metric with several values in an epoch gets several numbers.
-    Where epochs go back, as with another fit, so do the numbers.
+    Where epochs go back or repeat, as with another fit, so do the numbers.
     """
 
     def __init__(self) -> None:
         self._ranks: dict[int | None, _EpochPosition] = {}
 
-    def number(self, rank: int | None, epoch: float, name: str) -> int:
-        """The number of the next value of a metric, from 1 on."""
+    def number(self, rank: int | None, epoch: float, name: str, fit: int = 0) -> int:
+        """The number of the next value of a metric in a fit of its rank, from 1 on."""
         last = self._ranks.setdefault(rank, _EpochPosition())
-        if epoch != last.epoch:
+        if (epoch, fit) != (last.epoch, last.fit):
             last.number = last.firsts.setdefault(epoch, last.most + 1)
-            last.epoch, last.names = epoch, set()
+            last.epoch, last.fit, last.names = epoch, fit, set()
         elif name in last.names:
             last.number, last.names = last.number + 1, set()
         last.names.add(name)
