@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.metrics.measurement import Fact
@@ -30,7 +30,10 @@ _NO_NAMES = frozenset(("a", "the", "is", "are", "was", "has", "of", "at", "to", 
 _SPECIAL = re.compile(r"([.^$*+?\[\]\\|()])")
 _UNQUOTABLE = re.compile(r"['{}]")
 _ANY_NUMBER = r"[-+.\deE]+"
-_VALUE = f"({_ANY_NUMBER})"
+_VALUE, _STEP = f"({_ANY_NUMBER})", r"(?P<step>\d+)"
+_AT = re.compile(  # what is before a step that is behind its number
+    r"(?i)(?:@|#|\b(?:at|after|steps?|epochs?|iterations?|iters?|rounds?|batch|updates?|episodes?))\W{0,4}\Z"
+)
 _SPENT = re.compile(r"(?i)\btime cost|\bbest\b|copypaste")  # beside what looks like a measure and is none
 
 
@@ -168,8 +171,15 @@ def _is_told(name: str, line: str, shape: _LineShape, number: int, known: Collec
 
 
 def _step_of(line: str, places: Sequence[tuple[int, int]], number: int, shape: _LineShape) -> int | None:
-    """The nearest count before a number that rises from line to line."""
-    rising = (place for place in reversed(range(number)) if place in shape.changed - shape.falling)
+    """The nearest count before a number that rises from line to line, else one behind it: `0.5 at 10`."""
+    behind = (
+        place
+        for place in range(number + 1, len(places))
+        if _AT.search(line, places[place - 1][1], places[place][0])
+    )
+    rising = (
+        place for place in (*reversed(range(number)), *behind) if place in shape.changed - shape.falling
+    )
     counts = (place for place in rising if shape.numbers[place].isdigit())
     return next((place for place in counts if not _is_thousands(line, places[place])), None)
 
@@ -184,16 +194,22 @@ def _option(
 ) -> str:
     """The option that parses a number, with its step if there is one."""
     own = line[name.start() : places[number][0]]
-    if step is None:
+    behind = ""
+    if step is None or step > number:
         left = places[number - 1][1] if number else 0
         between = line[left : places[number][0]].lstrip()
         pattern = _escape(own if line.count(own) == 1 else between)
+        if step is not None:
+            behind = _between(line, places[number : step + 1]) + _STEP
     else:
-        ends = [end for _, end in places[step:number]]
-        starts = [start for start, _ in places[step + 1 : number + 1]]
-        texts = (_escape(line[end:start]) for end, start in zip(ends, starts, strict=True))
-        pattern = _step_pattern(line, places, step + 1) + _ANY_NUMBER.join(texts)
-    return f"--metric '{_metric(name[0])}={pattern}{_VALUE}'"
+        pattern = _step_pattern(line, places, step + 1) + _between(line, places[step : number + 1])
+    return f"--metric '{_metric(name[0])}={pattern}{_VALUE}{behind}'"
+
+
+def _between(line: str, places: Sequence[tuple[int, int]]) -> str:
+    """The pattern that parses what is between the first and the last of these numbers."""
+    texts = (_escape(line[left[1] : right[0]]) for left, right in pairwise(places))
+    return _ANY_NUMBER.join(texts)
 
 
 def _metric(name: str) -> str:
@@ -207,7 +223,7 @@ def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> 
     between = line[left : places[number - 1][0]]
     words = list(_NAME.finditer(between))
     own = between[words[-1].start() :] if words else between.lstrip()
-    return _escape(own if line.count(own) == 1 else between.lstrip()) + r"(?P<step>\d+)"
+    return _escape(own if line.count(own) == 1 else between.lstrip()) + _STEP
 
 
 def _escape(text: str) -> str:

@@ -14,7 +14,11 @@ from tests.metrics.program_samples import DECOYS, NAMES, PROGRAMS
 LINES = {
     "after {i} rounds: {v:.2f} dB": ("rounds", True),
     "[1,0]<stdout>:after {i} rounds: {v:.2f} dB": ("rounds", True),
-    "2024-01-01 12:00:0{i},123 INFO trainer: psnr {v:.3f} at {i}": ("psnr", False),
+    "2024-01-01 12:00:0{i},123 INFO trainer: psnr {v:.3f} at {i}": ("psnr", True),
+    "went to {v:.2f} at {i}": ("went", True),
+    "psnr {v:.2f} dB (best 31.5) after {i}": ("psnr", True),
+    "psnr {v:.2f}, {i} in all": ("psnr", False),
+    "psnr {v:.2f} at {back}": ("psnr", False),
     "psnr: {v:.3f}": ("psnr", False),
     "worker {i} (psnr={v:.2f}; n={i})": ("psnr", True),
     "Signal-to-noise is {v:.2f} [dB]": ("signal_to_noise", False),
