@@ -27,11 +27,13 @@ NODE_RETRIES_S = (0.0, 1.0, 5.0, 20.0)
 CLIENT_RETRIES_S = (0.0, 2.0)
 
 
-def send(job: JobLayout, python: str, *, log: Path, secrets: Mapping[str, str]) -> None:
+def send(
+    job: JobLayout, python: str, *, log: Path, secrets: Mapping[str, str], section: str = "slurm"
+) -> None:
     """Where it ran: delivers what it can, in a limited time; the rest is left to the next client."""
     if not Outbox.of_run(job).is_used:
         return
-    start = start_words(python, MODULE, own_folder(), has_packages=True)
+    start = start_words(python, MODULE, own_folder(), section=section, has_packages=True)
     with log.open("ab") as errors, contextlib.suppress(OSError, subprocess.TimeoutExpired):
         subprocess.run(
             [*start, str(job.root)],

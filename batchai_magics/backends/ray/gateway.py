@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -22,6 +24,9 @@ from batchai_magics.errors import BatchAIError, CapabilityError, ServiceError
 
 DRIVER = "batchai_magics.backends.ray.node.driver"
 FRESH_S = 0.5  # how old an answer may be that serves as another one
+ANSWER_S = 10.0  # how long an answer may take
+START_S = 30.0  # how long the program may take to connect, or to start what is due
+REFUSED_S = 10.0  # how long it is not tried to connect again after that failed
 END_S = 90.0  # how long the program may take to end: the actors that it has started get their variables
 UNAVAILABLE = "RayUnavailable"
 
@@ -34,6 +39,7 @@ class RayGateway:
         self._lock = threading.Lock()
         self._program: subprocess.Popen[str] | None = None
         self._cache: dict[str, tuple[float, Any]] = {}
+        self._refusal, self._refused = BatchAIError(""), -REFUSED_S
 
     def connect(self) -> None:
         """Connects to the cluster, unless that is done.
@@ -43,6 +49,7 @@ class RayGateway:
             ServiceError: No cluster answers.
         """
         with self._lock:
+            self._refused = -REFUSED_S
             self._running()
 
     def nodes(self) -> Sequence[RayNode]:
@@ -55,7 +62,7 @@ class RayGateway:
 
     def reconcile(self) -> None:
         """Starts what can start, and records and ends what is left undone."""
-        self._ask("reconcile")
+        self._ask("reconcile", timeout_s=START_S)
 
     def wake(self, names: Sequence[str]) -> None:
         """Has supervising actors look for requests at once; without an answer they do so in a second."""
@@ -83,51 +90,73 @@ class RayGateway:
             self._cache[request] = asked, answer
         return answer
 
-    def _ask(self, *request: object) -> Any:
+    def _ask(self, *request: object, timeout_s: float = ANSWER_S) -> Any:
         """The answer to a request; ServiceError if the cluster does not answer."""
         with self._lock:
             program = self._running()
             try:
-                return _result(_exchange(program, request))
+                return _result(_exchange(program, request, timeout_s))
             except (OSError, EOFError) as error:
                 self._program = None
                 program.kill()
                 _end(program)
                 hint = "Ask again when the cluster is back; jobs that were lost with it are then reported."
-                raise ServiceError("Ray does not answer", code=UNAVAILABLE, hint=hint) from error
+                refusal = ServiceError("Ray does not answer", code=UNAVAILABLE, hint=hint)
+                self._refusal, self._refused = refusal, time.monotonic()
+                raise refusal from error
 
     def _running(self) -> subprocess.Popen[str]:
-        """The program, connected."""
+        """The program, connected; raises what it was refused with if that was just now."""
         if self._program:
             if self._program.poll() is None:
                 return self._program
             _end(self._program)  # somebody has killed it
-        words = self.command(DRIVER, [str(self._home), str(self._programs())])
-        log = self._home / "driver.log"
+            self._program = None
+        if time.monotonic() - self._refused < REFUSED_S:
+            raise self._refusal.with_traceback(None)
         try:
-            with log.open("w") as errors:
+            self._program = self._started()
+        except BatchAIError as refusal:
+            self._refusal, self._refused = refusal, time.monotonic()
+            raise
+        return self._program
+
+    def _started(self) -> subprocess.Popen[str]:
+        """The program, started and connected."""
+        with contextlib.ExitStack() as stack:
+            try:
+                words = self.command(DRIVER, [str(self._home), str(self._programs())])
+                log = stack.enter_context(tempfile.TemporaryFile("w+", errors="replace"))
+            except OSError as error:  # a read-only home without the programs, or a full disk
+                text = f"the program that connects to Ray cannot be started: {error}"
+                raise ServiceError(
+                    text, code=UNAVAILABLE, hint="Free some space, or choose a home that you can write."
+                ) from error
+            try:
                 program = subprocess.Popen(
                     words,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=errors,
+                    stderr=log,
                     text=True,
                     start_new_session=True,  # Ctrl-C is the kernel's
                 )
-        except FileNotFoundError:
-            text = f"setting ray.ray_python: there is no {words[0]}"
-            raise CapabilityError(text, code="NoRay", hint="Name the Python that has Ray.") from None
-        try:
-            _result(_exchange(program, None))
-        except BatchAIError:
-            _end(program)
-            raise
-        except (OSError, EOFError) as error:
-            _end(program)
-            last = log.read_text(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-            text = f"the program that connects to Ray ended: {last[0]}"
-            raise ServiceError(text, code=UNAVAILABLE, hint=f"Its log is {log}.") from error
-        self._program = program
+            except OSError as error:
+                text = f"setting ray.ray_python: {words[0]} cannot be run: {error.strerror}"
+                raise CapabilityError(text, code="NoRay", hint="Name the Python that has Ray.") from None
+            try:
+                _result(_exchange(program, None, START_S))
+            except BatchAIError:
+                _end(program)
+                raise
+            except (OSError, EOFError) as error:
+                program.kill()
+                _end(program)
+                log.seek(0)
+                said = log.read().strip() or str(error) or "nothing"
+                *_, last = lines = said.splitlines()
+                text = f"the program that connects to Ray did not do so: {last}"
+                raise ServiceError(text, code=UNAVAILABLE, hint="\n".join(lines[-10:])) from error
         return program
 
 
@@ -145,13 +174,22 @@ def _end(program: subprocess.Popen[str]) -> None:
     program.stdout.close()
 
 
-def _exchange(program: subprocess.Popen[str], request: Sequence[object] | None) -> dict[str, Any]:
-    """The program's answer to a request, or its greeting; EOFError if it has ended."""
+def _exchange(
+    program: subprocess.Popen[str], request: Sequence[object] | None, timeout_s: float
+) -> dict[str, Any]:
+    """The program's answer to a request, or its greeting.
+
+    Raises:
+        EOFError: It has ended.
+        OSError: It cannot be asked, or has not answered in time.
+    """
     assert program.stdin
     assert program.stdout
     if request is not None:
         program.stdin.write(json.dumps(request) + "\n")
         program.stdin.flush()
+    if not select.select([program.stdout], [], [], timeout_s)[0]:
+        raise TimeoutError(f"no answer in {timeout_s:g} s")
     line = program.stdout.readline()
     if not line:
         raise EOFError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,15 +29,17 @@ class RaySettings:
     )
     ray_python: str = setting("", "the Python here that has Ray; the one that submits the job when empty")
     python: str = setting("", "the Python of the ranks; the one that submits the job when empty")
-    cpus: int = setting(0, "CPUs that a job takes of each node; 0: as many as the smallest one has")
+    cpus: int = setting(0, "CPUs that a job takes of each node; 0: all, or as large a part as of its GPUs")
     core_quota: int = setting(1000, "total number of cores of all clusters")
     disk_grace_s: float = setting(60.0, "seconds that a job on a full disk waits for room")
 
     def check(self) -> None:
         """Raises a UsageError for an invalid setting."""
-        if self.address.startswith("ray://"):
+        address = self.address or os.environ.get("RAY_ADDRESS", "")
+        if "://" in address or address == "local":  # another protocol, or a Ray of its own
+            where = "setting ray.address" if self.address else "RAY_ADDRESS"
             hint = "Submit from a node of the cluster (KubeRay: one of its pods), and name it as HOST:PORT."
-            raise UsageError(f"setting ray.address: {self.address!r} is an address of Ray Client", hint=hint)
+            raise UsageError(f"{where}: {address!r} is not the HOST:PORT of a Ray cluster", hint=hint)
         if self.cpus < 0:
             raise UsageError(
                 f"setting ray.cpus: {self.cpus} is not a number of CPUs", hint="0 is all of a node."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import subprocess
@@ -268,6 +269,53 @@ def test_processes_that_are_ended_on_a_full_disk_have_ended_as_they_did(
     assert on_disk.wait(job).execution.exit_code == 3
 
 
+def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
+    job = place.start(UNTIL_GO, nodeCount=2)
+    place.is_up(job)
+    FOLLOWED.discard(place.backend)  # `until` would ask Ray
+    (store,) = processes("gcs_server")
+    store.suspend()
+    try:
+        until(lambda: (place.backend.show(job)).execution.errors)
+        shown = place.backend.show(job)
+    finally:
+        store.resume()
+    assert shown.state is ExecutionState.RUNNING
+    assert [error.code for error in shown.execution.errors] == ["RayUnavailable"]
+    place.backend.runner.gateway.connect()
+    place.backend.storage.upload(place.share, {"go": b""})
+    assert place.wait(job).state is ExecutionState.SUCCEEDED
+
+
+def test_a_run_is_stopped_while_actors_start_on_its_nodes(place: Place) -> None:
+    programs = installed_programs.install(place.backend.runner.layout.home, PROGRAMS)
+    module = programs / "batchai_magics/backends/ray/node/node_actor.py"
+    hang = f"open({str(module.with_suffix('.up'))!r}, 'w').close(); time.sleep(1000)"
+    with module.open("a") as file:
+        file.write(f"\nimport ray\nif not ray.get_runtime_context().get_actor_name(): {hang}\n")
+    job = place.start()
+    until(module.with_suffix(".up").exists)
+    place.backend.terminate(job)
+    assert place.wait(job).execution.errors[0].code == "JobTerminated"
+
+
+def test_a_read_only_home_is_read(place: Place, tmp_path: Path) -> None:
+    job = place.start(HOLD)
+    place.is_up(job)
+    home = tmp_path / "read-only"
+    home.mkdir()
+    if subprocess.run(["mount", "--bind", place.backend.runner.layout.home, home], check=False).returncode:
+        pytest.skip("this user may not mount")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", home], check=True)
+        with contextlib.closing(RayBackend(replace(place.backend.runner._settings, home=home))) as reader:
+            shown = reader.show(job)
+    finally:
+        subprocess.run(["umount", home], check=True)
+    assert (shown.state, shown.execution.errors) == (ExecutionState.RUNNING, ())
+    assert not [*place.backend.runner.layout.home.glob("*.log")]
+
+
 def test_secrets_are_in_no_file_of_ray(place: Place, ray: real_ray.RealRay) -> None:
     secrets = [{"name": "TOKEN", "value": "quite-a-secret-4711"}]
     job = place.start('test "$TOKEN" && echo up && exec sleep 1000', secrets=secrets)
@@ -356,6 +404,29 @@ def test_a_cluster_that_does_not_answer_is_named(settings: RaySettings) -> None:
     assert (error.code, str(port) in error.message) == ("RayUnavailable", True)
 
 
-def test_an_address_of_ray_client_is_refused() -> None:
+def test_what_cannot_be_run_as_rays_python_is_named(settings: RaySettings, tmp_path: Path) -> None:
+    for bad in (tmp_path, tmp_path / "none", Path(__file__)):
+        error = refusal(replace(settings, ray_python=str(bad)))
+        assert error.message.startswith(f"setting ray.ray_python: {bad} cannot be run")
+
+
+def test_a_refusal_is_kept_for_reads_alone(settings: RaySettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with deaf_port() as port:
+        gateway = RayBackend(replace(settings, address=f"127.0.0.1:{port}")).runner.gateway
+        starts: list[object] = []
+        real = gateway._started
+        monkeypatch.setattr(gateway, "_started", lambda: (starts.append(0), real())[1])
+        for ask in (gateway.nodes, gateway.actors, gateway.reconcile, gateway.connect):
+            with pytest.raises(ServiceError, match=str(port)):
+                ask()
+    assert len(starts) == 2
+
+
+@pytest.mark.parametrize("address", ["ray://head:10001", "http://head:8265", "local"])
+def test_an_address_that_is_no_clusters_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"ray\.address"):
-        RaySettings(address="ray://head:10001").check()
+        RaySettings(address=address).check()
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(UsageError, match="RAY_ADDRESS"):
+        RaySettings().check()
+    RaySettings(address="head:6379").check()

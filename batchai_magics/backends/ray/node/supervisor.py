@@ -82,7 +82,9 @@ class RunSupervisor:
         job = self._files.job
         try:
             queue.unsettled(queue.reconcile(str(self._layout.home), self._programs), HAND_OVER_S)
-            notification_sending.send(job, self._plan.python, log=job.supervisor_log, secrets=self._env)
+            notification_sending.send(
+                job, self._plan.python, log=job.supervisor_log, secrets=self._env, section="ray"
+            )
         finally:
             cluster.end(self._files.name)
 
@@ -161,7 +163,7 @@ class RunSupervisor:
             private_files.write(self._files.waiting, text)
 
     def _started(self, group: Any, bundle: dict[str, float]) -> tuple[list[RunNode], Outcome | None]:
-        """The nodes with a running actor on each; the outcome if one does not see the home."""
+        """The nodes with a running actor on each; the outcome if they cannot be used."""
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -169,8 +171,11 @@ class RunSupervisor:
             cluster.node_actor(self._programs, bundle, PlacementGroupSchedulingStrategy(group, index))
             for index in range(self._request.node_count)
         ]
-        blind = [where for where in ray.get([actor.blind_at.remote() for actor in actors]) if where]
-        if blind:
+        answers = [actor.blind_at.remote() for actor in actors]
+        while len(ray.wait(answers, num_returns=len(answers), timeout=POLL_S)[0]) < len(answers):
+            if outcome := self._stop_request():
+                return [], outcome
+        if blind := [where for where in ray.get(answers) if where]:
             return [], queue.not_shared(f"{blind[0]} does not see {self._layout.home}")
         names = {node.id: node.name for node in cluster.nodes()}
         facts = ray.get([cluster.call(actor, "facts") for actor in actors])
