@@ -105,7 +105,7 @@ def test_a_queued_job_says_what_the_quota_lacks(
 ) -> None:
     azure.workspace.cores[FAMILY] = 24
     azure.computes.add("gpus", size=A100, minimum=2)
-    reason = quota.waiting(Clusters(connection).show(gpus), 2)
+    reason = quota.wait_reason(Clusters(connection).show(gpus), 2)
     assert "exceeding quota limits" in reason
     assert "0 of 24 cores free" in reason
 
@@ -115,7 +115,7 @@ def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(
 ) -> None:
     azure.computes.add("gpus", maximum=1)
     azure.faults.add(refusal(403), "usages|vmSizes", count=9)
-    assert quota.waiting(Clusters(connection).show(gpus), 2) == "it can have at most 1 node"
+    assert quota.wait_reason(Clusters(connection).show(gpus), 2) == "it can have at most 1 node"
 
 
 def test_the_usages_of_the_workspace_are_listed_unless_a_location_is_given(
