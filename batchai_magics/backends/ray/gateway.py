@@ -19,6 +19,7 @@ from typing import Any
 
 from batchai_magics.backends.node.start_line import start_words
 from batchai_magics.backends.ray.node.cluster import RayNode
+from batchai_magics.backends.ray.node.run_files import Session
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import BatchAIError, CapabilityError, ServiceError
 
@@ -58,7 +59,11 @@ class RayGateway:
 
     def actors(self, *, max_age_s: float = FRESH_S) -> Collection[str]:
         """The names of the supervising actors; ServiceError if the cluster does not answer."""
-        return {*self._cached("actors", max_age_s)}
+        return {*self._cached("actors", max_age_s)[1]}
+
+    def session(self) -> Session:
+        """The cluster whose actors were asked for last."""
+        return Session(*self._cached("actors", float("inf"))[0])
 
     def reconcile(self) -> None:
         """Starts what can start, and records and ends what is left undone."""

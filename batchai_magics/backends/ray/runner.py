@@ -52,6 +52,8 @@ from batchai_magics.models.states import DeallocationOption, ExecutionState, Nod
 
 PROGRAMS = "backends/ray/node"
 NODE_COMMAND = "batchai_magics.backends.ray.node.node_command"
+NO_DOUBTS: Mapping[str, str] = {}
+ELSEWHERE = {"RayClusterDiffers": "it runs on another Ray cluster than ray.address, with the same ray.home"}
 
 
 class RayFacts(EngineFacts):
@@ -199,16 +201,25 @@ class RayRunner(Runner):
         files = [self._files(run) for run in runs]
         supervised = [each for each in files if each.supervised.exists() and not each.end]
         try:
-            lost = self._lost([each.name for each in supervised])
+            lost, elsewhere = self._missing(supervised)
         except BatchAIError as error:
-            return [_status(run, each, silence=error.message) for run, each in zip(runs, files, strict=True)]
-        return [_status(run, each, is_lost=each.name in lost) for run, each in zip(runs, files, strict=True)]
+            doubt = {UNAVAILABLE: error.message}
+            return [_status(run, each, doubts=doubt) for run, each in zip(runs, files, strict=True)]
+        doubts = dict.fromkeys(elsewhere, ELSEWHERE)
+        return [
+            _status(run, each, is_lost=each.name in lost, doubts=doubts.get(each.name, NO_DOUBTS))
+            for run, each in zip(runs, files, strict=True)
+        ]
 
-    def _lost(self, names: Sequence[str]) -> set[str]:
-        """Those of the supervising actors that are gone."""
-        if not names or not (missing := {*names} - {*self.gateway.actors()}):
-            return set()
-        return missing - {*self.gateway.actors(max_age_s=0.0)}  # those that are new
+    def _missing(self, runs: Sequence[SupervisedFiles]) -> tuple[set[str], set[str]]:
+        """The names of the supervising actors that are gone, and of those on another cluster."""
+        names = {files.name for files in runs}
+        if not names or not (missing := names - {*self.gateway.actors()}):
+            return set(), set()
+        missing -= {*self.gateway.actors(max_age_s=0.0)}  # those that are new
+        here = self.gateway.session()
+        elsewhere = {files.name for files in runs if files.name in missing and files.is_elsewhere(here)}
+        return missing - elsewhere, elsewhere
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end; those that wait end at once."""
@@ -267,8 +278,10 @@ class RayRunner(Runner):
         return SupervisedFiles(self.layout.job(run.guid))
 
 
-def _status(run: Run, files: SupervisedFiles, *, is_lost: bool = False, silence: str = "") -> RunStatus:
-    """The status of a run, from its files; `silence` is why Ray could not be asked."""
+def _status(
+    run: Run, files: SupervisedFiles, *, is_lost: bool = False, doubts: Mapping[str, str] = NO_DOUBTS
+) -> RunStatus:
+    """The status of a run, from its files; `doubts` are why Ray could not say more, by code."""
     attempts, end = files.attempts, files.end
     if is_lost and end is None:
         end = files.lost_end()._replace(ended=time.time())
@@ -278,7 +291,9 @@ def _status(run: Run, files: SupervisedFiles, *, is_lost: bool = False, silence:
     shown = tuple(RunAttempt(*each) for each in attempts) if has_several else ()
     if end:
         return RunStatus.of_end(end, started, shown)
-    warnings = Outcome(None).warned(UNAVAILABLE, silence).warnings if silence else ()
+    warnings = tuple(
+        warning for code, text in doubts.items() for warning in Outcome(None).warned(code, text).warnings
+    )
     warnings += Outcome(None).with_watch_notes(filter(None, [text_of(files.unwatched)])).warnings
     is_running = latest is not None and latest.ended is None
     state, changed = _open_state(run, files, started if is_running else None)

@@ -17,9 +17,10 @@ import pytest
 from nbclient import NotebookClient
 
 from batchai_magics.backends.folders import installed_programs
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.ray.node import queue
 from batchai_magics.backends.ray.node.queue import QueueEntry, entry_file
-from batchai_magics.backends.ray.node.run_files import START_S, SupervisedFiles
+from batchai_magics.backends.ray.node.run_files import START_S, Session, SupervisedFiles
 from batchai_magics.backends.ray.runner import PROGRAMS, RayBackend
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import CapabilityError, ServiceError, UsageError
@@ -285,6 +286,36 @@ def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
     place.backend.runner.gateway.connect()
     place.backend.storage.upload(place.share, {"go": b""})
     assert place.wait(job).state is ExecutionState.SUCCEEDED
+
+
+def test_a_run_on_another_cluster_is_not_lost(place: Place) -> None:
+    job = place.start(UNTIL_GO)
+    place.is_up(job)
+    other = real_ray.RealRay(1)
+    try:
+        settings = replace(place.backend.runner._settings, address=other.address)
+        with contextlib.closing(RayBackend(settings)) as reader:
+            reader.reconcile()
+            shown = reader.show(job)
+    finally:
+        other.stop()
+    assert shown.state is ExecutionState.RUNNING
+    assert [error.code for error in shown.execution.errors] == ["RayClusterDiffers"]
+    place.backend.storage.upload(place.share, {"go": b""})
+    assert place.wait(job).state is ExecutionState.SUCCEEDED
+
+
+def test_a_cluster_is_another_one_until_it_has_the_name_or_the_address(tmp_path: Path) -> None:
+    files = SupervisedFiles(JobLayout(tmp_path))
+    files.supervised.write_text("session_1 10.0.0.1:6379")
+    assert not files.is_elsewhere(Session("session_1", "10.0.0.2:6379"))
+    assert not files.is_elsewhere(Session("session_2", "10.0.0.1:6379"))
+    there = Session("session_2", "10.0.0.2:6379")
+    assert files.is_elsewhere(there)
+    files.stop.touch()
+    assert files.is_elsewhere(there)
+    os.utime(files.stop, (0, files.stop.stat().st_mtime - 2 * START_S))
+    assert not files.is_elsewhere(there)
 
 
 def test_a_run_is_stopped_while_actors_start_on_its_nodes(place: Place) -> None:

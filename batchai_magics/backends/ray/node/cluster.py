@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+
+from batchai_magics.backends.ray.node.run_files import Session
 
 NAMESPACE = "batchai_magics"
 _HEAD = "node:__internal_head__"  # the resource that only the head of a Ray cluster has
@@ -41,6 +44,15 @@ def nodes() -> list[RayNode]:
         cpus, gpus = (int(resources.get(kind, 0)) for kind in ("CPU", "GPU"))
         found.append(RayNode(name, node["NodeID"], node["NodeManagerAddress"], cpus, gpus))
     return found
+
+
+def session() -> Session:
+    """The cluster that this process is connected to."""
+    import ray
+
+    folders = Path(ray.nodes()[0]["RayletSocketName"]).parts
+    name = next(folder for folder in folders if folder.startswith("session_"))
+    return Session(name, ray.get_runtime_context().gcs_address)
 
 
 def living_actors() -> set[str]:

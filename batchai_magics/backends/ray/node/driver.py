@@ -36,7 +36,7 @@ def main() -> None:
 
     requests: dict[str, Callable[..., object]] = {
         "nodes": lambda: [node._asdict() for node in cluster.nodes()],
-        "actors": lambda: sorted(cluster.living_actors()),
+        "actors": lambda: [cluster.session(), sorted(cluster.living_actors())],
         "reconcile": reconcile,
         "wake": wake,
     }

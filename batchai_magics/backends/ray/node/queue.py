@@ -177,8 +177,9 @@ class QueuePass:
                 files.claim.unlink(missing_ok=True)
         supervised = [files for files in runs if files.supervised.exists()]
         alive = cluster.living_actors() if supervised else set()
+        here = cluster.session() if supervised else None
         for files in supervised:
-            if files.name not in alive and not files.end:
+            if here and files.name not in alive and not files.end and not files.is_elsewhere(here):
                 with contextlib.suppress(FileNotFoundError):  # it is being deleted
                     record_end(files, files.lost_end())
 

@@ -34,6 +34,13 @@ class AwaitedRun(NamedTuple):
     must_succeed: bool
 
 
+class Session(NamedTuple):
+    """A Ray cluster from its start to its end: the name that Ray gave that, and its address."""
+
+    name: str
+    address: str
+
+
 class NodeRequest(NamedTuple):
     """The nodes that a run asks for: the guid of their cluster, how many, CPUs and GPUs of each (0: all)."""
 
@@ -48,7 +55,7 @@ class SupervisedFiles:
 
     Attributes:
         claim: Exists once the run is about to start, or will never start.
-        supervised: Exists once its supervising actor runs.
+        supervised: Exists once its supervising actor runs; the `Session` where it does.
         stop: Why it was asked to stop.
         kill: Exists once its processes are to be killed.
         requeue: Exists while it is to begin again.
@@ -113,6 +120,20 @@ class SupervisedFiles:
             return stopped(reason)
         text = "The actor that supervised the job on Ray disappeared: it was killed, or its node was lost"
         return failed_with("JobSupervisorLost", text)
+
+    def is_elsewhere(self, here: Session) -> bool:
+        """Whether it runs on another cluster, so that nobody here can say whether its actor is gone.
+
+        A cluster that was started again at its address is the same; a run that was told to stop and does not
+        is gone.
+        """
+        there = text_of(self.supervised).split()
+        if not there or {*there} & {*here}:
+            return False
+        try:
+            return time.time() - self.stop.stat().st_mtime < START_S
+        except FileNotFoundError:
+            return True
 
     def has_never_started(self, now: float) -> bool:
         """Whether whoever claimed the run died before its supervising actor was there."""

@@ -56,7 +56,8 @@ class RunSupervisor:
                 return
             self._has_begun = True
         self._env = json.loads(environment)
-        self._files.supervised.touch(mode=0o600)
+        text, root = " ".join(cluster.session()), self._files.job.root
+        private_files.write_new(self._files.supervised, text, needs=root)  # it may have been deleted
         self._files.job.environment.unlink(missing_ok=True)
         threading.Thread(target=self._supervise, name="batchai-run").start()
 
