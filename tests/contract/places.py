@@ -249,8 +249,8 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
     with pytest.MonkeyPatch.context() as patch:
         for name, value in real_ray.ENV.items():
             patch.setenv(name, value)
-        backend = RayBackend(own)
-        ensure_defaults(backend, settings)
+        ray_backend = RayBackend(own)
+        ensure_defaults(ray_backend, settings)
         workspace = workspace_id(settings)
 
         def reopen() -> AbstractContextManager[Backend]:
@@ -258,12 +258,12 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
 
         experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
         cluster = workspace.child(Kind.CLUSTER, settings.cluster)
-        place = Place(backend, workspace, experiment, cluster, "batchaishare", reopen)
+        place = Place(ray_backend, workspace, experiment, cluster, "batchaishare", reopen)
         yield place
         _end_jobs(place)
-        until(lambda: not backend.runner.gateway.actors(max_age_s=0.0))
-        FOLLOWED.discard(backend)
-        backend.close()
+        until(lambda: not ray_backend.runner.gateway.actors(max_age_s=0.0))
+        FOLLOWED.discard(ray_backend)
+        ray_backend.close()
 
 
 def _ray(folder: Path, options: PlaceOptions) -> AbstractContextManager[Place]:
