@@ -257,17 +257,16 @@ def test_a_run_that_ends_on_a_full_disk_has_ended_once_there_is_room(
     assert on_disk.wait(job).state is ExecutionState.SUCCEEDED
 
 
-def test_processes_that_are_ended_on_a_full_disk_have_ended_as_they_did(
-    on_disk: Place, disk: SmallDisk, tmp_path: Path
-) -> None:
-    wait = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done"
-    job = on_disk.start_ranks(f"echo up; {wait}; test $PMI_RANK = 0 && exit 3; sleep 1000", count=2)
-    until(lambda: on_disk.log(job).count(b"up") == 2)
+def test_a_run_that_is_stopped_on_a_full_disk_says_so(on_disk: Place, disk: SmallDisk) -> None:
+    job = on_disk.start(HOLD)
+    on_disk.is_up(job)
     disk.fill_with_files()
-    (tmp_path / "go").touch()
+    (disk.folder / "files" / "0").unlink()
+    (root,) = on_disk.backend.runner.layout.jobs.iterdir()
+    (root / "stop").write_text("terminate")  # takes the room of that one
     until(lambda: not processes("ray.node.run_node"))
     disk.free()
-    assert on_disk.wait(job).execution.exit_code == 3
+    assert [error.code for error in on_disk.wait(job).execution.errors] == ["JobTerminated"]
 
 
 def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
