@@ -27,6 +27,7 @@ _FILES = (
     "metrics/measurement.py",
     "metrics/measurement_table.py",
     "metrics/programs.py",
+    "metrics/runs/fits.py",
     "metrics/runs/mean_rates.py",
     "metrics/runs/metric_summary.py",
     "metrics/runs/metric_traits.py",
