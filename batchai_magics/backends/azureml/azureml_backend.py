@@ -69,7 +69,7 @@ class AzureMLBackend(BackendBase):
         self._outputs = OutputFiles(Datastores(connection))
         self._recent = RecentResources(self.jobs, self.clusters)
         self.jobs.facts = RunRecords(self.logs).facts
-        self.jobs.waiting = self._waiting
+        self.jobs.waiting = self._wait_reason
         self.records = JobRecords(self.jobs, self.logs)
         self.telemetry = RunTelemetry(self.logs)
 
@@ -236,7 +236,7 @@ class AzureMLBackend(BackendBase):
         """Closes the connection; jobs run on."""
         self.connection.close()
 
-    def _waiting(self, job: ServiceJob) -> str:
+    def _wait_reason(self, job: ServiceJob) -> str:
         """Why a job is queued: what the service says, and for nodes also what its cluster and quota say."""
         if job.status not in _AWAITING_NODES:
             return job.waiting

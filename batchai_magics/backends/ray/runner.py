@@ -302,7 +302,7 @@ def _status(
         changed,
         started,
         nodes=latest.nodes if latest and is_running else (),
-        waiting=_waiting(files) if state is ExecutionState.QUEUED else "",
+        waiting=_wait_reason(files) if state is ExecutionState.QUEUED else "",
         attempts=shown,
         warnings=warnings,
     )
@@ -321,7 +321,7 @@ def _open_state(run: Run, files: SupervisedFiles, started: float | None) -> tupl
     return ExecutionState.RUNNING, started
 
 
-def _waiting(files: SupervisedFiles) -> str:
+def _wait_reason(files: SupervisedFiles) -> str:
     """Why a run is queued; empty if its cluster is full."""
     if files.claim.exists():
         return text_of(files.waiting)

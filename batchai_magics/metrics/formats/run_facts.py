@@ -72,11 +72,11 @@ def facts_of(line: bytes, rank: int | None, offset: int) -> Iterator[Fact]:
     for part in split_joined(line) if len(line) <= _MOST_BYTES else ():
         label = rank_of(PREFIX.match(part)) if is_labelled else None
         rank = rank if label is None else label
-        for key, value in _told(part):
+        for key, value in _key_values(part):
             yield Fact(key, value, rank, offset)
 
 
-def _told(line: bytes) -> Iterator[tuple[str, str]]:
+def _key_values(line: bytes) -> Iterator[tuple[str, str]]:
     """The keys and values of the facts on a line."""
     prefix = PREFIX.match(line)
     logger = _LOGGER_PREFIX.match(line, prefix.end() if prefix else 0)

@@ -341,7 +341,7 @@ class RayReport(Report):
     def note_ending(self) -> None:
         """Records that the processes have been told to end."""
         with private_files.left_for_later_if_full():
-            self._files.ending.touch(mode=0o600)
+            self._files.ending.touch(mode=private_files.FILE)
 
 
 def stop_request(files: SupervisedFiles) -> Outcome | None:
