@@ -22,7 +22,7 @@ from benchmarks.row import Row, table
 
 TRIES = 3
 SMALL = (5000, 4 << 10)
-LARGE = (1, 1 << 30)
+LARGE = (1, 1 << 29)
 
 
 def rows() -> Iterator[Row]:

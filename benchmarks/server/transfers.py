@@ -24,7 +24,7 @@ from batchai_magics.server.storage.sas import AccountKeys
 from benchmarks.row import Row
 from benchmarks.server.running import Server
 
-LARGE, SMALL, SMALL_BYTES = 1 << 30, 5000, 4 << 10
+LARGE, SMALL, SMALL_BYTES = 1 << 29, 5000, 4 << 10
 
 
 def transfers(server: Server, folder: Path) -> Iterator[Row]:
@@ -41,8 +41,8 @@ def transfers(server: Server, folder: Path) -> Iterator[Row]:
     service = ShareServiceClient(f"http://127.0.0.1:{server.port}/local", credential=account)
     share = service.create_share("measured")
     copied = seconds(lambda: shutil.copy(large, folder / "copy.bin"))
-    yield Row("serve: upload 1 GiB", seconds(lambda: upload(share, large)), "cp", copied, "s")
-    yield Row("serve: download 1 GiB", seconds(lambda: download(share, large.name)), "cp", copied, "s")
+    yield Row("serve: upload 512 MiB", seconds(lambda: upload(share, large)), "cp", copied, "s")
+    yield Row("serve: download 512 MiB", seconds(lambda: download(share, large.name)), "cp", copied, "s")
     copied = seconds(lambda: shutil.copytree(small, folder / "copies"))
     files = sorted(small.iterdir())
     up = seconds(lambda: [upload(share, file) for file in files])
@@ -59,7 +59,7 @@ def ours(server: Server, folder: Path) -> Iterator[Row]:
     files = sorted((folder / "small").iterdir())
     there.storage.make("ours")
     here.storage.make("theirs")
-    for name, paths in (("1 GiB", [folder / "large.bin"]), (f"{SMALL:,} small files", files)):
+    for name, paths in (("512 MiB", [folder / "large.bin"]), (f"{SMALL:,} small files", files)):
         copies = [Copy(path, path.name, path.stat().st_size) for path in paths]
         sent, moved = (
             seconds(lambda share=share, to=to, copies=copies: sum(to.storage.send(share, copies)))
