@@ -93,7 +93,7 @@ def parse_rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         for log in PARSED:
             path = Path(folder) / log
-            made.make_log(path, log, 50)
+            made.make_log(path, log, 20)
             size_mb = path.stat().st_size / 1e6
             ours = parse.best_time_s(parse.with_read_metrics, path, 3)[1]
             for name in filter(lambda name: parse.is_there(parse.METHODS[name][1]), AGAINST):

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser
 from benchmarks.browser.ways import KERNEL, SETUP, STAMPS, Stream, Way
 from tests.widgets import lab as jupyter
 
-LIMIT_S = 60.0  # after the start of a stream: what a page does not show by then is given up
+LIMIT_S = 30.0  # after the start of a stream: what a page does not show by then is given up
 CALM_S = 1.5  # without a long task before a stream begins: JupyterLab has opened the notebook
 LOCKED_S = 1.0  # without a word from the page
 QUIET_S = 8.0  # without a new line after the cell has ended: what is missing is lost

@@ -23,9 +23,9 @@ from benchmarks.row import Row, table
 from benchmarks.server.load import VERSION, make_jobs, processor_s
 from benchmarks.server.running import Server, running
 
-JOBS = (1000, 10_000, 100_000)
+JOBS = (10_000, 100_000)
 USERS = (20, 200, 500)
-WATCHED_S, PAUSE_S = 15.0, 2.0
+WATCHED_S, PAUSE_S = 10.0, 2.0
 OWN = 3  # jobs of each user
 LIMIT_MS = 50.0
 PAGES = 20

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, CDPSession
 from benchmarks.row import Row, table
 from tests.widgets import lab as jupyter
 
-SIZES = ((16, 2000), (64, 2000), (256, 200), (256, 2000), (256, 10_000))  # ranks, lines a second
+SIZES = ((16, 2000), (256, 200), (256, 10_000))  # ranks, lines a second
 WATCHED_S = 15.0
 CALM_S = 5.0  # after the first chart, before it counts
 LIMIT = 25.0  # percent of a core

@@ -24,7 +24,7 @@ from batchai_magics.server.storage.sas import AccountKeys
 from benchmarks.row import Row
 from benchmarks.server.running import Server
 
-LARGE, SMALL, SMALL_BYTES = 1 << 29, 5000, 4 << 10
+LARGE, SMALL, SMALL_BYTES = 1 << 29, 2000, 4 << 10
 
 
 def transfers(server: Server, folder: Path) -> Iterator[Row]:

@@ -97,9 +97,7 @@ def in_page(value: Comparison) -> dict[str, Any]:
     model = ComparisonModel(value.runs)
     view = ComparisonView(model, work=lambda task: task(), clock=time.monotonic)
     state = {"facts": view.facts, "rows": view.rows, "view_id": "bench"}
-    messages = []
-    while message := view.next_message(1 << 20):
-        messages.append(message)
+    messages = [batch.content for batch in iter(lambda: view.next_message(1 << 20), None)]
     update = {"kind": "lines", "runs": [messages[0]["runs"][0]]}
     found = measured("comparison_view", state, messages, update, CHANGE)
     assert found["rows"] == RUNS

@@ -40,14 +40,14 @@ def times_ms(count: int) -> dict[str, float]:
     model = SweepModel(_NoSweep(), JobCosts(None, Settings()))
     model.take(update_of([trial(n, 1 / n) for n in range(1, count + 1)]))
     view = SweepView(model, work=lambda task: task(), clock=time.monotonic, open_jobs=lambda *_: "")
-    messages = []
-    while message := view.next_message(1 << 20):
-        messages.append(message)
+    messages = [batch.content for batch in iter(lambda: view.next_message(1 << 20), None)]
     began = time.perf_counter()
     for n in range(1, UPDATES + 1):
         model.take(update_of([trial(n, 0.5)]))
         view.send_next(1 << 20)
-        update = view.next_message(1 << 20)
+        batch = view.next_message(1 << 20)
+    assert batch is not None
+    update = batch.content
     kernel_ms = (time.perf_counter() - began) * 1000 / UPDATES
     found = measured("sweep_view", {"facts": model.facts(), "view_id": "bench"}, messages, update, CHANGE)
     return {"kernel": kernel_ms, "update": found["update"], "first": found["first"]}
