@@ -6,6 +6,7 @@ import enum
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Protocol
 
 from batchai_magics.errors import Problem, SpecError, UsageError, quoted
@@ -113,7 +114,7 @@ class ResourceId:
             return replace(self, kind=Kind.EXPERIMENT, name=self.experiment, experiment="")
         return self.workspace_id
 
-    @property
+    @cached_property
     def key(self) -> str:
         """The id in lower case, for comparison."""
         return str(self).lower()

@@ -109,7 +109,12 @@ def test_followers_of_many_jobs_ask_in_one_look(tmp_path, clock, monkeypatch):
     for name in "abc":
         place.run(name)
     plain = place.status
-    monkeypatch.setattr(place, "status", lambda ids: asked.append({id.name for id in ids}) or plain(ids))
+
+    def status(ids, since):
+        asked.append({id.name for id in ids})
+        return plain(ids)
+
+    monkeypatch.setattr(place, "status", status)
     followers = [Follower(place, id, clock=clock) for id in (A, B, C)]
     for _ in range(2):
         clock.now += 1

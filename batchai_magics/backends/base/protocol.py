@@ -279,7 +279,8 @@ class Backend(Protocol):
 
         Args:
             ids: Jobs and clusters, in any mix.
-            since: A previous snapshot; with `wait_s`, the call may block until something differs from it.
+            since: A previous snapshot of the same ids, which may be returned again while nothing differs from
+                it; with `wait_s`, the call may block until something does.
             wait_s: Seconds to block at most, where the backend supports long polling.
         """
 

@@ -86,7 +86,8 @@ class _SharedPolls:
                     return None
             ids = {key: id for each in self._pollers for key, id in each.ids.items()}
             poller.backend.reconcile()
-            self._last = poller.backend.status(list(ids.values()))
+            since = self._last if self._polled == ids.keys() else None
+            self._last = poller.backend.status(list(ids.values()), since=since)
             self._taken_at = poller.clock()
             self._polled = frozenset(ids)
             self._number += 1

@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import datetime, timezone
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
@@ -32,8 +32,7 @@ _NO_PATH = "Give a path as it is listed."
 _UNOPENED = (errno.ENXIO, errno.ELOOP, errno.ENODEV, errno.EISDIR)  # a socket, a link, a device, a folder
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """An entry of a folder. A link that stays inside the root counts as its target."""
 
     name: str
@@ -43,14 +42,14 @@ class Entry:
     is_link: bool = False
 
     @classmethod
-    def at(cls, root: Path, path: Path) -> Entry:
+    def at(cls, root: Path, path: Path | os.DirEntry[str]) -> Entry:
         """The entry at `path`, somewhere below `root`; FileNotFoundError if it does not exist."""
         if is_remote(path) and is_remote(root):
             return cls.from_directory_entry(path.entry(root))
-        status = path.lstat()
+        status = path.stat(follow_symlinks=False)
         is_link = stat.S_ISLNK(status.st_mode)
         if is_link:
-            status = _target_status(root, path) or status
+            status = _target_status(root, Path(path)) or status
         kind = _KINDS[stat.S_IFMT(status.st_mode)]
         size_bytes = status.st_size if kind is FileKind.FILE else 0
         modified = datetime.fromtimestamp(status.st_mtime, timezone.utc)
@@ -81,20 +80,29 @@ def _resolved(path: Path) -> Path:
 
 def scan(root: Path, folder: Path, limit: int | None = None) -> Iterator[Entry]:
     """Lists a folder below `root`, sorted by name, up to `limit` entries; empty if it does not exist."""
-    return islice(_scan(root, folder, limit), limit)
+    return islice(_scan(root, folder, limit, skips=lambda name: False), limit)
 
 
-def _scan(root: Path, folder: Path, limit: int | None) -> Iterator[Entry]:
+def file_sizes(folder: Path, *, skips: Callable[[str], bool]) -> Iterator[tuple[str, int]]:
+    """The regular files of a folder with their sizes in bytes, by name, without the names to skip."""
+    for entry in _scan(folder, folder, None, skips=skips):
+        if entry.kind is FileKind.FILE:
+            yield entry.name, entry.size_bytes
+
+
+def _scan(root: Path, folder: Path, limit: int | None, *, skips: Callable[[str], bool]) -> Iterator[Entry]:
     try:
         if is_remote(folder) and is_remote(root):
-            yield from map(Entry.from_directory_entry, folder.scan(root, limit))
+            listed = map(Entry.from_directory_entry, folder.scan(root, limit))
+            yield from (entry for entry in listed if not skips(entry.name))
             return
-        names = sorted(os.listdir(folder))  # noqa: PTH208 a Path for each of a million names takes seconds
+        with os.scandir(folder) as found:
+            items = sorted((item for item in found if not skips(item.name)), key=attrgetter("name"))
     except FileNotFoundError:
         return
-    for name in names:
+    for item in items:
         try:
-            yield Entry.at(root, folder / name)
+            yield Entry.at(root, item)
         except FileNotFoundError:  # it was deleted meanwhile
             continue
 

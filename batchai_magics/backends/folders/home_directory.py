@@ -148,10 +148,16 @@ class HomeDirectory:
         with private_files.read_ahead([layout.root], listed=[folder]):
             return Logs(folder, layout, is_open).read(path, offset, limit)
 
+    def changed_logs(self, job: Record, positions: Mapping[str, int]) -> Mapping[str, int]:
+        """The logs whose size is not the given position, with where to read each from."""
+        sizes = entries.file_sizes(self._output(job, STDOUTERR), skips=is_process_log)
+        known = ((name, size, positions.get(name, 0)) for name, size in sizes)
+        return {name: at if size > at else 0 for name, size, at in known if size != at}
+
     def tail(
         self, job: Record, positions: Mapping[str, int], limit: int, *, is_open: bool
     ) -> Mapping[str, Chunk]:
-        """The new bytes of all of a job's logs."""
+        """The bytes of these logs of a job from these positions; `is_open` must be determined before."""
         folder, layout = self._output(job, STDOUTERR), self._layout.job(job.guid)
         # Read after `is_open` was determined: an ended run has all its records. Secret spans are read after
         # the data.
@@ -193,13 +199,6 @@ def output_listing(folder: Path, path: str, *, limit: int | None = None) -> list
         return [_output_file(entry, relative, target) for entry in entries.scan(folder, target, limit)]
     except OSError as error:  # another owner's, created by a container, or too deep
         raise _unreadable(f"the folder {relative[-200:] or folder.name}", error) from error
-
-
-def output_sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    """The regular files of a folder with their sizes in bytes."""
-    for entry in entries.scan(folder, folder):
-        if entry.kind is FileKind.FILE:
-            yield entry.name, entry.size_bytes
 
 
 def _output_file(entry: Entry, path: str, target: Path) -> OutputFile:
@@ -260,14 +259,11 @@ class Logs:
         return self._log(name, offset, limit)
 
     def tail(self, positions: Mapping[str, int], limit: int) -> Mapping[str, Chunk]:
-        """The new bytes of all logs."""
+        """The bytes of these logs from these positions on."""
         chunks: dict[str, Chunk] = {}
-        for name, size in output_sizes(self.folder):
-            position = positions.get(name, 0)
-            if size != position and not is_process_log(name):
-                start = position if size > position else 0
-                with contextlib.suppress(NotFoundError, StorageError):  # it was replaced meanwhile
-                    chunks[name] = self._log(name, start, limit)
+        for name, position in positions.items():
+            with contextlib.suppress(NotFoundError, StorageError):  # it was replaced meanwhile
+                chunks[name] = self._log(name, position, limit)
         return chunks
 
     def _log(self, name: str, offset: int, limit: int) -> Chunk:

@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
 
 
-FRESH_S = 0.1  # how old a pass may be that serves as another one
+FRESH_S = 0.1  # how old a pass may be that serves as another one …
+QUIET_S = 0.5  # … if nothing was recorded since
 SETUP_FAILED = "NodeSetupFailed"  # error code
 _RECORDED = "SELECT guid FROM resource WHERE guid IN"
 _CREDENTIALS = "properties.containerSettings.imageSourceRegistry.credentials"
@@ -138,6 +139,8 @@ class LocalRunner(Runner):
         self.reconciler = Reconciler(store, layout)
         self._new: dict[str, Secrets] = {}  # of runs and clusters that were created here, by guid
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
+        self._supervisors = ("", list[str]())  # of open runs, and the version of the store that they are of
+        self._reconciled = ""  # the version of the store at the last pass
         self._is_due = False  # whether something was changed here since the last pass
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
@@ -253,7 +256,8 @@ class LocalRunner(Runner):
     def reconcile(self) -> None:
         """Tells supervisors of the stops that were requested here, recovers, and starts what can start.
 
-        Passes without changes made here are shared: one serves all that are asked for within `FRESH_S`.
+        Passes without changes made here are shared: one serves all that are asked for within `FRESH_S`, and
+        within `QUIET_S` while the store stays as it is.
         """
         if not self._layout.database.exists():
             return  # nothing was created yet, and a command that reads makes no home
@@ -274,8 +278,11 @@ class LocalRunner(Runner):
             ):
                 self.reconciler.reconcile(is_due=True, secrets=secrets)
             return
+        version = self._store.version
+        max_age_s = QUIET_S if version == self._reconciled else FRESH_S
+        self._reconciled = version
         try:
-            self.reconciler.reconcile(is_due=is_due, max_age_s=FRESH_S)
+            self.reconciler.reconcile(is_due=is_due, max_age_s=max_age_s)
         except StorageError as error:  # ending a job must not fail since others cannot start
             if error.code != database_errors.DISK_FULL:
                 raise
@@ -297,6 +304,15 @@ class LocalRunner(Runner):
             statuses = reconciler.with_lost(db, self._layout, guids, recorded)
         self._is_due |= statuses != recorded
         return statuses
+
+    def version(self) -> str:
+        """The version of the store while all open runs have their supervisors; else empty."""
+        with self._store.read() as db:
+            version, supervisors = self._supervisors
+            if version != self._store.version:
+                supervisors = [job.supervisor or job.spawner for job in job_table.open_and_watched(db)]
+                self._supervisors = version, supervisors = self._store.version, supervisors
+        return version if all(map(process.is_alive, supervisors)) else ""
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end, in one transaction; those without nodes end at once."""

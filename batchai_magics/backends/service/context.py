@@ -258,10 +258,13 @@ class HomeFolders(Protocol):
     ) -> Chunk:
         """Reads at most `limit` bytes of a job's file; `is_open` must be determined before."""
 
+    def changed_logs(self, job: Record, positions: Mapping[str, int]) -> Mapping[str, int]:
+        """The logs whose size is not the given position, with where to read each from."""
+
     def tail(
         self, job: Record, positions: Mapping[str, int], limit: int, *, is_open: bool
     ) -> Mapping[str, Chunk]:
-        """The new bytes of all of a job's logs."""
+        """The bytes of these logs of a job from these positions; `is_open` must be determined before."""
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:
         """The samples of a run taken after the time `after`."""

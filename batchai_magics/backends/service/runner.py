@@ -352,6 +352,10 @@ class Runner(Protocol):
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run, including runs that their engine ended without a report; only reads."""
 
+    def version(self) -> str:
+        """Text that differs once any record or status may have changed; empty where that is unknown."""
+        return ""
+
     @abstractmethod
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to stop; pending ones end at once. No effect on those that have ended.

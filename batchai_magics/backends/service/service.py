@@ -131,11 +131,14 @@ class Service(ServiceFacets):
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None = None, wait_s: float = 0.0
     ) -> StatusSnapshot:
-        """The status of jobs and clusters, with at most one query to the engine."""
+        """The status of jobs and clusters, with at most one query to the engine; `since` while it holds."""
         with self.context.repository.snapshot():
+            version = self.context.runner.version()
+            if since and version and since.state == version:
+                return since
             records = self.context.repository.find_all(ids)
             views = zip(records, self._views(records), strict=True)
-        return StatusSnapshot({record.key: resource for record, resource in views})
+        return StatusSnapshot({record.key: resource for record, resource in views}, version)
 
     def reconcile(self) -> None:
         """Starts what can start, and records and ends what a dead process left undone.
@@ -227,10 +230,13 @@ class Service(ServiceFacets):
         *,
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
-        """The new bytes of all of a job's logs."""
+        """The new bytes of all of a job's logs; most have none, and nothing but their sizes is read."""
         record = self.context.repository.get(job)
+        changed = self.context.folders.changed_logs(record, positions)
+        if not changed:
+            return {}
         is_open = self.context.status(record).is_open
-        return self.context.folders.tail(record, positions, limit, is_open=is_open)
+        return self.context.folders.tail(record, changed, limit, is_open=is_open)
 
     def _views(self, records: Sequence[Record]) -> Sequence[Resource]:
         """Converts records to resources; the files for their status are read together."""

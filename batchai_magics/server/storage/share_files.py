@@ -244,7 +244,6 @@ def _get_file(request: StorageRequest) -> ShareFile:
     upload = request.uploads.find(request.resource)
     if upload:
         return ShareFile(request.path, FileKind.FILE, upload.size_bytes, datetime.now(timezone.utc))
-    request.check_share()
     return replace(request.storage.show(request.share, request.path), path=request.path)
 
 

@@ -89,6 +89,7 @@ class Store:
         self._may_make = may_make
         self._is_lost = False
         self._file: DatabaseFile | None = None
+        self._opened_count = 0
         self._snapshot: contextlib.ExitStack | None = None
         self._is_writing = False
         self._owner: int | None = None  # the thread whose snapshot or transaction that is
@@ -167,6 +168,13 @@ class Store:
     def is_writing(self) -> bool:
         """Whether this thread is in a write transaction."""
         return self._is_writing and self._owner == threading.get_ident()
+
+    @property
+    def version(self) -> str:
+        """Text that differs after each change of the database, by whichever process."""
+        with self.read() as db:
+            (others,) = db.execute("PRAGMA data_version").fetchone()
+            return f"{self._opened_count}.{others}.{db.total_changes}"
 
     @property
     def is_read_only(self) -> bool:
@@ -248,6 +256,7 @@ class Store:
                 return DatabaseFile(self._path, may_make=self._may_make, busy_s=self._busy_s)
 
         self._file = self._with_reserve(opened)
+        self._opened_count += 1
         return self._file
 
     def _with_reserve(self, do: Callable[[], T]) -> T:

@@ -106,6 +106,7 @@ def test_a_handful_of_questions_tells_of_many_jobs(
     calm_place: Place, jobs: list[ResourceId], requests: list[str]
 ) -> None:
     backend = calm_place.backend
+    ends = {path: chunk.end for path, chunk in backend.tail(jobs[0], {}).items()}
     acts: dict[str, tuple[int, Callable[[], object]]] = {
         "status": (2, lambda: backend.status(jobs)),
         "status with the cluster": (4, lambda: backend.status([*jobs, calm_place.cluster])),
@@ -115,7 +116,8 @@ def test_a_handful_of_questions_tells_of_many_jobs(
         "names": (3, lambda: backend.names(calm_place.experiment, Kind.JOB)),
         "nodes of a job": (2, lambda: backend.nodes(jobs[0])),
         "nodes of the cluster": (4, lambda: backend.nodes(calm_place.cluster)),
-        "tail": (5, lambda: backend.tail(jobs[0], {})),
+        "tail": (6, lambda: backend.tail(jobs[0], {})),
+        "tail without news": (2, lambda: backend.tail(jobs[0], ends)),
         "read": (4, lambda: backend.read(FileRef(jobs[0], "stdout.txt"))),
     }
     questions = {name: fewest(requests, act) for name, (_, act) in acts.items()}
