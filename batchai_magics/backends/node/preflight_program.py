@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.node.ranks.gpus import Gpus
-from batchai_magics.backends.node.ranks.machine_program import packages
+from batchai_magics.backends.node.ranks.machine_recording import packages
 
 ADDRESS, TOKEN, INDEX = "BATCHAI_PREFLIGHT", "BATCHAI_PREFLIGHT_TOKEN", "BATCHAI_PREFLIGHT_NODE"
 TOKEN_BYTES = 32  # as text

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterator, Set
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 MARK = "BATCHAI_JOB_GUID"  # in the environment of every process that a job starts
 LEFTOVER_S = 1.2  # between SIGTERM and SIGKILL for what outlives the ranks, or another one that has failed
@@ -109,7 +109,7 @@ SHARED_MEMORY = Path("/dev/shm")
 PROCESSES = Path("/proc")
 _ALL_USERS = ["0", "0", str(2**32 - 1)]
 _NAME = r"mpich_shm_\w+|([0-9]+):[0-9]+:[0-9]+"  # of MPICH, and of libfabric: process, domain, endpoint
-_IN_USE = re.compile(rf"/dev/shm/({_NAME})(?: |$)", re.MULTILINE)
+_IN_USE = rf"(?m)/dev/shm/({_NAME})(?: |$)"
 
 
 def sweep_segments() -> None:
@@ -148,7 +148,7 @@ def _used() -> set[str] | None:
                 with contextlib.suppress(FileNotFoundError):  # closed meanwhile
                     targets.append(os.fsdecode(descriptor.readlink()))
             mapped = (folder / "maps").read_bytes().decode(errors="replace")
-            names |= {match[1] for match in _IN_USE.finditer("\n".join([*targets, mapped]))}
+            names |= {match[1] for match in re.finditer(_IN_USE, "\n".join([*targets, mapped]))}
         except PermissionError:
             if is_below and _is_own(folder):
                 return None
@@ -173,9 +173,7 @@ class Guard:
 
     def __init__(self, mark: str) -> None:
         reader, self._writer = os.pipe()
-        self.pid = os.fork()
-        if not self.pid:
-            _run_in_fork(lambda: _watch(reader, mark), keep=reader)
+        self.pid = run_in_fork(lambda: _watch(reader, mark), signal.SIG_IGN, keep=reader)
         os.close(reader)
 
     def add(self, group: int) -> None:
@@ -198,16 +196,24 @@ class Guard:
             os.write(self._writer, _MESSAGE.pack(message))
 
 
-def _run_in_fork(watch: Callable[[], None], *, keep: int) -> NoReturn:
-    """Runs `watch` with a single open descriptor, then exits without clean-up."""
+def run_in_fork(work: Callable[[], None], on_signal: signal.Handlers, *, keep: int = -1) -> int:
+    """Starts `work` in a fork, which exits without clean-up; returns its pid.
+
+    Of this program's descriptors it has only `keep`; what it prints is lost. `on_signal` is what the signals
+    do that ask a program to end.
+    """
+    if pid := os.fork():
+        return pid
     try:
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+            signal.signal(number, on_signal)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.closerange(0, keep)
         os.closerange(keep + 1, os.sysconf("SC_OPEN_MAX"))
-        watch()
+        for _ in ("stdin", "stdout", "stderr"):
+            os.open(os.devnull, os.O_RDWR)
+        work()
     finally:
         os._exit(0)
 

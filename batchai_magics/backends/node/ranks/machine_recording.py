@@ -1,13 +1,24 @@
-"""Starts the program that records a machine, once for each machine of a run, after its ranks."""
+"""Records the hardware and the packages of a machine, once for each machine of a run, beside its ranks.
+
+A fork of the program that has started the ranks does it, since an interpreter of its own would take longer
+than a short job. It yields to everything else.
+"""
 
 from __future__ import annotations
 
-import contextlib
+import json
 import os
+import signal
+import sys
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 
+from batchai_magics.backends.node.ranks.leftovers import run_in_fork
 from batchai_magics.launch.plan import Plan
 
-_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "machine_program.py")  # noqa: PTH100, PTH118, PTH120 pathlib slows each rank
+VERSION = 1
+_ENDINGS = (".dist-info", ".egg-info")
 
 
 def start(plan: Plan, *, rank: int = 0) -> int | None:
@@ -19,11 +30,90 @@ def start(plan: Plan, *, rank: int = 0) -> int | None:
     is_first = all(process.node != node for process in plan.processes[:rank])
     if not (plan.machines and is_first):
         return None
-    python = plan.python
-    words = [python, _PROGRAM, f"{plan.machines}/{os.uname().nodename}.json"]
-    if plan.containers.engine:
-        words.append("image")
-    silent = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
-    with contextlib.suppress(OSError):  # no job fails for lack of a record
-        return os.posix_spawnp(python, words, os.environ, file_actions=silent, setpgroup=0)
-    return None
+    file = Path(plan.machines, f"{os.uname().nodename}.json")
+    try:
+        return run_in_fork(partial(_record, file, is_image=bool(plan.containers.engine)), signal.SIG_DFL)
+    except OSError:  # no job fails for lack of a record
+        return None
+
+
+def _record(file: Path, *, is_image: bool) -> None:
+    """Writes the file atomically, unless the run's record is gone; `is_image` if ranks run in containers."""
+    os.nice(19)
+    os.setpgid(0, 0)
+    software: dict[str, object] = {
+        "python": sys.version.split()[0],
+        "executable": sys.executable,
+        "packages": dict(sorted(packages())),
+    }
+    if is_image:
+        software = {"problem": "Python and packages are those of the image"}
+    text = json.dumps({"version": VERSION, **_hardware(), **software})
+    part = file.with_name(f"{file.name}.{os.getpid()}.part")
+    try:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        with open(part, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+            out.write(text)
+        part.replace(file)
+    except OSError:  # the job was deleted, or the disk is full: no job fails for lack of a record
+        part.unlink(missing_ok=True)
+
+
+def _hardware() -> dict[str, object]:
+    memory, here = _read("/proc/meminfo").partition("MemTotal:")[2].split(maxsplit=1), os.uname()
+    return {
+        "name": here.nodename,
+        "system": f"{_distribution()} {here.sysname} {here.release}".strip(),
+        "processor": next(_fields("/proc/cpuinfo", "model name"), here.machine),
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
+        "memory_bytes": int(memory[0]) * 1024 if memory else 0,
+        "gpus": [
+            model
+            for gpu in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+            for model in _fields(str(gpu), "Model")
+        ],
+    }
+
+
+def packages() -> Iterator[tuple[str, str]]:
+    """Names and versions of the installed packages, from the names of their folders: reads no file."""
+    for folder in reversed(_folders()):  # what comes first in the path wins
+        try:
+            names = os.listdir(folder)  # noqa: PTH208  pathlib is slow
+        except OSError:
+            continue
+        for stem, ending in map(os.path.splitext, names):
+            name, _, rest = stem.partition("-")
+            if ending in _ENDINGS and rest:
+                yield name.replace("_", "-").lower(), rest.partition("-py")[0]
+
+
+def _folders() -> list[str]:
+    """Where this interpreter finds packages by default; programs of nodes start without some of that."""
+    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if sys.flags.no_site:
+        import site
+
+        site.main()
+        if sys.prefix == sys.base_prefix:  # no virtual environment
+            own.append(site.getusersitepackages())
+    return [*own, *sys.path]
+
+
+def _distribution() -> str:
+    return next((text.strip('"') for text in _fields("/etc/os-release", "PRETTY_NAME", "=")), "")
+
+
+def _fields(path: str, name: str, separator: str = ":") -> Iterator[str]:
+    """The values of the lines `name: value` of a file."""
+    for line in _read(path).splitlines():
+        key, sign, value = line.partition(separator)
+        if sign and key.strip() == name:
+            yield value.strip()
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -14,7 +14,8 @@ from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.node.ranks.run_ranks import EX_IOERR, rank_of_launcher
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm import bundle_writer
-from batchai_magics.launch.plan import VERSION, LogFile, Output
+from batchai_magics.launch.plan import VERSION, LogFile, Output, Plan
+from batchai_magics.records.provenance import MachineRecord
 from tests.backends.node.ranks.plans import GUID, PROGRAM, exit_of, is_running, plan, start, started
 from tests.patience import PATIENCE_S
 from tests.world import until
@@ -127,6 +128,17 @@ def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) 
     assert child.wait() == 3
     assert (tmp_path / "stdout").read_text() == "far away\n"
     assert exit_of(tmp_path).exit_code == 3
+
+
+def test_the_machine_of_a_rank_is_recorded_without_another_interpreter(tmp_path: Path) -> None:
+    (tmp_path / "own" / "torch-9.9.dist-info").mkdir(parents=True)
+    file, machines = plan(tmp_path, "true"), tmp_path / "machines"
+    Plan.read(str(file))._replace(machines=str(machines), python="/nowhere").write(str(file))
+    assert start(file, "0", PYTHONPATH=str(tmp_path / "own")).wait() == 0
+    until(lambda: [*machines.glob("*.json")])
+    machine = MachineRecord.from_text(next(machines.iterdir()).read_text())
+    assert (machine.packages["torch"], machine.packages["pytest"]) == ("9.9", pytest.__version__)
+    assert (machine.executable, machine.problem) == (sys.executable, "")
 
 
 def test_a_plan_of_another_version_stops_a_rank_with_the_reason(tmp_path: Path) -> None:
