@@ -26,8 +26,8 @@ INTERRUPTED = 130
 LONGEST_QUOTE = 60
 
 # Terminal controls, bidirectional controls, line ends, and characters that cannot be encoded.
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-_UNSEEN_WITHIN_LINES = re.compile(_UNSEEN.pattern.replace(r"\x00-\x1f", r"\x00-\x08\x0b-\x1f"))
+_UNSEEN = r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+_UNSEEN_WITHIN_LINES = _UNSEEN.replace(r"\x00-\x1f", r"\x00-\x08\x0b-\x1f")
 
 DISK_FULL = "DiskFull"  # error code for a full disk
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -172,12 +172,12 @@ def translate_file_errors() -> Iterator[None]:
 
 def visible(text: str) -> str:
     r"""Escape control characters: a name as one line of text, with `\x1b`, `\n` or `\u202e` written out."""
-    return _UNSEEN.sub(_escaped, text)
+    return re.sub(_UNSEEN, _escaped, text)
 
 
 def visible_lines(text: str) -> str:
     """The same for text of several lines."""
-    return _UNSEEN_WITHIN_LINES.sub(_escaped, text)
+    return re.sub(_UNSEEN_WITHIN_LINES, _escaped, text)
 
 
 def _escaped(match: re.Match[str]) -> str:

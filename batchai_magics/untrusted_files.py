@@ -21,7 +21,7 @@ MAX_DEPTH = 64  # of JSON
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _REPLACED = (errno.ENXIO, errno.ELOOP, errno.ENODEV, errno.EISDIR)  # by a socket, a link, a device, a folder
-_SURROGATE = re.compile(r"\\u[dD]")
+_SURROGATE = r"\\u[dD]"
 
 
 class NotRegularError(OSError):
@@ -114,7 +114,7 @@ def parse_json(text: str | bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
     if given.count("[") + given.count("{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
         raise ValueError("it is nested too deeply")
-    if _SURROGATE.search(given) or not (isinstance(text, bytes) or given.isascii()):
+    if re.search(_SURROGATE, given) or not (isinstance(text, bytes) or given.isascii()):
         _check_encodable(value)
     return value
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 Value = TypeVar("Value")
-_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+_VARIABLE = r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))"
 
 
 class ReferenceKind(enum.Enum):
@@ -166,7 +166,7 @@ class Variables(dict[str, Value]):
     def split_references(self, text: str) -> Iterator[tuple[str, str]]:
         """Split a text at references to known variables: pairs of a literal and the name behind it."""
         begin = 0
-        for match in _VARIABLE.finditer(text):
+        for match in re.finditer(_VARIABLE, text):
             braced, bare = match.groups()
             if braced:
                 name = braced if braced in self else ""

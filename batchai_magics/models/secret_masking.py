@@ -34,11 +34,11 @@ _OTHER_TOKENS = (  # of language models, not of services
     r"(?:^|_)(?:bos|eos|pad|unk|sep|cls|mask|stop|special|image|audio|video|start|end|next|last|first|new|max|min"
     r"|num|per|prefix|suffix|decoder_start)_token"
 )
-_SHORT_NAMES = re.compile(r"(?:^|_)PASS$")  # `pass` in lower case is of an epoch
+_SHORT_NAMES = r"(?:^|_)PASS$"  # `pass` in lower case is of an epoch
 _IN_URLS = frozenset(
     ("sig", "signature", "key", "code", "x_amz_signature", "x_amz_credential", "x_goog_signature")
 )
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_HUMP = r"(?<=[a-z0-9])(?=[A-Z])"
 
 # --- formats: of keys and tokens that tell what they are
 
@@ -101,13 +101,13 @@ _OPTION = (  # of a command line: --api-key …
     r"(?<![\w-])--?(?P<name>[A-Za-z][\w-]{0,80})(?:[ \t]+|=)"
     r"(?P<value>\"[^\"\n]*\"|'[^'\n]*'|(?!--)[^\s\"']+)"
 )
-_CODE = re.compile(r"[A-Za-z_][\w.]*")
-_NO_VALUE = re.compile(
-    r"[$<{%*]|.*[(\[]|(?:str|bytes|int|float|bool|Any|None|null|true|false|Optional|Union|SecretStr|string|object)\b",
-    re.IGNORECASE,
+_CODE = r"[A-Za-z_][\w.]*"
+_NO_VALUE = (
+    r"(?i)[$<{%*]|.*[(\[]"
+    r"|(?:str|bytes|int|float|bool|Any|None|null|true|false|Optional|Union|SecretStr|string|object)\b"
 )
 _LONG = 300  # of a value without quotes, which is matched no further
-_NUMBER = re.compile(r"[\d.]+")
+_NUMBER = r"[\d.]+"
 _PLAIN_IN_URLS = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _HEX = ("%%%02X", "%%%02x")
 _WRAPS = (76, 64)  # columns of MIME and of PEM
@@ -123,9 +123,9 @@ _SECRET_FOLDER = ".config/gcloud/"
 
 def is_secret_name(name: str) -> bool:
     """Whether a variable, option, key or column of that name holds a secret."""
-    if _SHORT_NAMES.search(name):
+    if _compiled(_SHORT_NAMES).search(name):
         return True
-    words = _HUMP.sub("_", name).replace("-", "_").replace(".", "_").replace(" ", "_").lower()
+    words = _compiled(_HUMP).sub("_", name).replace("-", "_").replace(".", "_").replace(" ", "_").lower()
     return _compiled(f"(?:{'|'.join(_NAMES)})$").search(words) is not None and not _compiled(
         f"(?:{_OTHER_TOKENS})$"
     ).search(words)
@@ -270,7 +270,7 @@ def _named_replaced(pattern: str, text: str, replacement: Callable[[re.Match[str
 
 def _option(match: re.Match[str], cover: Cover) -> str:
     is_name = match["name"] == "secret"  # `--secret` takes the name of a variable
-    if is_name or _NUMBER.fullmatch(match["value"]) or not is_secret_name(match["name"]):
+    if is_name or _compiled(_NUMBER).fullmatch(match["value"]) or not is_secret_name(match["name"]):
         return match[0]
     return _covered(match, "value", cover)
 
@@ -294,11 +294,11 @@ def _assigned(match: re.Match[str], cover: Cover) -> str:
 def _is_code(match: re.Match[str]) -> bool:
     """Whether what is assigned without quotes is no value but code, a type, a reference or a count."""
     bare, sign, after = match["bare"], match["sign"], match["after"]
-    if _NO_VALUE.match(bare) or after == "(":
+    if _compiled(_NO_VALUE).match(bare) or after == "(":
         return True
-    if _NUMBER.fullmatch(bare):
+    if _compiled(_NUMBER).fullmatch(bare):
         return match["name"].lower().endswith("token")
-    if ":" in sign or not _CODE.fullmatch(bare):
+    if ":" in sign or not _compiled(_CODE).fullmatch(bare):
         return False
     is_spaced = sign != sign.strip()
     return after in (",", ")", "[", ".") or (is_spaced and not any(char.isdigit() for char in bare))

@@ -19,7 +19,8 @@ from batchai_magics.jobs.submission_recorder import (
 )
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.models.runs.labels import Labels
-from batchai_magics.records.record_files import LABELS, SUBMISSION, check_submitted
+from batchai_magics.records.record_checks import check_submitted
+from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import GitState, Submission
 from tests.patience import PATIENCE_S
 

@@ -25,8 +25,8 @@ from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.job_spec import JobSpec, PreflightMode
 from batchai_magics.models.vm_sizes import lookup
-from batchai_magics.records import record_files
-from batchai_magics.records.record_files import MACHINES, SUBMISSION
+from batchai_magics.records.record_checks import addresses_of
+from batchai_magics.records.record_files import CHANNELS, MACHINES, SUBMISSION
 
 
 class RunPlanner:
@@ -46,8 +46,8 @@ class RunPlanner:
         for folder in (job.shared_temp, self._logs):
             private_files.make_folder(folder)
         for name, text in self._admitted.records.items():
-            if name == record_files.CHANNELS:
-                Outbox.of_run(job).open(record_files.addresses_of(text))
+            if name == CHANNELS:
+                Outbox.of_run(job).open(addresses_of(text))
             else:
                 private_files.write(job.records / name, text)
         for name, module in JOB_MODULES.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ from batchai_magics.models.secret_masking import is_secret_name, is_secret_text
 if TYPE_CHECKING:
     import socket
 
-_LOGIN = re.compile(r"[^\s/@]+@")
+_LOGIN = r"[^\s/@]+@"
 _PROXY_NAMES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY", "NO_PROXY")
 PROXIES = (*_PROXY_NAMES, *map(str.lower, _PROXY_NAMES))
 _NAMES = frozenset(
@@ -91,7 +90,7 @@ def _is_passed(name: str, patterns: Sequence[str]) -> bool:
 
 def without_logins(environ: Mapping[str, str]) -> dict[str, str]:
     """The variables without those that contain a login, such as a proxy's address: files have no secrets."""
-    return {name: value for name, value in environ.items() if not _LOGIN.search(value)}
+    return {name: value for name, value in environ.items() if not re.search(_LOGIN, value)}
 
 
 _LOWEST, _HIGHEST = 10_000, 65_535
@@ -109,6 +108,8 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
     """
     if not count:
         return ()
+    import random  # supervisors choose no ports
+
     sockets: list[socket.socket] = []
     choice, rng = _choose_range(_ephemeral_range()), random.SystemRandom()
     try:
@@ -125,7 +126,7 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
 
 
 def _try_bind(sockets: list[socket.socket], host: str, port: int) -> None:
-    import socket  # supervisors choose no ports
+    import socket  # as above
 
     bound = socket.socket()
     try:

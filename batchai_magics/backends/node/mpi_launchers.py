@@ -20,10 +20,8 @@ from batchai_magics.launch.plan import Plan, PlanNode
 if TYPE_CHECKING:
     from batchai_magics.backends.node.ranks.pmi import ProcessManager  # it loads sockets
 
-_IMPORTS_MPI = re.compile(
-    rb"^[ \t]*(?:from|import)[ \t][^\n#]*\b(?:mpi4py|horovod|chainermn|mpi4jax)\b", re.MULTILINE
-)
-_VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
+_IMPORTS_MPI = rb"(?m)^[ \t]*(?:from|import)[ \t][^\n#]*\b(?:mpi4py|horovod|chainermn|mpi4jax)\b"
+_VARIABLE = r"\$(?:\{(\w+)\}|(\w+))"
 _READ_LIMIT = 1 << 20
 
 
@@ -43,7 +41,7 @@ def _scripts(plan: Plan) -> Iterator[Path]:
     process = plan.processes[0]
     node = plan.node_of(process)
     variables = {**node.env, **process.env}
-    command = _VARIABLE.sub(lambda found: variables.get(found[1] or found[2], found[0]), process.command)
+    command = re.sub(_VARIABLE, lambda found: variables.get(found[1] or found[2], found[0]), process.command)
     try:
         words = shlex.split(command)
     except ValueError:  # an unclosed quote, which the shell rejects too
@@ -56,12 +54,12 @@ def _scripts(plan: Plan) -> Iterator[Path]:
 def _imports_mpi(script: Path) -> bool:
     try:
         with script.open("rb") as file:
-            return _IMPORTS_MPI.search(file.read(_READ_LIMIT)) is not None
+            return re.search(_IMPORTS_MPI, file.read(_READ_LIMIT)) is not None
     except OSError:  # it is inside a container, or gone
         return False
 
 
-_STARTS_MPI = re.compile(r"(?:^|[\s;&|(])(?:\S*/)?mpi(?:run|exec)\s")
+_STARTS_MPI = r"(?:^|[\s;&|(])(?:\S*/)?mpi(?:run|exec)\s"
 _LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 OWN_LAUNCHER = (
     "the command starts MPI's launcher itself, which listens on every interface of the machine while it runs;"
@@ -82,7 +80,7 @@ def transport(plan: Plan) -> Mapping[str, str]:
 
 def starts_launcher(command: str) -> bool:
     """Whether a command line runs `mpirun` or `mpiexec` itself."""
-    return bool(_STARTS_MPI.search(command))
+    return bool(re.search(_STARTS_MPI, command))
 
 
 def with_launcher_note(plan: Plan) -> Plan:
@@ -93,9 +91,7 @@ def with_launcher_note(plan: Plan) -> Plan:
 
 
 # Options of Open MPI's mpirun that MPICH's does not have.
-_OPTIONS = re.compile(
-    r"(?:^|\s)(?:-{1,2}mca|--allow-run-as-root|--oversubscribe|--?bind-to|--?map-by|-x|--tag-output)\s"
-)
+_OPTIONS = r"(?:^|\s)(?:-{1,2}mca|--allow-run-as-root|--oversubscribe|--?bind-to|--?map-by|-x|--tag-output)\s"
 # As set on the recipes' machines, and required for root in a container.
 ENV = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -107,7 +103,7 @@ ENV = {
 
 def needs_open_mpi(command: str) -> bool:
     """Whether a command line runs `mpirun` with options that only Open MPI has."""
-    return bool(starts_launcher(command) and _OPTIONS.search(command))
+    return bool(starts_launcher(command) and re.search(_OPTIONS, command))
 
 
 def find_open_mpi() -> str:

@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 from batchai_magics.backends.base import Chunk, CommandBytes, CommandEnd, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.models.response_object import ResponseObject, unreadable
 from batchai_magics.models.runs.labels import Labels
-from batchai_magics.records import record_files
+from batchai_magics.records.record_checks import check_submitted
 
 MAX_FILES, MAX_BYTES = 500, 2 << 20  # of content; with the JSON lines, a pack stays below 4 MiB
 
@@ -185,7 +185,7 @@ def submitted(body: Mapping[str, Any]) -> dict[str, str]:
     files = body.get(RECORDS_KEY, {})
     if not isinstance(files, dict) or not all(isinstance(text, str) for text in files.values()):
         raise ValueError(f"{RECORDS_KEY} must be an object with texts")
-    record_files.check_submitted(files)
+    check_submitted(files)
     return files
 
 

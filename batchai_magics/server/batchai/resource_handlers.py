@@ -22,7 +22,7 @@ from batchai_magics.models.resources import (
     WorkspacePatch,
     WorkspaceSpec,
 )
-from batchai_magics.records import record_files
+from batchai_magics.records.record_checks import check_confined
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
 from batchai_magics.server.batchai.batchai_responses import (
     accepted_response,
@@ -90,7 +90,7 @@ def _records(call: ApiCall, spec: JobSpec) -> Mapping[str, str]:
     try:
         records = extension_bodies.submitted(call.json())
         if spec.container_settings:
-            record_files.check_confined(records)
+            check_confined(records)
         return records
     except ValueError as error:
         raise ApiError(400, "InvalidRequestContent", f"{error}.") from None

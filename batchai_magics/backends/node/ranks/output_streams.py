@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 SECRET = struct.Struct("<QQ")  # a record of a `hidden` file: start, end
 MIN_LENGTH = 6  # bytes; shorter values would match too much harmless output
 
-_LOGIN = re.compile(r"://(?P<login>[^\s/:@]*:(?P<password>[^\s/@]+))@")
-_LINE_END = re.compile(rb"[\r\n]+")
+_LOGIN = r"://(?P<login>[^\s/:@]*:(?P<password>[^\s/@]+))@"
+_LINE_END = rb"[\r\n]+"
 
 
 def logins(environ: Mapping[str, str]) -> Iterator[str]:
     """The passwords in the addresses of an environment, such as a proxy's, alone and behind their users."""
     for value in environ.values():
-        if "@" in value and (found := _LOGIN.search(value)):
+        if "@" in value and (found := re.search(_LOGIN, value)):
             yield from (found["password"], found["login"])
 
 
@@ -40,7 +40,8 @@ def search_patterns(values: Iterable[str]) -> tuple[bytes, ...]:
         return ()
     from batchai_magics.models.secret_masking import encodings  # jobs without secrets start without
 
-    lines = [line.strip() for value in present for form in encodings(value) for line in _LINE_END.split(form)]
+    forms = [form for value in present for form in encodings(value)]
+    lines = [line.strip() for form in forms for line in re.split(_LINE_END, form)]
     return tuple(sorted({line for line in lines if len(line) >= MIN_LENGTH}))
 
 

@@ -10,16 +10,28 @@ import pytest
 
 from batchai_magics.backends.local.watch.detached_process import PACKAGE_ROOT, clean_environment
 
-SLOW = {"pydantic", "dataclasses", "hashlib", "shutil", "socket", "difflib", "psutil"}
+SLOW = {"pydantic", "dataclasses", "hashlib", "shutil", "socket", "difflib", "psutil", "random", "tempfile"}
+LOADS = """
+import re, sys
+sys.path.insert(0, {root!r})
+compiled, compile = set(), re.compile
+def note(*given, **named):
+    compiled.add(sys._getframe(1).f_globals["__name__"])
+    return compile(*given, **named)
+re.compile = note
+import batchai_magics.backends.local.watch.supervisor
+print(*sys.modules, *(f"re.compile in {{name}}".replace(" ", "-") for name in compiled))
+"""
 
 
 @pytest.mark.slow
 def test_a_supervisor_starts_without_what_takes_long_and_few_jobs_need() -> None:
-    module = "batchai_magics.backends.local.watch.supervisor"
-    code = f"import sys; sys.path.insert(0, {PACKAGE_ROOT!r}); import {module}; print(*sys.modules)"
-    argv = [sys.executable, "-I", "-S", "-c", code]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert not SLOW & set(done.stdout.split())
+    argv = [sys.executable, "-I", "-S", "-c", LOADS.format(root=PACKAGE_ROOT)]
+    loaded = set(subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split())
+    assert not SLOW & loaded
+    assert not {name for name in loaded if name.startswith("batchai_magics.models.runs.")}
+    compiled = {name for name in loaded if name.startswith("re.compile-in-batchai_magics")}
+    assert compiled == {"re.compile-in-batchai_magics.lazy_exports"}
 
 
 def test_the_path_is_no_longer_for_a_job_that_another_one_starts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,8 @@
 import pytest
 
 from batchai_magics.models.runs.watch_request import WatchRequest
-from batchai_magics.records.record_files import (
-    CHANNELS,
-    LABELS,
-    MAX_BYTES,
-    SUBMISSION,
-    WATCH,
-    check_confined,
-    check_submitted,
-)
+from batchai_magics.records.record_checks import check_confined, check_submitted
+from batchai_magics.records.record_files import CHANNELS, LABELS, MAX_BYTES, SUBMISSION, WATCH
 
 
 def test_a_submitter_sends_the_records_of_a_submitter():
