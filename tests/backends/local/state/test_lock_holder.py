@@ -80,11 +80,14 @@ def stop(child: subprocess.Popen[str]) -> None:
     until(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
 
 
-def test_a_stopped_process_that_writes_is_named_and_can_go_on(database: Path, start: Start) -> None:
+def test_a_process_that_writes_is_named_and_a_stopped_one_can_go_on(database: Path, start: Start) -> None:
     child = start(WRITE)
+    who = f"process {child.pid} ({psutil.Process(child.pid).name()})"
+    error = refusal(database)
+    assert error.message == f"{database} cannot be changed: {who} has locked it"
+    assert error.hint.startswith(f"Wait for it, or end it with `kill -KILL {child.pid}`")
     stop(child)
     error = until(lambda: stopped_refusal(database))
-    who = f"process {child.pid} ({psutil.Process(child.pid).name()})"
     assert error.message == f"{database} cannot be changed: {who} has locked it and is stopped"
     assert f"`kill -CONT {child.pid}`, or end it with `kill -KILL {child.pid}`" in error.hint
     child.send_signal(signal.SIGCONT)

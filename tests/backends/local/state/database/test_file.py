@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import stat
@@ -88,6 +89,14 @@ def test_a_damaged_file_is_named_with_a_way_out(store: Store, path: Path, damage
     assert str(path.parent / "jobs") in error.hint
 
 
+def test_a_database_of_nothing_is_made_anew_with_another_number(store: Store, path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.touch()
+    with path.open("rb") as held:  # its number is not given to another file
+        assert count(store) == 0
+        assert path.stat().st_ino != os.fstat(held.fileno()).st_ino
+
+
 def test_a_journal_of_garbage_is_no_full_disk(store: Store, path: Path) -> None:
     written(store)
     with path.with_name("state.db-wal").open("r+b") as file:
@@ -120,13 +129,19 @@ def test_what_is_read_only_refuses_a_change_and_says_why(read_only: Store) -> No
 def test_the_copy_of_what_is_read_only_goes_when_it_is_closed(
     read_only: Store, tmp_path: Path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "copies"))
-    (tmp_path / "copies").mkdir()
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(copies))
     count(read_only)
-    (copy,) = (tmp_path / "copies").iterdir()
+    (copy,) = copies.iterdir()
     assert stat.S_IMODE(copy.stat().st_mode) == 0o700
     read_only.close()
-    assert not list((tmp_path / "copies").iterdir())
+    assert not list(copies.iterdir())
+    path = tmp_path / "home" / "state.db"
+    path.write_bytes(b"garbage " * 1000)
+    path.with_name("state.db-wal").unlink()
+    assert refused(read_only).code == "StoreDamaged"
+    assert not list(copies.iterdir())
 
 
 def test_a_copy_of_what_changes_meanwhile_is_taken_again(read_only: Store, store: Store, monkeypatch) -> None:

@@ -94,6 +94,16 @@ def test_an_interrupt_as_a_transaction_begins_leaves_none_open(store: Store, pat
     assert count(store) == 2
 
 
+@pytest.mark.parametrize("begin", ["snapshot", "write"])
+def test_a_transaction_begins_after_one_that_was_left_open(store: Store, begin: str) -> None:
+    with store.read() as db:
+        db.execute("BEGIN")  # as an interrupt leaves it
+    with getattr(store, begin)():
+        pass
+    with store.write() as db:
+        assert db.execute("PRAGMA quick_check").fetchone()
+
+
 def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(store: Store, path: Path) -> None:
     """A notebook keeps the traceback, which has the rows that nobody has read yet."""
     with store.write() as db:
