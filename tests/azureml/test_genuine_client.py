@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,8 @@ from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit as submit_cell
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
+from tests.azureml.http_messages import Request
 from tests.azureml.stand_in import AzureStandIn
-from tests.azureml.test_job_runs import ended, submit
 from tests.azureml.tls_proxy import Exchange
 from tests.azureml.workspace import API, PLACE, ROOT
 from tests.server.clients import drive
@@ -40,6 +41,22 @@ def perform(azure: AzureStandIn, *steps: object) -> list[Any]:
     """What each step gets of the genuine client, all in one process."""
     names = zip(("SUBSCRIPTION", "GROUP", "WORKSPACE"), azure.place, strict=True)
     return drive("azureml", str(DRIVER), told=steps, **azure.client_env, **dict(names))
+
+
+def submit(azure: AzureStandIn, name: str, command: str, **properties) -> None:
+    """Puts a job as a client does, on serverless nodes unless a compute is given."""
+    base = {"jobType": "Command", "command": command, "environmentId": "azureml:image:1"}
+    nodes = properties.pop("nodes", 1)
+    resources = {"instanceCount": nodes, "instanceType": "Standard_DS3_v2"}
+    body = json.dumps({"properties": {**base, "resources": resources, **properties}}).encode()
+    response = azure.jobs.routes.answer(
+        Request("PUT", "management.azure.com", f"{ROOT}/jobs/{name}", {}, {}, body)
+    )
+    assert response.status == 201, response.body
+
+
+def ended(azure: AzureStandIn, name: str) -> str:
+    return until(lambda: azure.jobs.find(name).is_final and azure.jobs.find(name).status)
 
 
 def go_once_read(azure: AzureStandIn, folder: Path) -> str:
@@ -150,10 +167,10 @@ def test_it_and_we_see_each_others_jobs(running_azure):
         assert {item.id.name for item in backend.list(job.id.parent, Kind.JOB)} == {"ours", "theirs"}
 
 
-def body(azure: AzureStandIn, method: str, url: str, json: object = None) -> dict[str, Any]:
+def body(azure: AzureStandIn, method: str, url: str, data: object = None) -> dict[str, Any]:
     token = azure.sign_in.issue("https://management.azure.com/.default").token
     response = requests.request(
-        method, url, json=json, headers={"Authorization": f"Bearer {token}"}, timeout=9
+        method, url, json=data, headers={"Authorization": f"Bearer {token}"}, timeout=9
     )
     response.raise_for_status()
     return response.json()
