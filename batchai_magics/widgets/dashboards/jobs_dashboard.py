@@ -44,6 +44,8 @@ MAX_READS = 8  # log files per poll
 LABELS_INTERVAL_S = 10.0  # between two reads of the labels of jobs
 EXPERIMENTS_INTERVAL_S = 10.0  # between two looks for new experiments
 MAX_PARAMETERS = 5  # that differ between jobs
+NO_LABELS = Labels()
+MadeRow = tuple[object, PageData]  # of a job, with what it was made of
 
 
 class JobsModel(DashboardModel):
@@ -79,6 +81,7 @@ class JobsModel(DashboardModel):
         self._labels: Mapping[str, Labels] = {}
         self._labelled: tuple[str, ...] = ()  # names of the jobs whose labels were read
         self._labels_due_at = 0.0
+        self._rows: dict[str, MadeRow] = {}  # by name
 
     @property
     def is_behind(self) -> bool:
@@ -102,7 +105,12 @@ class JobsModel(DashboardModel):
         is_first = self._due_at is None
         listed = self._listed()
         self._due_at = self._clock() + self._requests * self.backend.capabilities.pace.poll_interval_s
-        jobs = tuple(job for job in listed if not self._selected or job.id.name in self._selected.names)
+        known = {job.id: job for job in self.jobs}
+        jobs = tuple(
+            same if (same := known.get(job.id)) == job else job  # the same object keeps its row
+            for job in listed
+            if not self._selected or job.id.name in self._selected.names
+        )
         self.version += is_first or jobs != self.jobs
         self.jobs = jobs
 
@@ -141,7 +149,7 @@ class JobsModel(DashboardModel):
         return any(has_values)
 
     def _rates_of(self, job: JobResource) -> JobRates:
-        patterns = self._labels.get(self.name_of(job.id), Labels()).patterns
+        patterns = self._labels.get(self.name_of(job.id), NO_LABELS).patterns
         return JobRates(
             self.backend, job, preferences=self._preferences, patterns=patterns, clock=self._clock
         )
@@ -181,10 +189,15 @@ class JobsModel(DashboardModel):
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
         jobs = self.jobs[: self.max_rows]
         names = [self.name_of(job.id) for job in jobs]
-        labels = [self._labels.get(name, Labels()) for name in names]
+        labels = [self._labels.get(name, NO_LABELS) for name in names]
         differing = varying_parameters(labels, MAX_PARAMETERS)
-        rows = zip(names, jobs, labels, strict=True)
-        return [{"name": name, **_row(job, of_job, differing)} for name, job, of_job in rows]
+        rows: dict[str, MadeRow] = {}
+        for name, job, of_job in zip(names, jobs, labels, strict=True):
+            sources = (job, of_job, differing)
+            same, row = self._rows.get(name, (None, {}))
+            rows[name] = (sources, row if same == sources else _row(name, *sources))
+        self._rows = rows  # at once: several threads ask
+        return [row for _, row in rows.values()]
 
     def bundle(self) -> Bundle:
         """A snapshot of the jobs as HTML and text."""
@@ -259,8 +272,9 @@ class AllJobsModel(JobsModel):
         return {**super().facts(), "name": "All jobs", "of": f"backend {self.backend.capabilities.name}"}
 
 
-def _row(job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:
+def _row(name: str, job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:
     return {
+        "name": name,
         **execution_of(job),
         "state": job.word,
         "nodes": job.spec.node_count,

@@ -12,7 +12,7 @@ import json
 import secrets
 import struct
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -70,7 +70,7 @@ class PageStream(ViewStream):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self._frames: SimpleQueue[bytes | None] = SimpleQueue()
-        self._rows: Sequence[PageData] | None = None  # that the page has; None before the first state
+        self._known: PageData = {}  # the state that the page has
         self._is_closed = False
         super().__init__(*args, **options)
         self.publish_state({**self.state, "is_first": True})
@@ -80,14 +80,13 @@ class PageStream(ViewStream):
         self._frames.put(frame({"content": message.content}, *message.buffers))
 
     def publish_state(self, state: PageData) -> None:
-        """Queues parts of the state for the page; of as many rows as before, those that have changed."""
-        sent = {"is_first": False, **state}
-        if "rows" in state:
-            before, self._rows = self._rows, state["rows"]
-            if before is not None and len(before) == len(state["rows"]):
-                pairs = enumerate(zip(before, sent.pop("rows"), strict=True))
-                sent["changed_rows"] = [(place, row) for place, (old, row) in pairs if row != old]
-        self._frames.put(frame({"state": sent}))
+        """Queues what the page lacks of the state; of as many rows as before, those that have changed."""
+        known, self._known = self._known, state
+        new = {name: value for name, value in state.items() if name not in known or known[name] != value}
+        if "rows" in new and "rows" in known and len(known["rows"]) == len(new["rows"]):
+            pairs = enumerate(zip(known["rows"], new.pop("rows"), strict=True))
+            new["changed_rows"] = [(i, row) for i, (old, row) in pairs if row is not old and row != old]
+        self._frames.put(frame({"state": {"is_first": False, **new}}))
 
     @property
     def is_gone(self) -> bool:
