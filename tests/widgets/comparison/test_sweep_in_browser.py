@@ -109,7 +109,7 @@ def is_saved(lab):
 
 
 def selects_a_range_and_marks_rows_and_lines_together(page, view):
-    lines = view.get_by_role("img", name="12 trials over lr, batch, best loss, accuracy")
+    lines = view.get_by_role("group", name="12 trials over lr, batch, best loss, accuracy")
     lines.scroll_into_view_if_needed()
     axis, front = lines.locator(".ba-parallel-axis").nth(1), view.locator(".ba-parallel-front")
     view.locator("tbody tr").first.hover()
@@ -126,6 +126,21 @@ def selects_a_range_and_marks_rows_and_lines_together(page, view):
     page.mouse.move(at["x"] - 12, at["y"] + 2)
     expect(view.locator("tbody tr[data-marked]")).to_have_count(1)
     view.get_by_role("button", name="Show all trials").click()
+    expect(view.locator("tbody tr")).to_have_count(12)
+    selects_a_range_with_keys(page, view)
+
+
+def selects_a_range_with_keys(page, view):
+    sizes = view.get_by_role("slider", name="batch, from")
+    view.get_by_role("slider", name="lr, from").focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    expect(sizes).to_be_focused()
+    page.keyboard.press("End")
+    expect(view.locator("tbody tr")).to_have_count(4)
+    expect(sizes).to_have_attribute("aria-valuetext", "128")
+    expect(sizes).to_be_focused()
+    page.keyboard.press("Escape")
     expect(view.locator("tbody tr")).to_have_count(12)
 
 

@@ -73,9 +73,9 @@ function overlayPart(model, dashboard) {
   /** Draws the runs that the charts show, unless they are grouped. @type {Part["update"]} */
   const drawParallel = ({ parameters, metrics }, rows) => {
     const places = charts.groupedBy || !parameters.length ? [] : rows.map((_, place) => place).filter((place) => !table.hidden.has(place));
-    const axisOf = (/** @type {string} */ title, /** @type {(row: RunRow) => any} */ of) => ({ title, values: places.map((place) => of(/** @type {RunRow} */ (rows[place]))) });
-    const results = metrics.slice(0, PARALLEL_METRICS).map(({ name, label }) => axisOf(label, ({ values }) => values[name]?.[1] ?? values[name]?.[0]));
-    parallel.update([...parameters.map((name) => axisOf(name, (row) => row.parameters[name])), ...results], places.map((place) => ({ key: String(place), colour: `var(${runColour(place)})` })));
+    const axisOf = (/** @type {string} */ key, /** @type {string} */ title, /** @type {(row: RunRow) => any} */ of) => ({ key, title, values: places.map((place) => of(/** @type {RunRow} */ (rows[place]))) });
+    const results = metrics.slice(0, PARALLEL_METRICS).map(({ name, label }) => axisOf(`metric:${name}`, label, ({ values }) => values[name]?.[1] ?? values[name]?.[0]));
+    parallel.update([...parameters.map((name) => axisOf(`parameter:${name}`, name, (row) => row.parameters[name])), ...results], places.map((place) => ({ key: String(place), colour: `var(${runColour(place)})` })));
   };
 
   /** @type {Part["update"]} */

@@ -1,40 +1,53 @@
 // Parallel coordinates: an axis for each parameter and metric, and through them a line for each run or trial. A range of an
-// axis, chosen by dragging along it, selects the lines that pass it.
+// axis, dragged along it or set with the keyboard, selects the lines that pass it.
 
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { counted } from "../core/format.js";
-import { parameterAxis } from "./run_parameters.js";
+import { HEIGHT, ParallelAxis, TOP } from "./parallel_axis.js";
 
-/** @typedef {string | number | boolean | null | undefined} Value */
-/** An axis, with the value of each line. @typedef {{title: string, values: Value[]}} Axis */
+/** @typedef {import("./parallel_axis.js").Axis} Axis */
+/** @typedef {import("./parallel_axis.js").End} End */
+/** @typedef {import("./parallel_axis.js").Range} Range */
 /** A line; its colour is a CSS value. Those that come last are drawn on top. @typedef {{key: string, colour: string}} Line */
-/** A drawn axis: its x, and the y of each line. @typedef {{x: number, ys: (number | null)[], labels: [number, string][]}} Place */
+/** An end of an axis' range, which the keyboard moves. @typedef {{axis: string, end: End, element: SVGElement}} Handle */
 
 const SVG = "http://www.w3.org/2000/svg";
-const [TOP, HEIGHT, BOTTOM] = [38, 150, 20];
+const BOTTOM = 20;
 const MIN_GAP = 92; // between axes; a narrower page scrolls
 const EDGE = 52; // left and right of the outer axes, for labels
 const NEAR = 8; // of a line, where it is under the pointer
 const GRIP = 9; // on either side of an axis, where a range can be dragged
-const MAX_TEXTS = 9; // that are labelled
-const DIGITS = 4;
+const END_GRIP = 6; // above and below an end of a range, where it can be dragged
+const HANDLE = { width: 14, height: 6, rx: 2 };
+/** @type {End[]} */
+const ENDS = ["least", "most"];
+/** @type {Record<End, string>} */
+const END_NAMES = { least: "from", most: "to" };
+/** @type {Record<string, number>} */
+const SIDES = { ArrowLeft: -1, ArrowRight: 1 };
+const HINT = "Drag along an axis to select a range, or move its ends with the arrow keys; Escape shows all of it";
 
 export class ParallelCoordinates {
   /** @type {Axis[]} */
   #axes = [];
   /** @type {Line[]} */
   #lines = [];
-  /** @type {Place[]} */
+  /** @type {ParallelAxis[]} */
   #places = [];
-  /** The ranges that are chosen, by the title of the axis, in pixels. @type {Map<string, [number, number]>} */
+  /** The ranges that are chosen, by the key of the axis. @type {Map<string, Range>} */
   #ranges = new Map();
-  /** @type {{title: string, from: number} | null} */
+  /** @type {{axis: string, from: number} | null} */
   #drag = null;
+  /** @type {Handle[]} */
+  #handles = [];
+  #reached = 0; // of the handles, the one in the tab order
   /** @type {string | null} */
   #marked = null;
   #drawn = "";
   #selected = "";
-  #svg = svg("svg", { class: "ba-parallel-lines", role: "img" });
+  #drawing = svg("g");
+  #ends = svg("g");
+  #svg = svg("svg", { class: "ba-parallel-lines", role: "group" });
   #front = svg("path", { class: "ba-parallel-front" });
 
   /**
@@ -46,10 +59,11 @@ export class ParallelCoordinates {
     this.noun = noun;
     this.on = on;
     this.count = el("span", { class: "ba-note", role: "status" });
-    const clear = () => (this.#ranges.clear(), this.#redraw());
+    const clear = () => (this.#ranges.clear(), this.#redraw(), this.#reach(this.#reached));
     this.clear = el("button", { type: "button", class: "ba-button ba-small", hidden: true, click: clear }, `Show all ${noun}s`);
-    const title = el("span", { class: "ba-label", title: "Drag along an axis to select a range" }, "Parameters and results");
-    this.box = el("div", { class: "ba-parallel-box", tabindex: 0, role: "group", "aria-label": "Parallel coordinates" }, /** @type {any} */ (this.#svg));
+    const title = el("span", { class: "ba-label", title: HINT }, "Parameters and results");
+    this.#svg.append(this.#drawing, this.#ends);
+    this.box = el("div", { class: "ba-parallel-box" }, /** @type {any} */ (this.#svg));
     this.element = el("section", { class: "ba-parallel", "aria-label": "Parameters and results", hidden: true }, el("div", { class: "ba-parallel-head" }, title, this.count, this.clear), this.box);
     this.frame = oncePerFrame(() => this.#draw());
     this.resizing = new ResizeObserver(() => this.#redraw());
@@ -100,16 +114,40 @@ export class ParallelCoordinates {
     this.#drawn = wanted;
     const width = Math.max(this.box.clientWidth, 2 * EDGE + MIN_GAP * (this.#axes.length - 1));
     const gap = (width - 2 * EDGE) / (this.#axes.length - 1);
-    this.#places = this.#axes.map((axis, i) => placed(axis, EDGE + i * gap));
+    this.#places = this.#axes.map((axis, i) => new ParallelAxis(axis, EDGE + i * gap));
     const height = TOP + HEIGHT + BOTTOM;
-    for (const [name, value] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.#svg.setAttribute(name, String(value));
+    setAttributes(this.#svg, { width, height, viewBox: `0 0 ${width} ${height}` });
     const inside = this.#lines.map((_, line) => this.#isInside(line));
     this.#svg.setAttribute("aria-label", `${counted(this.#lines.length, this.noun)} over ${this.#axes.map(({ title }) => title).join(", ")}`);
-    this.#svg.replaceChildren(...this.#linePaths(inside), this.#front, ...this.#axes.flatMap((axis, i) => this.#axis(axis, i, gap)));
+    this.#drawing.replaceChildren(...this.#linePaths(inside), this.#front, ...this.#places.flatMap((axis) => this.#axis(axis, gap)));
+    this.#drawHandles();
     const marked = this.#marked;
     this.#marked = null;
     this.mark(marked);
     this.#tell(inside);
+  }
+
+  /** The handles stay as long as the axes are the same, and with them the focus. */
+  #drawHandles() {
+    const axes = this.#places.filter(({ stops }) => stops.length > 1);
+    const keys = axes.flatMap(({ key }) => [key, key]);
+    if (keys.join("\n") !== this.#handles.map(({ axis }) => axis).join("\n")) {
+      this.#handles = axes.flatMap(({ key, title }) =>
+        ENDS.map((end) => {
+          const name = `${title}, ${END_NAMES[end]}`;
+          return { axis: key, end, element: svg("rect", { class: "ba-parallel-end", role: "slider", "aria-orientation": "vertical", "aria-label": name, ...HANDLE }) };
+        }),
+      );
+      this.#ends.replaceChildren(...this.#handles.map(({ element }) => element));
+      this.#reached = 0;
+    }
+    this.#handles.forEach(({ end, element }, i) => {
+      const axis = /** @type {ParallelAxis} */ (axes[Math.floor(i / ENDS.length)]);
+      const range = this.#rangeOf(axis);
+      const { now, most, text } = axis.slider(range, end);
+      setAttributes(element, { x: axis.x - HANDLE.width / 2, y: axis.yOf(range, end) - HANDLE.height / 2, "data-chosen": String(Boolean(range)) });
+      setAttributes(element, { "aria-valuemin": 0, "aria-valuemax": most, "aria-valuenow": now, "aria-valuetext": text, tabindex: i === this.#reached ? 0 : -1 });
+    });
   }
 
   /** A path for all lines of a colour, behind them one for those that are not selected. @param {boolean[]} inside */
@@ -138,10 +176,10 @@ export class ParallelCoordinates {
       .join("");
   }
 
-  /** @type {(axis: Axis, i: number, gap: number) => SVGElement[]} */
-  #axis({ title }, i, gap) {
-    const { x, labels } = /** @type {Place} */ (this.#places[i]);
-    const range = this.#ranges.get(title);
+  /** @type {(axis: ParallelAxis, gap: number) => SVGElement[]} */
+  #axis(axis, gap) {
+    const { title, x, labels } = axis;
+    const range = this.#rangeOf(axis);
     const name = svg("text", { x, y: 14, class: "ba-parallel-title" });
     name.textContent = shortened(title, gap);
     name.append(Object.assign(svg("title"), { textContent: title }));
@@ -153,23 +191,32 @@ export class ParallelCoordinates {
       text.textContent = shortened(words, gap);
       return text;
     });
-    const bar = range && svg("rect", { class: "ba-parallel-range", x: x - 5, width: 10, y: range[0], height: range[1] - range[0] });
+    const [top, bottom] = [axis.yOf(range, "most"), axis.yOf(range, "least")];
+    const bar = range && svg("rect", { class: "ba-parallel-range", x: x - 5, width: 10, y: top, height: Math.max(0, bottom - top) });
     return [svg("line", { class: "ba-parallel-axis", x1: x, x2: x, y1: TOP, y2: TOP + HEIGHT }), ...(bar ? [bar] : []), name, ...texts];
+  }
+
+  /** @param {{key: string}} axis */
+  #rangeOf({ key }) {
+    return this.#ranges.get(key) ?? null;
+  }
+
+  /** Chooses a range of an axis; null: all of it. @type {(axis: ParallelAxis, range: Range | null) => void} */
+  #choose({ key }, range) {
+    if (range) this.#ranges.set(key, range);
+    else this.#ranges.delete(key);
+    this.#redraw();
   }
 
   /** Whether a line passes all chosen ranges. @param {number} line */
   #isInside(line) {
-    return this.#axes.every(({ title }, i) => {
-      const range = this.#ranges.get(title);
-      const y = this.#places[i]?.ys[line] ?? null;
-      return !range || (y !== null && y >= range[0] && y <= range[1]);
-    });
+    return this.#places.every((axis) => axis.holds(line, this.#rangeOf(axis)));
   }
 
   /** @param {boolean[]} inside */
   #tell(inside) {
     const keys = this.#lines.filter((_, line) => inside[line]).map(({ key }) => key);
-    const hasRanges = this.#axes.some(({ title }) => this.#ranges.has(title));
+    const hasRanges = this.#axes.some(({ key }) => this.#ranges.has(key));
     this.clear.hidden = !hasRanges;
     setText(this.count, hasRanges ? `${keys.length.toLocaleString("en")} of ${counted(this.#lines.length, this.noun)}` : "");
     const selected = hasRanges ? keys.join("\n") : "all";
@@ -185,22 +232,54 @@ export class ParallelCoordinates {
         call({ x: clientX - box.left, y: clientY - box.top }, pointerId);
       });
     listen("pointerdown", ({ x, y }, pointer) => {
-      const axis = this.#places.findIndex((place) => Math.abs(place.x - x) <= GRIP);
-      if (axis < 0) return;
+      const axis = this.#places.find((place) => Math.abs(place.x - x) <= GRIP);
+      if (!axis) return;
       this.#focus(null);
-      this.#drag = { title: /** @type {Axis} */ (this.#axes[axis]).title, from: y };
+      const range = this.#rangeOf(axis);
+      const [top, bottom] = [axis.yOf(range, "most"), axis.yOf(range, "least")];
+      const isAt = (/** @type {number} */ end) => range && Math.abs(end - y) <= END_GRIP;
+      this.#drag = { axis: axis.key, from: isAt(top) ? bottom : isAt(bottom) ? top : y };
       this.#svg.setPointerCapture(pointer);
-      this.#ranges.delete(this.#drag.title);
-      this.#redraw();
+      if (this.#drag.from === y) this.#choose(axis, null);
     });
     listen("pointermove", ({ x, y }) => {
       if (!this.#drag) return this.#focus(this.#nearest(x, y));
-      const { title, from } = this.#drag;
-      if (Math.abs(y - from) > 2) this.#ranges.set(title, [Math.max(TOP - 4, Math.min(from, y)), Math.min(TOP + HEIGHT + 4, Math.max(from, y))]);
-      this.#redraw();
+      const { axis: key, from } = this.#drag;
+      const axis = this.#places.find((place) => place.key === key);
+      if (axis && Math.abs(y - from) > 2) this.#choose(axis, axis.between(from, y));
     });
     for (const event of ["pointerup", "pointercancel"]) listen(event, () => (this.#drag = null));
     listen("pointerleave", () => this.#focus(null));
+    this.#ends.addEventListener("focusin", ({ target }) => this.#setReached(this.#handles.findIndex(({ element }) => element === target)));
+    this.#ends.addEventListener("keydown", (event) => this.#onKey(event));
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    const { key, ctrlKey, altKey, metaKey } = event;
+    const handle = this.#handles[this.#reached];
+    const axis = this.#places.find((place) => place.key === handle?.axis);
+    if (!handle || !axis || ctrlKey || altKey || metaKey) return;
+    const side = SIDES[key];
+    const range = key === "Escape" ? null : axis.moved(this.#rangeOf(axis), handle.end, key);
+    if (side) this.#reach(this.#reached + side);
+    else if (range === undefined) return;
+    else this.#choose(axis, range);
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  /** Focuses a handle. @param {number} place */
+  #reach(place) {
+    const handle = this.#handles[place];
+    handle?.element.focus();
+    handle?.element.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }
+
+  /** Has the tabulator reach a handle. @param {number} place */
+  #setReached(place) {
+    this.#reached = place;
+    this.#handles.forEach(({ element }, i) => element.setAttribute("tabindex", i === place ? "0" : "-1"));
   }
 
   /** @param {string | null} key */
@@ -212,7 +291,8 @@ export class ParallelCoordinates {
 
   /** The selected line that is under the pointer. @type {(x: number, y: number) => string | null} */
   #nearest(x, y) {
-    const right = Math.max(1, this.#places.findIndex((place) => place.x > x));
+    const ahead = this.#places.findIndex((place) => place.x > x);
+    const right = ahead < 0 ? this.#places.length - 1 : Math.max(1, ahead);
     const [from, to] = [this.#places[right - 1], this.#places[right]];
     if (!from || !to) return null;
     const share = Math.min(1, Math.max(0, (x - from.x) / (to.x - from.x)));
@@ -226,34 +306,6 @@ export class ParallelCoordinates {
   }
 }
 
-/**
- * The places of an axis' values: the largest at the top, those of a single value in the middle.
- * @param {Axis} axis
- * @param {number} x
- * @returns {Place}
- */
-export function placed({ title, values }, x) {
-  const rows = values.map((value) => ({ parameters: { [title]: value ?? undefined } }));
-  const { placeOf } = parameterAxis(title, /** @type {any} */ (rows));
-  const at = values.map((value) => placeOf(value ?? undefined));
-  const known = /** @type {number[]} */ (at.filter((each) => each !== null));
-  const [low, high] = [Math.min(...known), Math.max(...known)];
-  const yOf = (/** @type {number} */ place) => TOP + HEIGHT * (high > low ? (high - place) / (high - low) : 0.5);
-  const isNumeric = values.every((value) => value === null || value === undefined || typeof value === "number");
-  /** @type {Map<number, string>} */
-  const words = new Map();
-  at.forEach((place, i) => {
-    if (place !== null && (!isNumeric || place === low || place === high)) words.set(yOf(place), textOf(values[i]));
-  });
-  const labels = [...words];
-  return { x, ys: at.map((place) => (place === null ? null : yOf(place))), labels: isNumeric || labels.length <= MAX_TEXTS ? labels : [] };
-}
-
-/** @param {Value} value */
-function textOf(value) {
-  return typeof value === "number" ? String(Number(value.toPrecision(DIGITS))) : String(value);
-}
-
 /** @type {(text: string, width: number) => string} */
 function shortened(text, width) {
   const most = Math.max(4, Math.floor(width / 6.6));
@@ -263,6 +315,11 @@ function shortened(text, width) {
 /** @type {(tag: string, attributes?: Record<string, string | number>) => SVGElement} */
 function svg(tag, attributes = {}) {
   const element = /** @type {SVGElement} */ (document.createElementNS(SVG, tag));
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  setAttributes(element, attributes);
   return element;
+}
+
+/** @type {(element: SVGElement, attributes: Record<string, string | number>) => void} */
+function setAttributes(element, attributes) {
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
 }

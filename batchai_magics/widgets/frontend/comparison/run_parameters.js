@@ -7,7 +7,7 @@ import { DASH, interpolated, isDashed, runColour } from "./lines_chart.js";
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
 /** @typedef {import("./lines_chart.js").Line} Line */
 /** @typedef {string | number | boolean | undefined} Parameter */
-/** @typedef {{axis: XAxis, placeOf: (value: Parameter) => number | null}} ParameterAxis */
+/** `valueAt` is the inverse of `placeOf`. @typedef {{axis: XAxis, placeOf: (value: Parameter) => number | null, valueAt: (place: number) => string | number}} ParameterAxis */
 
 const SPREAD = 20; // ratio of the values of a parameter, from which on its axis is logarithmic
 const STATES = /** @type {const} */ (["running", "terminating", "queued", "failed", "stopped", "cancelled"]); // that stand for a group
@@ -27,15 +27,20 @@ export function parameterAxis(name, rows) {
     return {
       axis: { label: name, increments: [1, 2, 5, 10, 20, 50, 100], tick: textAt, words: (x) => `${name} ${textAt(x)}` },
       placeOf: (value) => (value === undefined ? null : texts.indexOf(String(value))),
+      valueAt: textAt,
     };
   }
   const isLog = Math.min(...numbers) > 0 && Math.max(...numbers) / Math.min(...numbers) >= SPREAD;
-  const valueAt = (/** @type {number} */ x) => Number((isLog ? 10 ** x : x).toPrecision(2));
-  const text = (/** @type {number} */ value) => (value !== 0 && Math.abs(value) < 0.001 ? value.toExponential() : String(value));
+  const valueAt = (/** @type {number} */ x) => (isLog ? 10 ** x : x);
+  const text = (/** @type {number} */ x) => {
+    const value = Number(valueAt(x).toPrecision(2));
+    return value !== 0 && Math.abs(value) < 0.001 ? value.toExponential() : String(value);
+  };
   const increments = isLog ? [0.5, 1, 2, 5, 10] : Array.from({ length: 16 }, (_, i) => [1, 2, 5].map((first) => first * 10 ** (i - 6))).flat();
   return {
-    axis: { label: name, increments, tick: (x) => text(valueAt(x)), words: (x) => `${name} ${text(valueAt(x))}` },
+    axis: { label: name, increments, tick: text, words: (x) => `${name} ${text(x)}` },
     placeOf: (value) => (value === undefined ? null : isLog ? Math.log10(Number(value)) : Number(value)),
+    valueAt,
   };
 }
 

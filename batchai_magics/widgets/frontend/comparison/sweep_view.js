@@ -80,11 +80,11 @@ export default {
 export function coordinatesOf(sweep) {
   const { parameters, metric, metrics } = sweep.facts;
   const trials = sweep.ranked.slice(0, MAX_LINES).reverse();
-  const axisOf = (/** @type {string} */ title, /** @type {(trial: Trial) => string | number | boolean | null} */ of) => ({ title, values: trials.map(of) });
+  const axisOf = (/** @type {string} */ key, /** @type {string} */ title, /** @type {(trial: Trial) => string | number | boolean | null} */ of) => ({ key, title, values: trials.map(of) });
   const axes = [
-    ...parameters.map((name, place) => axisOf(name, (trial) => trial.parameters[place] ?? null)),
-    ...(metric ? [axisOf(`best ${metric}`, ({ best }) => best)] : []),
-    ...metrics.map(({ label }, place) => axisOf(label, (trial) => trial.metrics[place] ?? null)),
+    ...parameters.map((name, place) => axisOf(`parameter:${name}`, name, (trial) => trial.parameters[place] ?? null)),
+    ...(metric ? [axisOf(BEST, `best ${metric}`, ({ best }) => best)] : []),
+    ...metrics.map(({ name, label }, place) => axisOf(`metric:${name}`, label, (trial) => trial.metrics[place] ?? null)),
   ];
   const classOf = (/** @type {number} */ place) => Math.round(((place + 1) / trials.length) * COLOURS) * (100 / COLOURS);
   return [axes, trials.map(({ number }, place) => ({ key: String(number), colour: `color-mix(in srgb, var(--ba-accent) ${classOf(place)}%, var(--ba-rank-0))` }))];

@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
 import test from "node:test";
-import { placed } from "../../../../batchai_magics/widgets/frontend/comparison/parallel_coordinates.js";
+import { ParallelAxis } from "../../../../batchai_magics/widgets/frontend/comparison/parallel_axis.js";
 import { coordinatesOf, SweepTrials } from "../../../../batchai_magics/widgets/frontend/comparison/sweep_view.js";
 
-const top = Math.min(...placed({ title: "a", values: [0, 1] }, 0).ys);
-const bottom = Math.max(...placed({ title: "a", values: [0, 1] }, 0).ys);
-const shares = (values) => placed({ title: "a", values }, 0).ys.map((y) => (y === null ? null : Math.round((100 * (bottom - y)) / (bottom - top)) / 100));
-const words = (values) => placed({ title: "a", values }, 0).labels.map(([, text]) => text);
+const axisOf = (values) => new ParallelAxis({ key: "a", title: "a", values }, 0);
+const top = Math.min(...axisOf([0, 1]).ys);
+const bottom = Math.max(...axisOf([0, 1]).ys);
+const shares = (values) => axisOf(values).ys.map((y) => (y === null ? null : Math.round((100 * (bottom - y)) / (bottom - top)) / 100));
+const words = (values) => axisOf(values).labels.map(([, text]) => text);
+const heldBy = (values, range) => values.filter((_, line) => axisOf(values).holds(line, range));
+const pressed = (axis, end, keys, range = null) => keys.reduce((now, key) => axis.moved(now, end, key), range);
 
 test("numbers stand from the least at the bottom to the largest at the top, far apart ones by their orders", () => {
   assert.deepEqual(shares([2, 4, 3]), [0, 1, 0.5]);
@@ -16,9 +19,42 @@ test("numbers stand from the least at the bottom to the largest at the top, far 
 
 test("texts have a place each, a single value is in the middle, and what is unknown has none", () => {
   assert.deepEqual(shares(["sgd", "adam", "lamb"]), [1, 0, 0.5]);
-  assert.deepEqual(words(["sgd", "adam", "sgd"]), ["sgd", "adam"]);
+  assert.deepEqual(words(["sgd", "adam", "sgd"]), ["adam", "sgd"]);
   assert.deepEqual(shares([7, 7]), [0.5, 0.5]);
   assert.deepEqual(shares([1, null, 2, undefined]), [0, null, 1, null]);
+});
+
+test("a dragged range is one of values: it stays when the axis grows, and an end beyond the axis is open", () => {
+  const axis = axisOf([0, 10, null]);
+  const middle = (top + bottom) / 2;
+  assert.deepEqual(axis.between(middle, top - 5), { least: 5, most: null });
+  assert.deepEqual(heldBy([0, 10, 4, 30, 7, null], { least: 5, most: null }), [10, 30, 7]);
+  assert.deepEqual(heldBy([0, 10, 4, 30, 7], axis.between(bottom + 9, middle)), [0, 4]);
+  assert.equal(axis.between(top - 5, bottom + 5), null);
+  assert.deepEqual(axisOf(["sgd", "adam", "lamb"]).between(middle + 20, bottom), { least: "adam", most: "adam" });
+  assert.deepEqual(heldBy(["sgd", "adam", "adagrad", "lamb"], { least: "adam", most: "lamb" }), ["adam", "lamb"]);
+  assert.equal(axisOf([7, 7]).between(top, bottom - 20), null);
+});
+
+test("a key moves an end of a range from value to value, up to the other end, and back to all", () => {
+  const axis = axisOf([0.1, 0.001, 0.01, 0.01]);
+  assert.deepEqual(pressed(axis, "least", ["ArrowUp"]), { least: 0.01, most: null });
+  assert.deepEqual(pressed(axis, "least", ["ArrowUp", "ArrowUp", "ArrowUp"]), { least: 0.1, most: null });
+  assert.deepEqual(pressed(axis, "most", ["ArrowDown"], { least: 0.01, most: null }), { least: 0.01, most: 0.01 });
+  assert.deepEqual(pressed(axis, "most", ["Home"], { least: 0.01, most: null }), { least: 0.01, most: 0.01 });
+  assert.equal(pressed(axis, "least", ["End", "Home"]), null);
+  assert.deepEqual(pressed(axis, "least", ["ArrowDown"], { least: 0.02, most: 0.05 }), { least: 0.01, most: 0.05 });
+  assert.equal(axis.moved(null, "least", "a"), undefined);
+  const many = axisOf(Array.from({ length: 50 }, (_, i) => i));
+  assert.deepEqual(pressed(many, "most", ["PageDown"]), { least: null, most: 44 });
+});
+
+test("an end of a range is a slider over the values", () => {
+  const axis = axisOf([1, 2, 4]);
+  assert.deepEqual(axis.slider(null, "least"), { now: 0, most: 2, text: "1" });
+  assert.deepEqual(axis.slider(null, "most"), { now: 2, most: 2, text: "4" });
+  assert.deepEqual(axis.slider({ least: 2, most: 3 }, "least"), { now: 1, most: 2, text: "2" });
+  assert.deepEqual(axis.slider({ least: 2, most: 3 }, "most"), { now: 1, most: 2, text: "3" });
 });
 
 test("a sweep has an axis for each parameter and metric, and its best trial is drawn last", () => {

@@ -1,0 +1,137 @@
+// An axis of parallel coordinates: where the values of the lines stand, and the ranges of them that are chosen.
+
+import { parameterAxis } from "./run_parameters.js";
+
+/** @typedef {string | number | boolean | null | undefined} Value */
+/** What an axis shows, with the value of each line; a parameter and a metric may have the same title. @typedef {{key: string, title: string, values: Value[]}} Axis */
+/** A range of values; null is an end that leaves out nothing. @typedef {{least: Value, most: Value}} Range */
+/** An end of a range. @typedef {"least" | "most"} End */
+
+export const [TOP, HEIGHT] = [38, 150];
+const BOTTOM = TOP + HEIGHT;
+const NEAR_TEXT = 8; // of a text, from where on a dragged range holds it
+const SAME = 0.01; // pixels
+const MAX_TEXTS = 9; // that are labelled
+const DIGITS = 4;
+const PAGES = 10; // steps of a page key from one end to the other
+/** @type {Record<string, number>} */
+const STEPS = { ArrowUp: 1, ArrowDown: -1, PageUp: 1, PageDown: -1, Home: -Infinity, End: Infinity };
+
+/** The largest value is at the top, a single one in the middle. */
+export class ParallelAxis {
+  /** The distinct values, the lowest one first. @type {{y: number, value: Value}[]} */
+  stops = [];
+
+  /**
+   * @param {Axis} axis
+   * @param {number} x
+   */
+  constructor({ key, title, values }, x) {
+    const rows = values.map((value) => ({ parameters: { [title]: value ?? undefined } }));
+    const { placeOf, valueAt } = parameterAxis(title, /** @type {any} */ (rows));
+    const places = values.map((value) => placeOf(value ?? undefined));
+    const known = /** @type {number[]} */ (places.filter((place) => place !== null));
+    const [low, high] = [Math.min(...known), Math.max(...known)];
+    this.key = key;
+    this.title = title;
+    this.x = x;
+    this.low = low;
+    this.high = high;
+    this.placeOf = placeOf;
+    this.valueAt = valueAt;
+    /** Of each line. @type {(number | null)[]} */
+    this.ys = places.map((place) => (place === null ? null : this.#yOf(place)));
+    this.isNumeric = values.every((value) => value === null || value === undefined || typeof value === "number");
+    const valueOf = new Map(this.ys.map((y, i) => /** @type {const} */ ([y, values[i]])));
+    this.stops = [...valueOf].flatMap(([y, value]) => (y === null ? [] : [{ y, value }])).sort((a, b) => b.y - a.y);
+  }
+
+  /** The y of a label, and its text. @returns {[number, string][]} */
+  get labels() {
+    const ends = this.stops.filter((_, i) => !i || i === this.stops.length - 1);
+    const shown = this.isNumeric ? ends : this.stops;
+    return this.isNumeric || shown.length <= MAX_TEXTS ? shown.map(({ y, value }) => [y, textOf(value)]) : [];
+  }
+
+  /**
+   * Whether a line passes a range.
+   * @param {number} line
+   * @param {Range | null} range
+   */
+  holds(line, range) {
+    const y = this.ys[line] ?? null;
+    return !range || (y !== null && y >= this.#yAt(range, "most") - SAME && y <= this.#yAt(range, "least") + SAME);
+  }
+
+  /** The y of an end of a range, within the axis. @type {(range: Range | null, end: End) => number} */
+  yOf(range, end) {
+    return Math.min(BOTTOM, Math.max(TOP, this.#yAt(range, end)));
+  }
+
+  /** The range between two places of the axis; null if it leaves out nothing. @type {(from: number, to: number) => Range | null} */
+  between(from, to) {
+    const [top, bottom] = [Math.min(from, to), Math.max(from, to)];
+    const [lowest, highest] = [this.stops[0], this.stops.at(-1)];
+    if (!lowest || lowest === highest) return null;
+    if (typeof this.valueAt(this.low) === "number") return rangeOf(bottom >= BOTTOM ? null : this.#valueAt(bottom), top <= TOP ? null : this.#valueAt(top));
+    const inside = this.stops.filter(({ y }) => y >= top - NEAR_TEXT && y <= bottom + NEAR_TEXT);
+    if (!inside.length || inside.length === this.stops.length) return null;
+    return rangeOf(inside[0]?.value, inside.at(-1)?.value);
+  }
+
+  /**
+   * A range of which a key has moved an end, from value to value and not beyond the other end; undefined for another key.
+   * @type {(range: Range | null, end: End, key: string) => Range | null | undefined}
+   */
+  moved(range, end, key) {
+    const step = STEPS[key];
+    if (step === undefined) return undefined;
+    const count = key.startsWith("Page") ? Math.max(1, Math.round(this.stops.length / PAGES)) : 1;
+    const y = this.#yAt(range, end);
+    const above = this.stops.filter((stop) => stop.y < y - SAME && stop.y >= this.#yAt(range, "most") - (end === "most" ? Infinity : SAME));
+    const below = this.stops.filter((stop) => stop.y > y + SAME && stop.y <= this.#yAt(range, "least") + (end === "least" ? Infinity : SAME)).reverse();
+    const ahead = step > 0 ? above : below;
+    const next = ahead[Math.min(ahead.length, Math.abs(step) * count) - 1];
+    if (!next) return range;
+    const isOpen = next === (end === "least" ? this.stops[0] : this.stops.at(-1));
+    const { least = null, most = null } = range ?? {};
+    const value = isOpen ? null : next.value;
+    return end === "least" ? rangeOf(value, most) : rangeOf(least, value);
+  }
+
+  /** What an end of a range is as a slider: its place among the values, and its text. @type {(range: Range | null, end: End) => {now: number, most: number, text: string}} */
+  slider(range, end) {
+    const last = this.stops.length - 1;
+    const y = this.#yAt(range, end);
+    const inside = this.stops.filter((stop) => (end === "least" ? stop.y > y + SAME : stop.y >= y - SAME)).length;
+    const now = Math.min(last, Math.max(0, end === "least" ? inside : inside - 1));
+    return { now, most: last, text: textOf(range?.[end] ?? this.stops[now]?.value) };
+  }
+
+  /** @param {number} place */
+  #yOf(place) {
+    return TOP + HEIGHT * (this.high > this.low ? (this.high - place) / (this.high - this.low) : 0.5);
+  }
+
+  /** The y of an end of a range, or of the outermost value; a text that is not there any more leaves out nothing. @type {(range: Range | null, end: End) => number} */
+  #yAt(range, end) {
+    const place = range && range[end] !== null ? (this.placeOf(range[end] ?? undefined) ?? NaN) : NaN;
+    if (Number.isFinite(place) && (place >= 0 || typeof this.valueAt(this.low) === "number")) return this.#yOf(place);
+    return end === "least" ? BOTTOM : TOP;
+  }
+
+  /** @param {number} y */
+  #valueAt(y) {
+    return this.valueAt(this.high - ((y - TOP) / HEIGHT) * (this.high - this.low));
+  }
+}
+
+/** @type {(least: Value, most: Value) => Range | null} */
+function rangeOf(least, most) {
+  return least === null && most === null ? null : { least, most };
+}
+
+/** @param {Value} value */
+function textOf(value) {
+  return typeof value === "number" ? String(Number(value.toPrecision(DIGITS))) : String(value);
+}
