@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef, fault_text
 from batchai_magics.errors import BatchAIError
@@ -53,6 +54,9 @@ from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState, NodeState
 from batchai_magics.records.job_error import JobError, raised_in, traceback_sign
+
+if TYPE_CHECKING:
+    from batchai_magics.records.rank_profile import RunProfile
 
 MAIN_LOG = OUT
 MAIN_LOGS = (MERGED, MAIN_LOG, ERR, "execution.log")
@@ -109,6 +113,8 @@ class JobModel:
         self._warm_up_due, self._renumber_due = 8, 0  # numbers of points and of records
         self.error: JobError | None = None  # why it failed
         self.standstill = ""  # that the job prints nothing, and where its ranks are
+        self.profile: RunProfile | None = None  # the latest that a view has asked for …
+        self.profile_fault, self.is_profiling = "", False  # … why there is none; one is being taken
         self._start = LogStart()  # of its output
         self.is_whole = True  # its logs have been read from their beginnings: best values are known
 
@@ -169,6 +175,15 @@ class JobModel:
         """Sets the message that explains why updates have stopped; an empty text clears it."""
         self.version += problem != self.problem
         self.problem = problem
+
+    def note_profile(
+        self, profile: RunProfile | None = None, *, fault: str = "", is_profiling: bool = False
+    ) -> None:
+        """Notes that a profile of the ranks is being taken, its result, or why there is none."""
+        self.is_profiling = is_profiling
+        if not is_profiling:
+            self.profile, self.profile_fault = profile, fault
+        self.version += 1
 
     @property
     def hang_signs(self) -> tuple[str, ...]:

@@ -65,6 +65,15 @@ def facts_of(model: JobModel) -> PageData:
     }
 
 
+def profile_fields(model: JobModel) -> PageData:
+    """The latest profile of the ranks (`RunProfile` in frontend/core/messages.d.ts)."""
+    if (profile := model.profile) is None:
+        return {"is_running": model.is_profiling, "text": model.profile_fault}
+    table = {"titles": list(profile.titles), "rows": list(map(list, profile.rows))}
+    remarks = list(profile.remarks)
+    return {"is_running": model.is_profiling, "text": profile.sentence, **table, "remarks": remarks}
+
+
 def status_of(model: JobModel) -> PageData:
     """The job's progress and activity (`JobStatus` in frontend/core/messages.d.ts)."""
     progress = model.progress

@@ -13,7 +13,7 @@ from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.widgets.core.flow_control import AckWindow, Schedule
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream
-from batchai_magics.widgets.job.job_header import counts_of, facts_of
+from batchai_magics.widgets.job.job_header import counts_of, facts_of, profile_fields
 from batchai_magics.widgets.job.message_batch import Cursor
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler, text_answer
 
@@ -76,6 +76,7 @@ class JobStream(ViewStream):
             "counts": counts_of(self._model),
             "history": list(self._model.history),
             "files": self._model.files,
+            "profile": profile_fields(self._model),
         }
 
     def next_message(self, limit_bytes: int) -> Batch | None:

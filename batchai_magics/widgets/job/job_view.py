@@ -24,6 +24,7 @@ class JobView(JobStream, LiveView):
     counts = traitlets.Dict().tag(sync=True)
     history: traitlets.List[Any] = traitlets.List().tag(sync=True)
     files: traitlets.List[str] = traitlets.List().tag(sync=True)
+    profile = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self,

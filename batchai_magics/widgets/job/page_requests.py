@@ -73,7 +73,6 @@ class RequestHandler:
         self._model = model
         self._open_job = open_job
         self._searches: OrderedDict[tuple[object, ...], Search] = OrderedDict()
-        self._profiled: PageData = {}  # `RunProfile` in frontend/core/messages.d.ts
         self._kinds = {
             "read": self._read,
             "lines": self._lines,
@@ -198,21 +197,23 @@ class RequestHandler:
         return _reply(content, {"text": text, "model": model})
 
     def _profile(self, content: PageData) -> Batch:
-        """Begins a profile if the page asks for one, and replies what has become of it so far."""
-        if content["begin"] and not self._profiled.get("is_running"):
-            self._profiled = {"is_running": True}
-            threading.Thread(target=self._take_profile, name="batchai-profile", daemon=True).start()
-        return _reply(content, self._profiled)
+        """Begins a profile, unless one is being taken; all views of the job show what becomes of it."""
+        if (model := self._model) is None:
+            return text_answer(content, "This view cannot profile it.")
+        if not model.is_profiling:
+            model.note_profile(is_profiling=True)
+            threading.Thread(
+                target=self._take_profile, args=[model], name="batchai-profile", daemon=True
+            ).start()
+        return text_answer(content, "")
 
-    def _take_profile(self) -> None:
+    def _take_profile(self, model: JobModel) -> None:
         try:
-            profile = self._job.profile()
-            table = {"titles": list(profile.titles), "rows": list(map(list, profile.rows))}
-            self._profiled = {"text": profile.sentence, **table, "remarks": profile.remarks}
+            model.note_profile(self._job.profile())
         except BatchAIError as error:
-            self._profiled = {"text": error.message}
-        except Exception as error:  # noqa: BLE001 else the page would wait forever
-            self._profiled = {"text": f"The profile failed: {error}"}
+            model.note_profile(fault=error.message)
+        except Exception as error:  # noqa: BLE001 else the pages would wait forever
+            model.note_profile(fault=f"The profile failed: {error}")
 
     def _reader(self, file: FileRef) -> Read:
         """Reads a file with secrets redacted, and the ranks that wrote it."""

@@ -262,7 +262,7 @@ export interface JobFacts {
 
 /** What the ranks of a job do with their time, or why that is not known. */
 export interface RunProfile {
-  is_running?: boolean; // it is being taken
+  is_running: boolean; // another one is being taken
   text: string;
   titles?: string[];
   rows?: string[][];

@@ -5,13 +5,12 @@ import { el, setText } from "../core/dom.js";
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("../core/messages.d.ts").RunProfile} RunProfile */
 
-const POLL_MS = 1000;
-
 export class ProfilePanel {
+  #shown = "";
+
   /** @param {JobSession} session */
   constructor(session) {
     this.session = session;
-    this.isOver = false;
     this.button = el("button", { type: "button", class: "ba-button ba-small", hidden: true, click: () => this.#begin() }, "Profile");
     this.button.title = "Sample for 10 seconds what each rank does";
     this.note = el("span", { class: "ba-profile-sentence", "aria-live": "polite" });
@@ -19,43 +18,39 @@ export class ProfilePanel {
     this.element = el("details", { class: "ba-profile", open: true, hidden: true }, el("summary", {}, this.note), this.body);
   }
 
-  /** Offers the button while the job runs. */
+  /** Offers the button while the job runs, and shows the latest profile, whichever view of the job has asked for it. */
   update() {
     const { state, can_profile: canProfile } = this.session.host.get("facts");
+    /** @type {RunProfile | undefined} */
+    const profile = this.session.host.get("profile"); // none in an old recording
     this.button.hidden = !(canProfile && state === "running");
-  }
-
-  /** Waits no longer. */
-  stop() {
-    this.isOver = true;
+    this.#setRunning(Boolean(profile?.is_running) && !this.session.isKernelLost);
+    if (profile?.text) this.#show(profile);
   }
 
   async #begin() {
-    this.button.disabled = true;
-    setText(this.button, "Profiling …");
-    let profile = await this.#ask(true);
-    while (profile.is_running && !this.isOver) {
-      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      profile = await this.#ask(false);
-    }
-    setText(this.button, "Profile");
-    this.button.disabled = false;
-    this.#show(profile);
+    this.#setRunning(true);
+    const { content } = await this.session.request({ kind: "profile" });
+    this.update();
+    if (content.text) this.#show({ is_running: false, text: String(content.text) });
   }
 
-  /** @param {boolean} begin */
-  async #ask(begin) {
-    const { content } = await this.session.request({ kind: "profile", begin });
-    return /** @type {RunProfile} */ (/** @type {unknown} */ (content));
+  /** @param {boolean} isRunning */
+  #setRunning(isRunning) {
+    this.button.disabled = isRunning;
+    setText(this.button, isRunning ? "Profiling …" : "Profile");
   }
 
   /** @param {RunProfile} profile */
   #show({ text, titles = [], rows = [], remarks = [] }) {
+    const shown = JSON.stringify([text, titles, rows, remarks]);
+    if (shown === this.#shown) return;
+    this.#shown = shown;
     const line = (/** @type {"th" | "td"} */ tag, /** @type {string[]} */ cells) =>
       el("tr", {}, ...cells.map((cell) => el(tag, tag === "th" ? { scope: "col" } : {}, cell)));
     const table = el("table", { class: "ba-cells" }, el("thead", {}, line("th", titles)), el("tbody", {}, ...rows.map((row) => line("td", row))));
     this.element.hidden = false;
-    setText(this.note, text || "The connection was lost before the profile had ended: profile again.");
+    setText(this.note, text);
     this.body.replaceChildren(...(rows.length ? [table] : []), ...remarks.map((remark) => el("p", {}, remark)));
   }
 }
