@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from batchai_magics.errors import visible
 from batchai_magics.models.response_object import ResponseObject, WireObject
 from batchai_magics.models.wire_times import wire_time
 
@@ -281,6 +282,11 @@ class OutputFile:
     def place(self) -> str:
         """Its directory and path for people, with short names of nodes: `workdir/node-2/model.pt`."""
         return _NODE.sub(r"node-\1", f"{self.directory_id or STDOUTERR}/{self.path}")
+
+    def __repr__(self) -> str:
+        size = f"{self.size_bytes:,} bytes" if self.is_file else self.kind.words
+        modified = [f"{self.modified:%Y-%m-%d %H:%M:%S} UTC"] if self.modified else []
+        return f"<{', '.join([visible(self.place), size, *modified])}>"
 
     def to_wire(self) -> WireObject:
         """The service's JSON; for folders, which there have only a name, with `batchai…` extensions."""

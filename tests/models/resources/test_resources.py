@@ -124,9 +124,10 @@ def test_a_file_and_a_folder_of_the_service_are_read():
     }
     read = OutputFile.from_wire(file, folder="logs/")
     assert read == OutputFile("logs/stdout.txt", FileKind.FILE, 6, CHANGED, file["downloadUrl"])
-    assert OutputFile.from_wire({"name": "afs", "fileType": "directory"}) == OutputFile(
-        "afs", FileKind.DIRECTORY, 0
-    )
+    assert repr(read) == "<stdouterr/logs/stdout.txt, 6 bytes, 2018-06-06 20:59:39 UTC>"
+    folder = OutputFile.from_wire({"name": "afs", "fileType": "directory"})
+    assert folder == OutputFile("afs", FileKind.DIRECTORY, 0)
+    assert repr(folder) == "<stdouterr/afs, a folder>"
 
 
 def test_a_usage_of_the_service_is_read():
