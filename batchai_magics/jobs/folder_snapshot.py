@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 import pathspec
 
 from batchai_magics.cell import ScriptFolder
-from batchai_magics.cell.cell_uploads import SECRET, is_excluded
+from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, is_excluded
 from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
-from batchai_magics.errors import UsageError, did_you_mean
+from batchai_magics.errors import UsageError, did_you_mean, visible
 from batchai_magics.jobs.git_process import GitProcess, git_folder, work_tree_of
 from batchai_magics.models.file_names import text_of
 from batchai_magics.models.secret_masking import is_secret_file
@@ -33,6 +33,7 @@ _ENVIRONMENT_FILES = ("/pyvenv.cfg", "/conda-meta/history")  # in the folder of 
 _MAX_LISTED = 2 * MAX_FILES  # paths; secrets and links that stay behind are among them
 _LARGEST = 5  # files and folders that the error lists
 _OF_THE_SYSTEM = ("/boot", "/dev", "/etc", "/proc", "/sys")
+_MAX_NAME = 200  # bytes of the name of a job
 _MAX_PATH = 300  # characters of a text that may be a path
 _SHELL_SUFFIXES = (".bash", ".sh", ".zsh")
 _SHELL_SHEBANG = re.compile(rb"#![^\n]*\b(?:bash|dash|ksh|sh|zsh)\b")
@@ -182,7 +183,7 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
 
     In a git repository these are the files that git tracks or does not ignore. The homes of backends, caches,
     version control, virtual environments and what `.batchaiignore` matches are left out; so are secrets,
-    large files and what links outside lead to, which the result names.
+    large files, folders that a download has made and what links outside lead to, which the result names.
 
     Raises:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
@@ -195,6 +196,7 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
     project.walk("", ".", ())
     sizes = {text_of(name): size for name, (_, size) in project.files.items()}
     _check_size(folder, sizes, is_whole=not listing.is_cut)
+    project.left_out |= unsent.downloads
     files = {}
     for name, (path, _) in sorted(project.files.items()):
         try:
@@ -203,6 +205,14 @@ def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
             project.left_out[text_of(name)] = _UNREADABLE
     note = f"{listing.problem}: what its ignore files list stays behind, even if it is tracked"
     return Snapshot(files, project.left_out, (note,) if listing.problem else ())
+
+
+def _download_of(mark: Path) -> str:
+    """Why the folder of a download stays behind."""
+    with contextlib.suppress(OSError, ValueError):
+        if name := read_text(mark, _MAX_NAME, errors="replace").strip():
+            return f"downloaded from job {visible(name)}"
+    return "downloaded"
 
 
 def _lines(file: Path) -> list[str]:
@@ -214,18 +224,27 @@ def _lines(file: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class _Unsent:
-    """What of a project never goes along: caches, ignored files, virtual environments, homes of backends."""
+    """What of a project never goes along: caches, ignored files, environments, homes of backends, downloads.
+
+    `downloads` has the folders of downloads that were met, each with the reason.
+    """
 
     root: Path
     ignored: pathspec.GitIgnoreSpec
     homes: Collection[Path]
+    downloads: dict[str, str] = field(default_factory=dict)
 
     def has_folder(self, path: Path) -> bool:
         """Whether nothing of a folder goes along; then it is not even listed, however large it is."""
         if is_excluded(path.name) or self.is_in_home(path):
             return True
+        name = path.relative_to(self.root).as_posix()
         is_environment = any(os.path.lexists(f"{path}{file}") for file in _ENVIRONMENT_FILES)
-        return is_environment or self._is_ignored(path.relative_to(self.root).as_posix() + "/")
+        if is_environment or self._is_ignored(f"{name}/"):
+            return True
+        if is_download := os.path.lexists(path / DOWNLOAD):
+            self.downloads[text_of(name)] = _download_of(path / DOWNLOAD)
+        return is_download
 
     def is_in_home(self, path: Path) -> bool:
         """Whether a folder is the home of a backend, or lies in one."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot
@@ -293,6 +294,21 @@ def test_the_home_of_a_backend_in_the_folder_stays_behind(folder):
     files = read_script(Path("train.py"), folder, settings).files
     assert "train.py" in files
     assert not [name for name in files if name.startswith("jobs/")]
+
+
+@pytest.mark.parametrize("has_git", [False, True])
+def test_the_folder_of_a_download_stays_behind_and_is_named(folder, has_git, world):
+    job = world.run("made", "open('model.pt', 'w').write('x')")
+    job.download(to=folder)
+    job.download("stdout.txt", to=folder / "data")
+    if has_git:
+        git(folder, "init", "-q")
+    script = read_script(Path("train.py"), folder)
+    assert {*script.files} == {"train.py", "pkg/__init__.py", "data/big.bin", "data/stdout.txt"}
+    assert script.left_out == {"made": "downloaded from job made"}
+    (note,) = left_out_notes(script.left_out)
+    assert note == "not sent (downloaded from job made): made; to send it: --upload made"
+    assert any(name.endswith("model.pt") for name in read_uploads(["made"], folder).files)
 
 
 def test_of_the_home_of_a_backend_only_the_script_goes_along(folder):

@@ -15,7 +15,14 @@ from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.commands.output.resource_json import format_time
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import StorageError, visible
-from batchai_magics.jobs.job_files import named_files, place_inside, places_of, ref_of, save
+from batchai_magics.jobs.job_files import (
+    make_download_folder,
+    named_files,
+    place_inside,
+    places_of,
+    ref_of,
+    save,
+)
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.records.preflight import size_text
@@ -88,6 +95,7 @@ def _copy_all(
 ) -> Generator[int, None, ValueWithNotes]:
     copies, notes = [], []
     for file, target in files:
+        make_download_folder(to, job.id)
         path = place_inside(to, target)
         try:
             save(job.backend, ref_of(job.id, file), path)
