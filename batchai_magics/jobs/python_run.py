@@ -22,6 +22,7 @@ from batchai_magics.jobs.argument_checks import argument_error, check_text
 from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import find, submit
+from batchai_magics.jobs.sweeps.sweep_handle import Sweep
 from batchai_magics.models.backend_options import declared_by
 from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.job_options import flag_hint
@@ -157,7 +158,7 @@ def _texts(value: object) -> Iterator[str]:
         for item in value:
             yield from _texts(item)
     elif value is not None:
-        yield str(value.id if isinstance(value, Job) else value)
+        yield str(value.id if isinstance(value, Job) else value.name if isinstance(value, Sweep) else value)
 
 
 def _script_request(

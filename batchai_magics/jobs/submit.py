@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +12,10 @@ from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.base.job_defaults import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
-from batchai_magics.errors import ConflictError, NotFoundError, UsageError, did_you_mean
+from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
 from batchai_magics.jobs.argument_checks import argument_error
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.predecessors import meant_note, with_predecessor_ids
 from batchai_magics.jobs.submission_recorder import checkout_for, record_files
 from batchai_magics.jobs.watch_records import watch_records, with_watch_settings
 from batchai_magics.models.cluster_spec import (
@@ -25,13 +26,9 @@ from batchai_magics.models.cluster_spec import (
     ScaleSettings,
     UserAccountSettings,
 )
-from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind, workspace_id
+from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.runs.labels import LabelChange
-from batchai_magics.records.trial_record import trial_name, trial_of
-
-_SHOWN_TRIALS = 8  # that a hint lists
 
 
 @dataclass(frozen=True)
@@ -81,17 +78,8 @@ def submit(backend: Backend, request: CellRequest, settings: Settings) -> Submit
     forecast = f"{text}." if backend.prices and (text := backend.prices.forecast(request.spec)) else ""
     submitted = _create_or_find(backend, request, runs)
     warning = f"Warning: {host}." if host else ""
-    of_new = (warning, _later_runs(asked, request.spec), forecast) if submitted.is_new else ()
+    of_new = (warning, meant_note(asked, request.spec), forecast) if submitted.is_new else ()
     return replace(submitted, note=" ".join(filter(None, (grown, submitted.note, *of_new))))
-
-
-def _later_runs(asked: JobSpec, sent: JobSpec) -> str:
-    """A sentence on the predecessors that are later runs of the names which were given; else empty."""
-    named = [*(asked.batchai_after or ()), *(asked.batchai_after_any or ())]
-    ids = [*(sent.batchai_after or ()), *(sent.batchai_after_any or ())]
-    pairs = [(text, id.rpartition("/")[2]) for text, id in zip(named, ids, strict=True) if "/" not in text]
-    later = [f"{run}, the latest run of {name}" for name, run in pairs if run.lower() != name.lower()]
-    return f"It starts after {' and '.join(later)}." if later else ""
 
 
 def prepare(
@@ -103,7 +91,7 @@ def prepare(
         The requests with the records of their jobs, and the earlier runs of the first one's name.
     """
     requests = [checked(backend, requests[0], settings), *requests[1:]]
-    requests = [with_predecessor_ids(backend, request) for request in requests]
+    requests = with_predecessor_ids(backend, requests, settings.share)
     requests[1:] = [with_watch_settings(request, settings, backend) for request in requests[1:]]
     with checkout_for(requests[0], settings) or contextlib.nullcontext() as checkout:
         runs = backend.ensure(_needs(backend, requests[0], settings))
@@ -111,78 +99,6 @@ def prepare(
             replace(request, records=request.records or record_files(request, checkout))
             for request in requests
         ], runs
-
-
-def with_predecessor_ids(backend: Backend, request: CellRequest) -> CellRequest:
-    """The request with the ids of the jobs that it starts after: a name means the latest run of that name.
-
-    Raises:
-        UsageError: The job would start after itself, or an id is not that of a job.
-        SpecError: A name is invalid.
-    """
-    spec = request.spec
-    if not (spec.batchai_after or spec.batchai_after_any):
-        return request
-    fields = {
-        field: tuple(_predecessor_id(backend, request, text) for text in texts)
-        for field in ("batchai_after", "batchai_after_any")
-        if (texts := getattr(spec, field))
-    }
-    return replace(request, spec=spec.model_copy(update=fields))
-
-
-def check_predecessors(
-    backend: Backend, request: CellRequest, created_before: Collection[ResourceId] = ()
-) -> None:
-    """Checks, reading only, that the jobs exist after which a job is to start, or are created before it.
-
-    Raises:
-        NotFoundError: One does not exist.
-        UsageError: The job would start after itself, or an id is not that of a job.
-        SpecError: A name is invalid.
-    """
-    spec = with_predecessor_ids(backend, request).spec
-    for id in map(ResourceId.parse, (*(spec.batchai_after or ()), *(spec.batchai_after_any or ()))):
-        if any(id.key == created.key for created in created_before):
-            continue
-        try:
-            backend.show(id)
-        except NotFoundError as error:
-            text = f"no job can start after {id.name} of experiment {id.experiment}: it does not exist"
-            hint = error.hint if error.code == "JobNotFound" else ""  # else there is no experiment yet
-            raise NotFoundError(text, code="JobNotFound", hint=hint) from None
-
-
-def _predecessor_id(backend: Backend, request: CellRequest, text: str) -> str:
-    if "/" in text:
-        return str(of_kind(ResourceId.parse(text), Kind.JOB))
-    name, experiment = check_name(text, Kind.JOB), request.id.parent
-    names: Sequence[str] = ()
-    with contextlib.suppress(NotFoundError):  # there is no experiment yet; the backend refuses the job
-        names = backend.names(experiment, Kind.JOB, name)
-    runs = run_names(names, name)
-    if name.lower() == request.name.lower():
-        raise _own_name(request, [str(experiment.child(Kind.JOB, run)) for run in runs])
-    trials = sorted({trial[0] for each in names if (trial := trial_of(each, name))})
-    if trials and not runs:
-        shown = [trial_name(name, number) for number in trials[:_SHOWN_TRIALS]]
-        more = " …" if len(trials) > len(shown) else ""
-        raise UsageError(f"{name} is a sweep", hint=f"Name its trials: {' '.join(shown)}{more}")
-    return str(experiment.child(Kind.JOB, runs[-1] if runs else name))
-
-
-def _own_name(request: CellRequest, runs: Sequence[str]) -> UsageError:
-    """The error for a job that is to start after its own name; `runs` are the ids of those that exist."""
-    rename = "give this job another name" + (
-        ": --name NAME" if request.source and request.source.file else ""
-    )
-    if runs:
-        latest = runs[-1].rpartition("/")[2]
-        hint = f"Name the run to wait for: {runs[-1] if latest.lower() == request.name.lower() else latest}"
-        hint = f"{hint}, or {rename}."
-    else:
-        hint = f"There is no run of {request.name} yet: name another job, or {rename}."
-    return UsageError(f"the job {request.name} would wait for itself", hint=hint)
 
 
 def new_job(request: CellRequest, name: str, owner: str = "") -> NewJob:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from batchai_magics.commands.handlers.job_submission import resubmission
 from batchai_magics.errors import BatchAIError, NotFoundError, SpecError, UsageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
@@ -78,6 +79,9 @@ def test_a_deleted_or_cancelled_predecessor_ends_what_waits_for_it_which_can_be_
     for job in jobs:
         code, text = error_of(place, job)
         assert (code, "gone was deleted" in text) == ("DependencyFailed", True)
+        again = resubmission(place.backend, place.backend.show(job), {})
+        assert again.notes == ("It does not wait for gone any more: deleted.",)
+        assert (again.spec.batchai_after, again.spec.batchai_after_any) == (None, None)
     place.backend.terminate(cancelled)
     assert error_of(place, cancelled)[0] == "JobTerminated"
     place.backend.terminate(ended)

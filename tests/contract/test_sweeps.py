@@ -9,6 +9,7 @@ from batchai_magics.cell import Notebook
 from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.errors import ConflictError
 from batchai_magics.jobs.sweeps.sweep_submission import submit_sweep
+from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, Place
 from tests.patience import PATIENCE_S
 
@@ -63,7 +64,7 @@ def test_a_sweep_with_mpi_ranks_finds_the_best_trial(place: Place) -> None:
 
 
 @pytest.mark.needs("storage", "chains")
-def test_the_trials_of_a_sweep_start_after_a_job(place: Place) -> None:
+def test_the_trials_of_a_sweep_start_after_a_job_and_a_job_after_all_trials(place: Place) -> None:
     first = place.start(HOLD, "first")
     place.is_up(first)
     line, settings = 's --sweep "lr=0.3,0.1" --after first', place.settings
@@ -71,7 +72,11 @@ def test_the_trials_of_a_sweep_start_after_a_job(place: Place) -> None:
     sweep = submit_sweep(place.backend, request, settings).sweep
     waiting = [place.backend.show(place.job(f"s-t{number}")).waiting for number in (1, 2)]
     assert waiting == ["first has to succeed first"] * 2
+    last = place.submit("last --after-any s")
+    assert last.show().spec.batchai_after_any == tuple(str(place.job(f"s-t{number}")) for number in (1, 2))
+    assert last.show().state is ExecutionState.QUEUED
     place.backend.terminate(first)
     sweep.wait(PATIENCE_S)
+    assert last.wait(PATIENCE_S).state is ExecutionState.SUCCEEDED
     errors = [place.backend.show(place.job(f"s-t{number}")).execution.errors for number in (1, 2)]
     assert [[error.code for error in each] for each in errors] == [["DependencyFailed"]] * 2

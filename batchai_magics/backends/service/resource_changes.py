@@ -163,6 +163,7 @@ def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
         check_name(job.id.name, job.id.kind)
     engines = [_container_engine(context, job.spec) for job in jobs]
     ids = [id for job in jobs for id in (job.id, job.id.parent, ResourceId.parse(job.spec.cluster.id))]
+    ids += {ResourceId.parse(text) for job in jobs for _, text in _predecessor_ids(job.spec)}
     with context.snapshot(ids):
         for job, engine in zip(jobs, engines, strict=True):
             record = _new_record(context, job.id, job.spec, job.owner)
@@ -241,10 +242,8 @@ def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[
         SpecError: An id is not that of a job, is the job's own, or that of another user's.
         NotFoundError: The job does not exist.
     """
-    asked = [("batchaiAfter", text) for text in spec.batchai_after or ()]
-    asked += [("batchaiAfterAny", text) for text in spec.batchai_after_any or ()]
     found: dict[str, Predecessor] = {}
-    for field, text in asked:
+    for field, text in _predecessor_ids(spec):
         id = of_kind(ResourceId.parse(text), Kind.JOB)
         job = context.repository.find(id)
         if id.key == record.key:
@@ -257,6 +256,12 @@ def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[
             raise NotFoundError(why, code="JobNotFound", hint=hint)
         found.setdefault(job.guid, Predecessor(run_of(job), field == "batchaiAfter"))
     return tuple(found.values())
+
+
+def _predecessor_ids(spec: JobSpec) -> list[tuple[str, str]]:
+    """The ids of the jobs after which a job starts, each with its field."""
+    asked = [("batchaiAfter", text) for text in spec.batchai_after or ()]
+    return asked + [("batchaiAfterAny", text) for text in spec.batchai_after_any or ()]
 
 
 def check_needs(context: HomeContext, needs: JobNeeds, spec: JobSpec) -> None:

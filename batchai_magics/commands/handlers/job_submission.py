@@ -21,6 +21,7 @@ from batchai_magics.commands.output.command_progress import Operation
 from batchai_magics.commands.output.command_result import ValueWithNotes
 from batchai_magics.errors import BatchAIError, UsageError, command_error
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.predecessors import without_deleted
 from batchai_magics.jobs.submission_recorder import records_of_another
 from batchai_magics.jobs.submit import Submitted, next_run
 from batchai_magics.jobs.submit import submit as submit_request
@@ -30,7 +31,7 @@ from batchai_magics.models.field_types import duplicates
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AccountKey
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, cluster_id, cluster_named_in
-from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.resources import JobResource
 from batchai_magics.models.stop_conditions import with_conditions
 from batchai_magics.options.job_options import job_create_options, read_values, with_grace, with_properties
 
@@ -201,7 +202,7 @@ def _is_pattern(text: str) -> bool:
     return glob.has_magic(text) and not Path(text).expanduser().exists()
 
 
-def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
+def resubmit(context: Context, arguments: Namespace) -> ValueWithNotes | Operation:
     """Resubmits the job; with `--state`, all jobs in that state."""
     check_selection(arguments)
     names = arguments.secret or ()
@@ -211,7 +212,8 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
     secrets = {name: os.environ[name] for name in names}
     if not arguments.state:
         job = resource_commands.show_job(context, arguments)
-        return submit(context, resubmission(context.backend, job, secrets)).job
+        request = resubmission(context.backend, job, secrets)
+        return ValueWithNotes(submit(context, request).job, request.notes)
     resources = (context.backend.show(id) for id in job_ids_in_state(context, arguments))
     jobs = [job for job in resources if isinstance(job, JobResource)]
     for job in jobs:
@@ -220,28 +222,37 @@ def resubmit(context: Context, arguments: Namespace) -> Job | Operation:
     return Operation("Submitting", len(jobs), "job", _resubmit_all(context, jobs, secrets), back)
 
 
-def resubmit_with_env(backend: Backend, job: JobResource, env: Mapping[str, str]) -> Job:
-    """Resubmits a job with its secrets from `env`; raises UsageError that names missing ones."""
+def resubmit_with_env(
+    backend: Backend, job: JobResource, env: Mapping[str, str]
+) -> tuple[Job, Sequence[str]]:
+    """Resubmits a job with its secrets from `env`; returns the new job, and notes about it.
+
+    Raises:
+        UsageError: Secrets are missing, which the message names.
+    """
     secrets = {item.name: env[item.name] for item in job.spec.secrets or () if item.name in env}
-    return submit_request(backend, resubmission(backend, job, secrets), current_settings()).job
+    request = resubmission(backend, job, secrets)
+    return submit_request(backend, request, current_settings()).job, request.notes
 
 
 def _resubmit_all(
     context: Context, jobs: Sequence[JobResource], secrets: Mapping[str, str]
-) -> Generator[int, None, list[Resource]]:
-    submitted = []
+) -> Generator[int, None, ValueWithNotes]:
+    submitted, notes = list[Job](), list[str]()
     for job in jobs:
-        submitted.append(submit(context, resubmission(context.backend, job, secrets)).job)
+        request = resubmission(context.backend, job, secrets)
+        submitted.append(submit(context, request).job)
+        notes += (f"{submitted[-1].name}: {note}" for note in request.notes)
         yield 1
-    return [job.show() for job in submitted]
+    return ValueWithNotes([job.show() for job in submitted], tuple(notes))
 
 
 def resubmission(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> CellRequest:
-    """The request to run a job again under the next name."""
+    """The request to run a job again under the next name; it waits for no predecessor that was deleted."""
     id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
     records = records_of_another(backend, job.id)
-    spec = _spec(backend, job, secrets)
-    return CellRequest(id, spec, is_exact=True, has_provenance=False, records=records)
+    spec, notes = without_deleted(backend, _spec(backend, job, secrets))
+    return CellRequest(id, spec, is_exact=True, notes=notes, has_provenance=False, records=records)
 
 
 def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:

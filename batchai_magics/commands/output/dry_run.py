@@ -16,6 +16,7 @@ from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs import submit
+from batchai_magics.jobs.predecessors import check_predecessors
 from batchai_magics.jobs.sweeps import sweep_submission
 from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
@@ -40,7 +41,7 @@ def dry_run_text(
 
     def check(backend: Backend) -> None:
         submit.checked(backend, request, settings)
-        submit.check_predecessors(backend, request, created_before)
+        check_predecessors(backend, request, settings.share, created_before)
 
     return _text(request, settings, check)
 
@@ -89,7 +90,7 @@ def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText
 
     def check(backend: Backend) -> None:
         sweep_submission.check_sweep(backend, request, settings)
-        submit.check_predecessors(backend, request.first)
+        check_predecessors(backend, request.first, settings.share)
 
     text = _text(request.first, settings, check)
     return DisplayText("\n".join([head, *shown, *more, "", text]))

@@ -189,12 +189,12 @@ class RequestHandler:
         if self._open_job is None:
             return _reply(content, {"text": "This view cannot run it again.", "model": ""})
         try:
-            submitted = resubmit_with_env(self._job.backend, self._job.show(), os.environ)
+            submitted, notes = resubmit_with_env(self._job.backend, self._job.show(), os.environ)
         except BatchAIError as error:
             return _reply(content, {"text": str(error), "model": ""})
         submitted.patterns = dict(self._job.patterns)
-        text, model = f"{submitted.name} was submitted", self._open_job(submitted)
-        return _reply(content, {"text": text, "model": model})
+        text = ". ".join((f"{submitted.name} was submitted", *notes))
+        return _reply(content, {"text": text, "model": self._open_job(submitted)})
 
     def _profile(self, content: PageData) -> Batch:
         """Begins a profile, unless one is being taken; all views of the job show what becomes of it."""

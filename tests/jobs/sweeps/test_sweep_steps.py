@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.cell import parse
+from batchai_magics.errors import UsageError
+from batchai_magics.jobs.submit import submit
+from batchai_magics.models.states import ExecutionState
 from tests.jobs.sweeps.lab import LOSS, SweepLab
+from tests.patience import PATIENCE_S
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -22,6 +27,9 @@ lab.submit(sys.argv[2], sys.argv[3])
 print("submitted", flush=True)
 time.sleep(3600)
 """
+
+
+HOLD = "import time; time.sleep(600)"
 
 
 def words(sweep):
@@ -74,6 +82,29 @@ def test_a_sweep_whose_predecessor_fails_tries_nothing_again_and_says_why(lab: S
     assert sweep.note == "first did not succeed, and the job was to start after it: nothing of it ran"
     assert {trial.attempts for trial in sweep.trials()} == {0}
     assert {len(trial.runs) for trial in sweep.trials()} <= {0, 1}
+
+
+def test_a_job_starts_after_all_trials_of_the_latest_sweep_of_a_name(lab: SweepLab):
+    lab.submit('s --sweep "lr=1,2"')
+    sweep = lab.submit('s --sweep "lr=1,2,3"', "print('loss', 2)")
+    request = parse("late --after S", "print('ran')", settings=lab.world.settings)
+    submitted = submit(lab.world.backend, request, lab.world.settings)
+    assert submitted.note == "It starts after the 3 trials of s-2, the latest sweep S."
+    assert submitted.job.show().spec.batchai_after == tuple(str(job.id) for job in sweep.jobs)
+    assert submitted.job.wait(PATIENCE_S).log() == "ran\n"
+    assert all(trial.word == "succeeded" for trial in sweep.stored_trials())
+
+
+@pytest.mark.parametrize("more", ["--retry-failed 1", "--trials 8 --search tpe --parallel 1"])
+def test_a_sweep_that_may_still_submit_jobs_is_no_predecessor_until_it_has_ended(lab: SweepLab, more: str):
+    values = "log(1e-6,1)" if "tpe" in more else "1,2"
+    sweep = lab.submit(f's --sweep "lr={values}" {more} --best "min loss"', HOLD)
+    with pytest.raises(UsageError, match="the sweep s may still submit jobs") as caught:
+        lab.world.submit("late --after-any s")
+    assert "batchai sweep wait -n s. Or name its trials: s-t1" in caught.value.hint
+    sweep.cancel()
+    sweep.wait(PATIENCE_S)
+    assert lab.world.run("late --after-any s").show().state is ExecutionState.SUCCEEDED
 
 
 def test_optuna_searches_where_the_values_are_good(lab: SweepLab):

@@ -1,0 +1,188 @@
+"""The jobs that a job starts after: `--after` and `--after-any` name jobs, sweeps or ids; a spec has ids."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from batchai_magics.backends.base import Backend
+from batchai_magics.backends.base.job_defaults import run_names
+from batchai_magics.cell import CellRequest
+from batchai_magics.errors import NotFoundError, UsageError
+from batchai_magics.jobs.sweeps.sweep_definition import SweepDefinition, SweepFiles
+from batchai_magics.models.job_spec import JobSpec
+from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind
+from batchai_magics.models.resources import JobResource, Resource
+from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.trial_record import trial_of
+
+FIELDS = ("batchai_after", "batchai_after_any")  # of a spec
+_SHOWN_TRIALS = 8  # that a hint lists
+_TRIAL = re.compile(r"-t[1-9]\d*(-[1-9]\d*)?$")  # behind the name of a sweep
+
+
+def with_predecessor_ids(backend: Backend, requests: Sequence[CellRequest], share: str) -> list[CellRequest]:
+    """The requests with the ids of the jobs that they start after.
+
+    A name means the latest run of that name, or all trials of the latest sweep of that name; `share` has the
+    definitions of sweeps.
+
+    Raises:
+        UsageError: A job would start after itself, an id is not that of a job, or a sweep may submit more.
+        SpecError: A name is invalid.
+    """
+    known: dict[tuple[ResourceId, str], Sequence[str]] = {}  # the trials of a sweep name the same jobs
+
+    def ids_of(request: CellRequest, texts: Sequence[str]) -> Iterator[str]:
+        for text in texts:
+            key = (request.id, text)
+            if key not in known:
+                known[key] = _ids_of(backend, request, text, share)
+            yield from known[key]
+
+    changed = []
+    for request in requests:
+        named = {field: getattr(request.spec, field) for field in FIELDS if getattr(request.spec, field)}
+        ids = {field: tuple(dict.fromkeys(ids_of(request, texts))) for field, texts in named.items()}
+        changed.append(replace(request, spec=request.spec.model_copy(update=ids)) if ids else request)
+    return changed
+
+
+def check_predecessors(
+    backend: Backend, request: CellRequest, share: str, created_before: Collection[ResourceId] = ()
+) -> None:
+    """Checks, reading only, that the jobs exist after which a job is to start, or are created before it.
+
+    Raises:
+        NotFoundError: One does not exist.
+        UsageError: As for `with_predecessor_ids`.
+        SpecError: A name is invalid.
+    """
+    (resolved,) = with_predecessor_ids(backend, [request], share)
+    for id in map(ResourceId.parse, predecessors_of(resolved.spec)):
+        if any(id.key == created.key for created in created_before):
+            continue
+        try:
+            backend.show(id)
+        except NotFoundError as error:
+            text = f"no job can start after {id.name} of experiment {id.experiment}: it does not exist"
+            hint = error.hint if error.code == "JobNotFound" else ""  # else there is no experiment yet
+            raise NotFoundError(text, code="JobNotFound", hint=hint) from None
+
+
+def predecessors_of(spec: JobSpec) -> list[str]:
+    """The names or ids of the jobs that a job starts after."""
+    return [text for field in FIELDS for text in getattr(spec, field) or ()]
+
+
+def without_deleted(backend: Backend, spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
+    """The spec of a job that is to run again, without predecessors that were deleted, and a note on these."""
+    ids = {text: ResourceId.parse(text) for text in predecessors_of(spec)}
+    known = backend.status(list(ids.values())) if ids else None
+    deleted = {text: id.name for text, id in ids.items() if known and known.of(id) is None}
+    if not deleted:
+        return spec, ()
+    kept = {
+        field: tuple(text for text in getattr(spec, field) or () if text not in deleted) for field in FIELDS
+    }
+    note = f"It does not wait for {', '.join(deleted.values())} any more: deleted."
+    return spec.model_copy(update={field: texts or None for field, texts in kept.items()}), (note,)
+
+
+def meant_note(asked: JobSpec, sent: JobSpec) -> str:
+    """A sentence on the names that mean a later run, or the trials of a sweep; else empty."""
+    names = [id.rpartition("/")[2] for id in predecessors_of(sent)]
+    known = {name.lower() for name in names}
+    given = [text for text in predecessors_of(asked) if "/" not in text and text.lower() not in known]
+    meant = [text for name in given if (text := _meant(name, names))]
+    return f"It starts after {' and '.join(meant)}." if meant else ""
+
+
+def _meant(given: str, names: Sequence[str]) -> str:
+    """What a name means, of which there is no run."""
+    runs = run_names(names, given)
+    if runs:
+        return f"{runs[-1]}, the latest run of {given}"
+    sweep, trials = _trials_of_latest_sweep(names, given)
+    which = sweep if sweep.lower() == given.lower() else f"{sweep}, the latest sweep {given}"
+    return f"the {len(trials)} trials of {which}" if trials else ""
+
+
+def _ids_of(backend: Backend, request: CellRequest, text: str, share: str) -> list[str]:
+    """The ids of the jobs that a name or an id means."""
+    if "/" in text:
+        return [str(of_kind(ResourceId.parse(text), Kind.JOB))]
+    name, experiment = check_name(text, Kind.JOB), request.id.parent
+    names: Sequence[str] = ()
+    with contextlib.suppress(NotFoundError):  # there is no experiment yet; the backend refuses the job
+        names = backend.names(experiment, Kind.JOB, name)
+    runs = run_names(names, name)
+    if name.lower() == request.name.lower():
+        raise _own_name(request, [str(experiment.child(Kind.JOB, run)) for run in runs])
+    trials = {} if runs else _trials_of_latest_sweep(names, name)[1]
+    if trials and (definition := _definition(backend, share, experiment, next(iter(trials.values())))):
+        _check_is_complete(backend, definition, experiment, trials)
+        return [str(experiment.child(Kind.JOB, trial)) for trial in trials.values()]
+    return [str(experiment.child(Kind.JOB, runs[-1] if runs else name))]
+
+
+def _trials_of_latest_sweep(names: Sequence[str], name: str) -> tuple[str, dict[int, str]]:
+    """The latest sweep of a name, and the latest runs of its trials by number, as the names of jobs tell."""
+    sweeps = {sweep for each in names if (sweep := _TRIAL.sub("", each)) != each}
+    latest = run_names(sorted(sweeps), name)
+    if not latest:
+        return name, {}
+    runs = sorted((place, each) for each in names if (place := trial_of(each, latest[-1])))
+    return latest[-1], {number: each for (number, _), each in runs}
+
+
+def _definition(backend: Backend, share: str, experiment: ResourceId, trial: str) -> SweepDefinition | None:
+    """The sweep of a trial; None if its job only has such a name."""
+    if backend.storage is None:
+        return None
+    with contextlib.suppress(NotFoundError):
+        return SweepFiles(backend, share, experiment.name).read(_TRIAL.sub("", trial))
+    return None
+
+
+def _check_is_complete(
+    backend: Backend, sweep: SweepDefinition, experiment: ResourceId, trials: Mapping[int, str]
+) -> None:
+    """Raises UsageError if a sweep may still submit jobs: a new trial, or another run of one that fails."""
+    if sweep.ended or (len(trials) >= sweep.trial_count and not sweep.retries):
+        return
+    ids = {name: experiment.child(Kind.JOB, name) for name in trials.values()}
+    states = backend.status(list(ids.values()))
+    if len(trials) >= sweep.trial_count and all(
+        _is_last(states.of(id), name, sweep) for name, id in ids.items()
+    ):
+        return
+    text = f"the sweep {sweep.name} may still submit jobs, which this one would not wait for"
+    shown = " ".join(trials[number] for number in sorted(trials)[:_SHOWN_TRIALS])
+    more = " …" if len(trials) > _SHOWN_TRIALS else ""
+    hint = f"Wait for it first: batchai sweep wait -n {sweep.name}. Or name its trials: {shown}{more}"
+    raise UsageError(text, hint=hint)
+
+
+def _is_last(job: Resource | None, name: str, sweep: SweepDefinition) -> bool:
+    """Whether a run of a trial is not repeated."""
+    if not (isinstance(job, JobResource) and job.state.is_final):
+        return False
+    _, run = trial_of(name, sweep.name) or (0, 0)
+    return job.state is ExecutionState.SUCCEEDED or run > sweep.retries
+
+
+def _own_name(request: CellRequest, runs: Sequence[str]) -> UsageError:
+    """The error for a job that is to start after its own name; `runs` are the ids of those that exist."""
+    rename = "give this job another name" + (
+        ": --name NAME" if request.source and request.source.file else ""
+    )
+    if runs:
+        latest = runs[-1].rpartition("/")[2]
+        hint = f"Name the run to wait for: {runs[-1] if latest.lower() == request.name.lower() else latest}"
+        hint = f"{hint}, or {rename}."
+    else:
+        hint = f"There is no run of {request.name} yet: name another job, or {rename}."
+    return UsageError(f"the job {request.name} would wait for itself", hint=hint)
