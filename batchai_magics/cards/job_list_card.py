@@ -9,7 +9,7 @@ from datetime import datetime
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.jobs.job_logs import progress_text
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_summary import number_text, sparkline
 from batchai_magics.models.resources import JobResource
 

@@ -22,7 +22,7 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.models.wire_times import duration
 
 if TYPE_CHECKING:
-    from batchai_magics.metrics.progress.progress_reader import Progress
+    from batchai_magics.metrics.reading.progress_reader import Progress
 
 T = TypeVar("T")
 CHUNK_BYTES = 1 << 20

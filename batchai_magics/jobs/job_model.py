@@ -36,7 +36,7 @@ from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable
-from batchai_magics.metrics.progress.progress_reader import (
+from batchai_magics.metrics.reading.progress_reader import (
     BAR_BYTES,
     EPOCH_BYTES,
     MAX_LINES,

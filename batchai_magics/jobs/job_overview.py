@@ -17,7 +17,7 @@ from batchai_magics.jobs.log_tail import recent_lines
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics import Record, summarize
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.job_execution import ERR, OUT

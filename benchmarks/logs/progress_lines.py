@@ -10,7 +10,7 @@ from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.jobs.job_model import read_progress
 from batchai_magics.jobs.merged_log import MergedLog
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.progress.progress_reader import ProgressReader
+from batchai_magics.metrics.reading.progress_reader import ProgressReader
 from benchmarks.row import Row, table
 
 RANKS = 8

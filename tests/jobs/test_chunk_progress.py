@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
 from batchai_magics.jobs.job_model import read_progress
-from batchai_magics.metrics.progress.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
+from batchai_magics.metrics.reading.progress_reader import BAR_BYTES, MAX_LINES, ProgressReader
 
 NOW = 100.0
 

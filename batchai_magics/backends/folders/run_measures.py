@@ -12,7 +12,7 @@ from typing import Any
 
 from batchai_magics.launch.plan import UNREADABLE
 from batchai_magics.metrics.measurement import Record
-from batchai_magics.metrics.progress.progress_reader import ProgressReader
+from batchai_magics.metrics.reading.progress_reader import ProgressReader
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.models.prices import NodeTime, Price

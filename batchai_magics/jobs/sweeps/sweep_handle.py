@@ -26,7 +26,7 @@ from batchai_magics.jobs.sweeps.trial import (
     result_of,
     seed_groups_of,
 )
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.seed_groups import SEED, SeedGroups
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource

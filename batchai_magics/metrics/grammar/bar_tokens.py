@@ -23,12 +23,31 @@ _COUNTED_BAR = re.compile(
     rb"|Progress on:(?P<label>\w+) (?P<count>\d{1,18}(?:\.\d{1,3})?[kM]?)it/[\d.]+[kM]?it"
     rb" rate:\S+ remaining:\S+ elapsed:\S+ postfix:"
 )
+_DAYS = rb"(?:\d{1,4} days?, )?"
 _BAR_CLOCKS = re.compile(
-    rb"[ \t]*\[[\d:]+<(?:[\d:]+|\?)(?:,[ \t]*(?P<number>[\d.]+|\?)[ \t]*(?P<unit>[^\s,\]]+/[^\s,\]]+))?"
+    rb"[ \t]*\[" + _DAYS + rb"[\d:]+<(?:" + _DAYS + rb"[\d:]+|\?)"
+    rb"(?:,[ \t]*(?:[\d.]+|\?)[ \t]*[^\s,\]]+/[^\s,\]]+)?"
 )
 _GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
 _RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?")
 _TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
+_DRAWN_BAR = re.compile(  # of tqdm, Keras 2, Chainer, rich and Keras 3
+    rb"\d{1,3}%\|[^|\n]{0,400}\||\[[=>.]{3,}\]|(?<=total )\[#*\.*\]"
+    rb"|(?:\xe2\x94[\x80\x81]|\xe2\x95[\xb8\xba]){3,}(?:\xe2\x94\x81|\xe2\x95[\xb8\xba]|[ ])*"
+)
+_AMOUNT = rb"\d{1,15}(?:\.\d{1,6})?[kKMGTP]?"
+_COUNT_BEFORE = re.compile(rb"(?P<done>\d{1,18})/(?P<total>\d{1,18})[ \t]+\Z")
+_COUNT_BEHIND = re.compile(
+    rb"[ \t]*(?:(?P<done>" + _AMOUNT + rb")/(?P<total>" + _AMOUNT + rb")|(?P<percent>\d{1,3}(?:\.\d{1,4})?)%)"
+)
+_THIN_LINE = b"\xe2\x94\x80"
+_CLOCK = _DAYS + rb"\d{1,4}(?::\d\d){1,2}"
+_TIME_LEFT = re.compile(
+    rb"(?:\[[^\[\]<\n]{1,40}<|\b(?i:eta):?[ \t]*|\xe2\x80\xa2[ \t]+"
+    rb"|[\x80-\xbf][ ]+(?=\S{1,12}[ ]\S{1,16}/step))"
+    rb"(?P<left>" + _CLOCK + rb"|\d{1,6}s)"
+)
+_TIME_AT_END = re.compile(rb"[ \t](?P<left>" + _CLOCK + rb")[ \t]*\Z")
 
 
 def take_bar(scan: LineScan) -> bool:
@@ -91,3 +110,25 @@ def take_count_at_end(scan: LineScan) -> None:
     if found and _THICK_BAR.match(scan.text, scan.at):
         scan.positions.append(Position("step", found.span("number"), found.end(), 3))
         scan.end = found.start()
+
+
+def bar_count(text: bytes) -> tuple[bytes, re.Match[bytes]] | None:
+    """The label of the first bar on a line, and what the bar counts: groups `done` and `total`, or `percent`.
+
+    What is counted need not be steps: `45.0M/100M`. tqdm's bar is whole only with the times behind it.
+    """
+    bar = _DRAWN_BAR.search(text)
+    if bar is None:
+        return None
+    behind = _COUNT_BEHIND.match(text, bar.end())
+    if behind and not bar[0].startswith(_THIN_LINE):
+        is_cut = bar[0].endswith(b"|") and not _BAR_CLOCKS.match(text, behind.end())
+        return None if is_cut else (text[: bar.start()], behind)
+    before = _COUNT_BEFORE.search(text, 0, bar.start())
+    return (text[: before.start()], before) if before else None
+
+
+def time_left(text: bytes, *, has_bar: bool) -> bytes:
+    """How long a run or an epoch still takes, as printed; empty if the line does not tell it."""
+    found = _TIME_LEFT.search(text) or (_TIME_AT_END.search(text) if has_bar else None)
+    return found["left"] if found else b""

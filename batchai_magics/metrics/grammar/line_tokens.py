@@ -51,13 +51,13 @@ _ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a 
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
 
 
-def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
-    """Take all tokens of a line behind its prefixes."""
+def scan_line(text: bytes, prefixes: Prefixes, *, is_of_metrics: bool = True) -> LineScan:
+    """Take all tokens of a line behind its prefixes; those of a text only if it need not be of metrics."""
     phase = VALIDATION if _SUMMARY.match(text, prefixes.begin - 2) else prefixes.phase
     scan = LineScan(text, prefixes.end, prefixes.begin, prefixes.begin, phase, prefixes.has_origin)
     for position in line_start(text, scan.at):
         _take_position(scan, position)
-    is_alone = prefixes.label is None  # else a reading is sought that takes the label for a position
+    may_be_text = is_of_metrics and prefixes.label is None  # a label may be taken for a position
     _take_name_before_position(scan)
     if MAY_BE_BAR.search(text, scan.at):
         take_count_at_end(scan)
@@ -66,7 +66,7 @@ def scan_line(text: bytes, prefixes: Prefixes) -> LineScan:
         _step(scan)
         if scan.at <= before:
             scan.at = before + 1
-        if len(scan.numbers) > _MAX_NUMBERS or (is_alone and _is_text(scan)):
+        if len(scan.numbers) > _MAX_NUMBERS or (may_be_text and _is_text(scan)):
             break
     return scan
 

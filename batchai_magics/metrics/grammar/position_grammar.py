@@ -122,7 +122,7 @@ _GAP = re.compile(rb"[ \t,;|:/\[\]-]*")
 
 
 class Position(NamedTuple):
-    """A count and what it counts: `kind` is `epoch` or `step`, `rank` says how fine a step it is."""
+    """A count and what it counts: `kind` is `epoch` or `step`, `noun` the word for it, which may be empty."""
 
     kind: str
     span: tuple[int, int]
@@ -130,6 +130,7 @@ class Position(NamedTuple):
     fineness: int = 0
     phase: str = ""
     total: tuple[int, int] | None = None
+    noun: str = ""
 
     @property
     def has_total(self) -> bool:
@@ -188,7 +189,8 @@ def word_position(text: bytes, at: int) -> Position | None:
     word = (found["step"] or found["epoch"]).lower()
     fineness = next((rank for part, rank in _FINENESS if part in word), 1)
     phase = (found["phase"] or b"").decode()
-    return Position(kind, found.span("number"), found.end(), fineness, phase, _total(found))
+    noun = kind if found["epoch"] else word.decode()
+    return Position(kind, found.span("number"), found.end(), fineness, phase, _total(found), noun)
 
 
 _MOST_STEPS = 1e18  # of a number with an exponent, which may be larger than any float

@@ -20,7 +20,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import has_progress
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.metric_settings import metric_preferences
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name
 from batchai_magics.models.resources import JobResource, Workspace

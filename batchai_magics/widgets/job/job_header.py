@@ -9,7 +9,7 @@ from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.merged_log import MERGED
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import (
     MetricPreferences,
     MetricTraits,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.sweeps.trial import TrialResult
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import Direction, traits_of
 from batchai_magics.models.job_execution import ExecutionInfo

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 SETUP = """
 %load_ext batchai_magics
 from batchai_magics import widgets
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from tests.widgets.comparison.scripted_sweep import ScriptedSweep
 from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
 world = ScriptedCluster("{folder}")

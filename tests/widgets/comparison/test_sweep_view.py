@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.config import Settings
 from batchai_magics.errors import UnreachableError
 from batchai_magics.jobs.job_costs import JobCosts
-from batchai_magics.metrics.progress.progress_reader import Progress
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import Direction
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.sweep_view import (

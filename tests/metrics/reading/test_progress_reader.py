@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from batchai_magics.metrics.progress.progress_reader import Progress, ProgressReader, format_duration
+from batchai_magics.metrics.reading.progress_reader import Progress, ProgressReader, format_duration
 
 
 def read(*pieces, began=None):

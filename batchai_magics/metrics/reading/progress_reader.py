@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from batchai_magics.log_lines import state_start
-from batchai_magics.metrics.progress.progress_lines import ProgressLine, parse_bar, parse_count, parse_number
-from batchai_magics.metrics.reading.line_splitter import strip_controls
+from batchai_magics.metrics.grammar.line_counts import LineCounts, counts_of, parse_number
+from batchai_magics.metrics.reading.line_splitter import strip_escapes
+from batchai_magics.metrics.reading.timestamps import DIGITS_TO_ZERO
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,7 @@ def format_duration(seconds: float) -> str:
 BAR_BYTES = 1 << 13  # searched for the newest bar
 MAX_LINES = 64
 MAX_LINE_BYTES = 1 << 11
+MAX_SHAPES = 1 << 10  # of lines without counts that are remembered
 EPOCH_BYTES = 1 << 18  # searched for the newest epoch
 MAX_EPOCH_CANDIDATES = 4
 MIN_PACE_FRACTION = 0.02  # of the run, after which its pace predicts the end
@@ -80,12 +82,13 @@ class ProgressReader:
     started_at: float | None = None
     _open: dict[str, bytes] = field(default_factory=dict)
     _rank: int | None = None
-    _epoch: ProgressLine | None = None
-    _bar: ProgressLine | None = None
+    _epoch: LineCounts | None = None
+    _bar: LineCounts | None = None
     _counts_from_0: bool = False
     _at: float = 0.0
     _epoch_s: float | None = None  # duration of one epoch, from its bar
     _first_fraction: tuple[float, float] | None = None  # (time, fraction) when progress was first seen
+    _silent: set[bytes] = field(default_factory=set)  # shapes of lines without counts
 
     def wants(self, rank: int | None) -> bool:
         """Whether the output of this rank can matter."""
@@ -116,8 +119,8 @@ class ProgressReader:
         return Progress(self._fraction, " · ".join(words), self._ends, is_of_epoch=self._is_of_epoch)
 
     def _take(self, text: bytes, *, is_cut: bool) -> bool:
-        epoch_at, epoch = _newest_epoch(text)
-        bar_at, bar = _newest_bar(text)
+        epoch_at, epoch = self._newest_epoch(text)
+        bar_at, bar = self._newest_bar(text)
         if epoch:
             self._epoch, self._bar = epoch, epoch if epoch.within else None
             self._counts_from_0 |= epoch.epoch is not None and parse_number(epoch.epoch.done) == 0
@@ -190,40 +193,42 @@ class ProgressReader:
         if self._first_fraction is None or self._fraction < self._first_fraction[1]:
             self._first_fraction = (self._at, self._fraction)
 
+    def _newest_bar(self, text: bytes) -> tuple[int, LineCounts | None]:
+        """The last bar or counter in a text, and where its line starts."""
+        tail = text[-BAR_BYTES:]
+        for start, line, is_whole in _lines_from_end(tail):
+            seen = self._counts_of(line, is_whole=is_whole) if _MAY_COUNT.search(line) else None
+            if seen and seen.within and not (seen.epoch and seen.epoch.total):
+                return len(text) - len(tail) + start, seen
+        return -1, None
 
-def _newest_bar(text: bytes) -> tuple[int, ProgressLine | None]:
-    """The last bar or counter in a text, and where its line starts."""
-    tail = text[-BAR_BYTES:]
-    for start, line, is_whole in _lines_from_end(tail):
-        if not _MAY_COUNT.search(line):
-            continue
-        shown = strip_controls(line.decode("utf-8", "replace"))
-        seen = parse_bar(shown) or (parse_count(shown) if is_whole else None)
-        if seen and _is_bar(seen):
-            return len(text) - len(tail) + start, seen
-    return -1, None
+    def _newest_epoch(self, text: bytes) -> tuple[int, LineCounts | None]:
+        """The last line with an epoch out of a total, and where it starts."""
+        end = len(text)
+        for _ in range(MAX_EPOCH_CANDIDATES):
+            at = text.rfind(_EPOCH, 0, end)
+            if at < 0:
+                break
+            start = state_start(text, at)
+            ended = _ENDS.search(text, at)
+            line = text[start : ended.start() if ended else len(text)][:MAX_LINE_BYTES]
+            seen = self._counts_of(line, is_whole=ended is not None)
+            if seen and seen.epoch:
+                return start, seen
+            end = at
+        return -1, None
 
-
-def _is_bar(seen: ProgressLine) -> bool:
-    return seen.within is not None and not (seen.epoch and seen.epoch.total)
-
-
-def _newest_epoch(text: bytes) -> tuple[int, ProgressLine | None]:
-    """The last line with an epoch out of a total, and where it starts."""
-    end = len(text)
-    for _ in range(MAX_EPOCH_CANDIDATES):
-        at = text.rfind(_EPOCH, 0, end)
-        if at < 0:
-            break
-        start = state_start(text, at)
-        ended = _ENDS.search(text, at)
-        line = text[start : ended.start() if ended else len(text)][:MAX_LINE_BYTES]
-        shown = strip_controls(line.decode("utf-8", "replace"))
-        seen = parse_bar(shown) or (parse_count(shown) if ended else None)
-        if seen and seen.epoch:
-            return start, seen
-        end = at
-    return -1, None
+    def _counts_of(self, line: bytes, *, is_whole: bool) -> LineCounts | None:
+        """The counts on a line; without any, none are sought on lines that differ only in their digits."""
+        shape = line.translate(DIGITS_TO_ZERO)
+        if shape in self._silent:
+            return None
+        seen = counts_of(strip_escapes(line), is_whole=is_whole)
+        if seen is None and is_whole:
+            if len(self._silent) >= MAX_SHAPES:
+                self._silent.clear()
+            self._silent.add(shape)
+        return seen
 
 
 def _lines_from_end(text: bytes) -> Iterator[tuple[int, bytes, bool]]:
@@ -238,7 +243,7 @@ def _lines_from_end(text: bytes) -> Iterator[tuple[int, bytes, bool]]:
         end, is_whole = start - 1, True
 
 
-def _next_if_ended(epoch: ProgressLine | None) -> ProgressLine | None:
+def _next_if_ended(epoch: LineCounts | None) -> LineCounts | None:
     """The epoch of a bar that follows a line about the end of an epoch."""
     if epoch is None or epoch.epoch is None or epoch.is_epoch_start:
         return epoch

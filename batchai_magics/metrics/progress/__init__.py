@@ -1,1 +1,0 @@
-"""How far a run has come, from the progress bars and counters it prints."""
