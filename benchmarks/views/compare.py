@@ -62,7 +62,7 @@ PAGE = """async ([script, style, state, messages, update, count, source, shown])
   return { first, update: spent / count, rows: root.querySelectorAll('tbody tr').length };
 }"""
 CHANGE = """
-update.runs[0].metrics.loss[1][0] = 5 + i / 100;
+update.runs[0].metrics.loss[0][2][0] = 5 + i / 100;
 tell('msg:custom', structuredClone(update));
 state.rows = state.rows.map((row, k) => (k ? row : { ...row, steps: 2000 + i }));
 tell('change:rows');

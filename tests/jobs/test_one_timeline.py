@@ -14,11 +14,16 @@ from batchai_magics.backends.service.log_records import MetricPoints
 from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.metrics.charts.comparison_chart import overlay
 from batchai_magics.metrics.charts.run_chart import plot
+from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.runs.comparison import compare
+from batchai_magics.metrics.runs.log_metrics import LogMetrics
 from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.tidy_table import tidy
 from batchai_magics.metrics.runs.timeline import in_time_order
+from batchai_magics.widgets.comparison.comparison_view import MAX_POINTS, line_columns
 from tests.widgets.scripted_job import JOB
 
 OUT, ERR = "stdout.txt", "stderr.txt"
@@ -192,6 +197,11 @@ def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
     for name, metric in metrics.items():
         drawn = [dict(line.get_xydata().tolist()) for line in plot(records, metrics=name).lines]
         assert [line for line in drawn if line][: len(metric.segments())] == metric.segments()
+        compared = compare([LogMetrics(MeasurementTable.of(records))] * 2)
+        in_figure = [dict(line.get_xydata().tolist()) for line in compared.plot(metrics=name).lines]
+        on_page = line_columns(overlay(compared.runs[0]), [name], MAX_POINTS)["metrics"][name]
+        assert in_figure == 2 * metric.segments("step")
+        assert [dict(zip(*each[1:], strict=True)) for each in on_page] == metric.segments("step")
         last = list(metric.segments()[-1].items())[-1]
         assert summarize(records).metric(name).last == metric.summary.last == last[1]
         assert metric.summary.last_step == last[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.errors import UsageError
@@ -28,7 +28,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, RunMetrics, metrics_of_run
+from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, RunMetrics, metrics_of_run
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import runs
 
@@ -44,17 +44,17 @@ XValues = Mapping[float, float]
 
 @dataclass(frozen=True)
 class Overlay:
-    """The curves of a run, by step, over all processes.
+    """The curves of a run over all processes, by step; each metric has one for each of its segments.
 
     Attributes:
         name: The name of the run.
         x_values: Step → position, for each of OVER that the log determines.
-        metrics: Every metric's curve.
+        metrics: Every metric's curves.
     """
 
     name: str
     x_values: Mapping[str, XValues]
-    metrics: Mapping[MetricTraits, Mapping[float, float]]
+    metrics: Mapping[MetricTraits, Sequence[Curve]]
 
     def x_over(self, over: str) -> XValues:
         """The x position of each step; UsageError if the log does not determine it or `over` is invalid."""
@@ -71,12 +71,13 @@ def overlay(run: Run) -> Overlay:
     series = mean_rates(records)
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
     found = metrics_of_run(records, series)
-    curves = {run.shared_traits(metric.traits): metric.combined(AXES[0]) for metric in found.values()}
-    rates = combined_rates(series, ranks)
-    scaled = {traits: rates if traits.name == RATE and rates else curve for traits, curve in curves.items()}
-    steps = {step for curve in scaled.values() for step in curve}
+    metrics = {run.shared_traits(metric.traits): metric.curves(AXES[0]) for metric in found.values()}
+    if rates := combined_rates(series, ranks):
+        whole = [Curve([*rates], [*rates.values()])]
+        metrics = {traits: whole if traits.name == RATE else curves for traits, curves in metrics.items()}
+    steps = {step for curves in metrics.values() for curve in curves for step in curve.positions}
     places = {**_x_values(run.summary, series, steps), **_told_places(found)}
-    return Overlay(run.name, places, scaled)
+    return Overlay(run.name, places, metrics)
 
 
 def _told_places(found: RunMetrics) -> dict[str, XValues]:
@@ -182,15 +183,17 @@ def _chosen(drawn: Sequence[Overlay], names: Sequence[str], preferences: MetricP
 
 
 def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[XValues], chart: _Chart) -> None:
-    """Draw one quantity: training solid, other phases dotted where both are there."""
+    """Draw the segments of one quantity: training solid, other phases dotted where both are there."""
     for i, run in enumerate(drawn):
-        _draw_line(panel, run.name, run.metrics.get(chart[0], {}), places[i], i)
-        for traits in chart[1:]:
-            _draw_line(panel, "_other_phase", run.metrics.get(traits, {}), places[i], i, ":")
-    first = chart[0]
+        first, *others = run.metrics.get(chart[0]) or [Curve([], [])]
+        _draw_line(panel, run.name, first, places[i], i)
+        for curve in others:
+            _draw_line(panel, "_segment", curve, places[i], i)
+        for curve in chain.from_iterable(run.metrics.get(traits, ()) for traits in chart[1:]):
+            _draw_line(panel, "_other_phase", curve, places[i], i, ":")
     decorate(panel, _label(chart))
     panel.label_outer()
-    if first.is_rate:
+    if chart[0].is_rate:
         panel.set_ylim(0, _HEADROOM * max(_finite(drawn, chart)) or 1)
 
 
@@ -206,8 +209,8 @@ def _new_panels(names: Sequence[str], *, rows: int) -> list[Axes]:
 
 
 def _finite(drawn: Sequence[Overlay], chart: _Chart) -> list[float]:
-    values = (value for run in drawn for traits in chart for value in run.metrics.get(traits, {}).values())
-    return list(filter(math.isfinite, values))
+    curves = (curve for run in drawn for traits in chart for curve in run.metrics.get(traits, ()))
+    return list(filter(math.isfinite, chain.from_iterable(curve.values for curve in curves)))
 
 
 def _legend(ax: Axes, named: Mapping[int, str], *, is_outside: bool) -> None:
@@ -230,9 +233,8 @@ def _columns(names: Sequence[str]) -> int:
     return max(1, min(len(names), 4, int(_LEGEND_LETTERS / (max(map(len, names), default=0) + 8))))
 
 
-def _draw_line(
-    panel: Axes, name: str, values: Mapping[float, float], places: XValues, place: int, style: str = ""
-) -> None:
+def _draw_line(panel: Axes, name: str, curve: Curve, places: XValues, place: int, style: str = "") -> None:
+    values = curve.points
     steps = [step for step in values if step in places]
     panel.plot(
         [places[step] for step in steps],

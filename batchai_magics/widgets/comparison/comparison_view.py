@@ -15,6 +15,7 @@ from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.follow import METRICS_FILES, Follower, LogBytes, MetricsAdded, StateChanged
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.log_numbers import MAX_SEGMENTS
 from batchai_magics.metrics import Comparison, Scaling, summarize
 from batchai_magics.metrics.charts.comparison_chart import Overlay, overlay
 from batchai_magics.metrics.runs.compared_runs import Run, aligned
@@ -443,9 +444,12 @@ def max_points(runs: int) -> int:
 
 def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData:
     """A run's lines, downsampled with the last point kept, and other x axes by step (`RunLines`)."""
-    drawn = {traits.name: values for traits, values in lines.metrics.items()}
+    drawn = {traits.name: curves[:MAX_SEGMENTS] for traits, curves in lines.metrics.items()}
     return {
-        "metrics": {name: _columns(drawn.get(name, {}), limit) for name in names},
+        "metrics": {
+            name: [[curve.name, *_columns(curve.points, limit)] for curve in drawn.get(name, ())]
+            for name in names
+        },
         "scales": {
             _SCALES[name]: _columns(values, MAX_KNOTS)
             for name, values in lines.x_values.items()

@@ -12,7 +12,7 @@ import { grouped, parameterAxis } from "./run_parameters.js";
 /** @typedef {import("../core/messages.d.ts").Lines} Lines */
 /** @typedef {import("../core/messages.d.ts").RunLines} RunLines */
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
-/** @typedef {import("../core/messages.d.ts").StepColumns} StepColumns */
+/** @typedef {import("../core/messages.d.ts").Segment} Segment */
 /** @typedef {import("../core/x_scales.js").XName} XName */
 /** @typedef {import("./lines_chart.js").Line} Line */
 /** @typedef {import("./run_parameters.js").ParameterAxis} ParameterAxis */
@@ -26,14 +26,14 @@ const SCALES = /** @type {const} */ (["epoch", "time", "images"]);
 
 /** What is known of a run's lines. */
 class RunData {
-  /** @type {Map<string, StepColumns>} */
+  /** @type {Map<string, Segment[]>} */
   metrics = new Map();
   /** @type {Map<string, XScale>} */
   scales = new Map(COUNTS.map((name) => [name, new XScale(name)]));
 
   /** @param {RunLines} lines */
   take(lines) {
-    for (const [name, columns] of Object.entries(lines.metrics)) this.metrics.set(name, columns);
+    for (const [name, segments] of Object.entries(lines.metrics)) this.metrics.set(name, segments);
     for (const name of SCALES) {
       const known = lines.scales[name];
       if (known) this.scales.set(name, new XScale(name, known[0], /** @type {number[]} */ (known[1])));
@@ -99,13 +99,13 @@ export class RunCharts extends ChartGrid {
   }
 
   /**
-   * The values of a run's headline metric, for a sparkline.
+   * The values of the last segment of a run's headline metric, for a sparkline.
    * @param {number} place
    * @param {string} metric
    * @returns {number[]}
    */
   valuesOf(place, metric) {
-    const [, values = []] = this.known.get(place)?.metrics.get(metric) ?? [];
+    const [, , values = []] = this.known.get(place)?.metrics.get(metric)?.at(-1) ?? [];
     return /** @type {number[]} */ (values.filter((value) => value !== null));
   }
 
@@ -223,16 +223,23 @@ export class RunCharts extends ChartGrid {
     made.show(this.groupedBy ? grouped(lines, this.rows, this.groupedBy) : lines, new XScale(/** @type {XName} */ (over)).axis);
   }
 
-  /** The lines of a run: training solid, others dashed. @type {(chart: Chart, row: RunRow, place: number, over: string) => Line[]} */
+  /** The lines of a run: training solid, others dashed; a metric has one for each segment. @type {(chart: Chart, row: RunRow, place: number, over: string) => Line[]} */
   #lines(chart, row, place, over) {
     const data = this.known.get(place);
     const scale = data?.scales.get(over);
     return chart.lines.flatMap(({ name, phase }, i) => {
-      const [steps, values] = (scale && data?.metrics.get(name)) || [[], []];
-      if (i && !steps.length) return [];
+      const told = (scale && data?.metrics.get(name)) || [];
       const dash = i ? PHASES[phase].dash : isDashed(place) ? DASH : undefined;
+      const look = { run: String(place), colour: runColour(place), ...(dash ? { dash } : {}) };
       const label = i ? `${row.name} ${phase}` : row.name;
-      return [{ key: i ? `${place} ${name}` : String(place), run: String(place), label, colour: runColour(place), ...(dash ? { dash } : {}), x: scale?.of(steps) ?? [], y: smoothed(values, this.weight) }];
+      const segments = told.length || i ? told : [/** @type {Segment} */ (["", [], []])];
+      return segments.map(([segment, steps, values], k) => ({
+        ...look,
+        key: i || k ? `${place} ${name} ${k}` : look.run,
+        label: segment ? `${label} (${segment})` : label,
+        x: scale?.of(steps) ?? [],
+        y: smoothed(values, this.weight),
+      }));
     });
   }
 

@@ -208,10 +208,13 @@ export interface Trial {
 /** Two columns of equal length: steps and values. */
 export type StepColumns = [number[], (number | null)[]];
 
+/** A segment of a metric, such as a fold: its name, which may be empty, and its columns. */
+export type Segment = [string, ...StepColumns];
+
 /** The lines of one run, and its other x axes by step. */
 export interface RunLines {
   run: number;
-  metrics: Record<string, StepColumns>;
+  metrics: Record<string, Segment[]>;
   scales: Partial<Record<"epoch" | "time" | "images", StepColumns>>;
 }
 
