@@ -25,8 +25,8 @@ from batchai_magics.jobs.job_record import JobRecord
 from batchai_magics.jobs.job_result import read_result
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.metrics import LogMetrics, Record, Summary, figure_png, plot, summarize
-from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.reading.metric_suggestions import warn_of
+from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
 from batchai_magics.models.job_execution import OUT, STDOUTERR, OutputFile, RankExit

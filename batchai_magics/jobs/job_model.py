@@ -36,6 +36,7 @@ from batchai_magics.jobs.merged_log import MERGED, MergedLog
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import LogMetrics, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.reading.metric_suggestions import LogStart, Suggestion, notices_of
 from batchai_magics.metrics.reading.progress_reader import (
     BAR_BYTES,
     EPOCH_BYTES,
@@ -43,7 +44,6 @@ from batchai_magics.metrics.reading.progress_reader import (
     Progress,
     ProgressReader,
 )
-from batchai_magics.metrics.reading.metric_suggestions import LogStart, Suggestion, notices_of
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
 from batchai_magics.metrics.runs.summary_builder import warm_up_of

@@ -113,7 +113,7 @@ class TrialResult:
         value: The number that stands for the run.
         best: The best one.
         direction: Which values are better.
-        points: Its value over all ranks by step.
+        points: Its value over all ranks by step, in the last fit of the run.
         others: The run's other metrics, the most important ones first, without durations.
     """
 
@@ -131,7 +131,7 @@ class TrialResult:
         if summary is None:
             return cls()
         best = summary.headline_value if summary.best is None or summary.mean is not None else summary.best
-        points = {int(step): value for step, value in metric.combined().items()}
+        points = {int(step): value for step, value in metric.last_segment().items()}
         rest = (other for other in metrics.summaries if other.name != summary.name and not other.is_timer)
         others = tuple(itertools.islice(rest, MAX_OTHERS))
         return cls(summary.name, summary.headline_value, best, summary.direction, points, others)

@@ -177,12 +177,9 @@ class Metric:
         """The curves as mappings."""
         return [curve.points for curve in self.curves(axis, start=start)]
 
-    def combined(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
-        """The value over all ranks by position, ascending; that of the last segment which has one."""
-        segments = self.segments(axis, start=start)
-        if len(segments) == 1:
-            return segments[0]
-        return dict(sorted(chain.from_iterable(segment.items() for segment in segments)))
+    def last_segment(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
+        """The value over all ranks by position, ascending, of the last segment."""
+        return self.curves(axis, start=start)[-1].points
 
     @cached_property
     def summary(self) -> MetricSummary | None:

@@ -120,8 +120,8 @@ def default_rate(runs: Sequence[Run]) -> str:
 def with_rate(run: Run, name: str) -> Run:
     """The run with the mean of this rate as its steady speed; without one if the log lacks it."""
     metric = run_metrics(run.records).find(name)
-    values = list(metric.combined().values()) if metric else []
-    finite = [value for value in values if math.isfinite(value)]
+    curves = metric.curves() if metric else []
+    finite = [value for curve in curves for value in curve.values if math.isfinite(value)]
     speed = None
     if finite:
         error = standard_error(finite) if len(finite) > 1 else 0.0

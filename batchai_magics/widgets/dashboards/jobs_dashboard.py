@@ -356,7 +356,7 @@ class JobRates:
 
     def _update(self, model: JobModel) -> None:
         headline = model.metrics.headline
-        values = list(headline.combined().values()) if headline else []
+        values = list(headline.last_segment().values()) if headline else []
         if len(values) > MAX_VALUES:
             stride = (len(values) - 1) / (MAX_VALUES - 1)
             values = [values[round(i * stride)] for i in range(MAX_VALUES)]

@@ -36,7 +36,7 @@ def test_images_per_second_is_a_metric_with_its_total():
     rate = found["images_per_sec"]
     assert (rate.label, rate.unit, rate.total) == ("images/sec", "images/sec", 400)
     assert len(rate.points()) == 4
-    assert rate.combined()[20] == pytest.approx(100 + 101 + 102 + 103)
+    assert rate.last_segment()[20] == pytest.approx(100 + 101 + 102 + 103)
 
 
 def test_the_total_of_one_rank_is_not_that_of_the_run():
@@ -48,24 +48,24 @@ def test_the_total_of_one_rank_is_not_that_of_the_run():
 
 def test_values_without_a_position_are_in_order_and_have_no_step():
     accuracy = metrics_of("loading\nAccuracy: 0.93\nAccuracy: 0.95\nAccuracy: 0.94\n")["accuracy"]
-    assert (accuracy.axis, accuracy.combined()) == ("order", {1: 0.93, 2: 0.95, 3: 0.94})
+    assert (accuracy.axis, accuracy.last_segment()) == ("order", {1: 0.93, 2: 0.95, 3: 0.94})
     assert not {"last_step", "best_step"} & accuracy.summary.to_dict().keys()
     assert accuracy.summary.text == "0.94 (best 0.95)"
 
 
 def test_losses_of_ranks_are_averaged():
     found = metrics_of(lines(*({"step": 1, "rank": rank, "loss": 1.0 + rank} for rank in (0, 1))))
-    assert found["loss"].combined() == {1: 1.5}
+    assert found["loss"].last_segment() == {1: 1.5}
 
 
 def test_a_sum_needs_every_rank():
     rows = [{"step": s, "rank": r, "images_per_sec": 10} for s, r in ((1, 0), (1, 1), (2, 0))]
-    assert metrics_of(lines(*rows))["images_per_sec"].combined() == {1: 20}
+    assert metrics_of(lines(*rows))["images_per_sec"].last_segment() == {1: 20}
 
 
 def test_steps_that_restart_with_each_epoch_continue():
     rows = [{"epoch": e, "step": s, "loss": 1.0} for e in (1, 2) for s in (50, 100)]
-    assert list(metrics_of(lines(*rows))["loss"].combined()) == [50, 100, 150, 200]
+    assert list(metrics_of(lines(*rows))["loss"].last_segment()) == [50, 100, 150, 200]
 
 
 def test_a_validation_at_an_epochs_end_stands_at_the_last_step():
@@ -73,42 +73,43 @@ def test_a_validation_at_an_epochs_end_stands_at_the_last_step():
     for epoch in (1, 2):
         rows += [{"epoch": epoch, "step": step, "loss": 1.0} for step in (50, 100)]
         rows += [{"epoch": epoch, "step": 7, "val_loss": 2.0}]
-    assert list(metrics_of(lines(*rows))["val_loss"].combined()) == [100, 200]
+    assert list(metrics_of(lines(*rows))["val_loss"].last_segment()) == [100, 200]
 
 
 def test_a_validation_without_a_step_stands_at_the_last_step():
     rows = [{"epoch": 1, "step": 100, "loss": 1.0}, {"epoch": 1, "val_loss": 2.0}]
-    assert list(metrics_of(lines(*rows))["val_loss"].combined()) == [100]
+    assert list(metrics_of(lines(*rows))["val_loss"].last_segment()) == [100]
 
 
 def test_a_log_with_epochs_only_is_drawn_over_epochs():
     found = metrics_of(lines(*({"epoch": epoch, "val_loss": 1 / epoch} for epoch in (1, 2))))
     assert found.axis == "epoch"
-    assert list(found["val_loss"].combined()) == [1, 2]
+    assert list(found["val_loss"].last_segment()) == [1, 2]
 
 
 def test_without_steps_metrics_of_an_epoch_have_the_same_number():
     rows = [{"epoch": e, "loss": 1.0} for e in (0.5, 1.0)]
     rows += [{"epoch": 1.0, "val_loss": 1.0}, {"epoch": 1.5, "loss": 1.0}]
     found = metrics_of(lines(*rows))
-    assert list(found["loss"].combined("step")) == [1, 2, 3]
-    assert list(found["val_loss"].combined("step")) == [2]
+    assert list(found["loss"].last_segment("step")) == [1, 2, 3]
+    assert list(found["val_loss"].last_segment("step")) == [2]
 
 
 def test_points_are_placed_by_epoch_and_by_time():
     rows = [{"epoch": 2 * s, "step": s, "time": 1763805600 + s, "loss": 1.0} for s in (1, 2)]
     found = metrics_of(lines(*rows))
-    assert list(found["loss"].combined("epoch")) == [2, 4]
-    assert list(found["loss"].combined("time", start=found.start)) == [0, 1]
+    assert list(found["loss"].last_segment("epoch")) == [2, 4]
+    assert list(found["loss"].last_segment("time", start=found.start)) == [0, 1]
 
 
 def test_values_of_a_pattern_without_steps_are_numbered():
     found = metrics_of("psnr 30.5\nnothing\npsnr 31.5\n", psnr=r"psnr ([\d.]+)")
-    assert found["psnr"].combined() == {1: 30.5, 2: 31.5}
+    assert found["psnr"].last_segment() == {1: 30.5, 2: 31.5}
 
 
 def test_only_the_last_run_counts():
-    assert list(metrics_of(run(ranks=4, steps=(1, 2)) + run(ranks=4, steps=(5,)))["loss"].combined()) == [5]
+    text = run(ranks=4, steps=(1, 2)) + run(ranks=4, steps=(5,))
+    assert list(metrics_of(text)["loss"].last_segment()) == [5]
 
 
 def test_the_figures_are_last_and_best_with_its_step():
@@ -154,6 +155,7 @@ def fits(*losses_of_fits):
 def test_numbers_of_one_process_are_not_averaged():
     loss = fits([0.95, 0.73], [0.51, 0.34])
     assert loss.segments() == [{1: 0.95, 2: 0.73}, {1: 0.51, 2: 0.34}]
+    assert loss.last_segment() == {1: 0.51, 2: 0.34}
     assert (loss.summary.first, loss.summary.last, loss.summary.best) == (0.95, 0.34, 0.34)
     assert loss.summary.count == 4
 
