@@ -196,12 +196,10 @@ def layout_of(
 
 def prefix_expression(line: bytes, end: int, rank: Span | None) -> bytes:
     """An expression for prefixes like those of a line; the rank is a group."""
-    spans = [rank] if rank else []
-    parts, at = [b"(?m)^"], 0
-    for begin, stop in spans:
-        parts += [_text(line, at, begin, end), b"(", _text(line, begin, stop, end), b")"]
-        at = stop
-    return b"".join((*parts, _text(line, at, end, end)))
+    begin, stop = rank or (end, end)
+    parts = (line[:begin], line[begin:stop], line[stop:end])
+    before, digits, behind = (_RUN.sub(_same_digits, re.escape(part)) for part in parts)
+    return b"(?m)^" + before + (b"(" + digits + b")" if rank else b"") + behind
 
 
 def layout_with(
@@ -262,9 +260,10 @@ def _is_apart(span: Span, taken: Sequence[Span]) -> bool:
 def _expression(line: bytes, spans: Sequence[Span], prefix_end: int) -> bytes:
     """An expression for lines that differ only in their digits; each span is a group.
 
-    In the prefixes of a line, the number of digits tells what they are.
+    Of what is no digit, the number of bytes suffices: lines of one skeleton have as many, in the same order. So
+    lines that differ in their words share an expression. In prefixes, the number of digits tells what they are.
     """
-    parts, at = [b"(?m)^"], 0
+    parts, at = [b"(?ms)^"], 0
     for begin, end in spans:
         parts += [_text(line, at, begin, prefix_end), b"(", _text(line, begin, end, prefix_end), b")"]
         at = end
@@ -280,10 +279,20 @@ def _pattern(line: bytes, begin: int, end: int, *, is_exact: bool = False) -> by
     parts, at = [], begin
     for run in _RUN.finditer(line, begin, end):
         is_whole = not line[run.end() : run.end() + 1].isdigit()
-        digits = b"[0-9]" * len(run[0]) if is_exact else _DIGITS + _POSSESSIVE * is_whole
-        parts += [re.escape(line[at : run.start()]), digits]
+        digits = _same_digits(run) if is_exact else _DIGITS + _POSSESSIVE * is_whole
+        parts += [_bytes(run.start() - at), digits]
         at = run.end()
-    return b"".join((*parts, re.escape(line[at:end])))
+    return b"".join((*parts, _bytes(end - at)))
+
+
+def _same_digits(run: re.Match[bytes]) -> bytes:
+    """An expression for as many digits."""
+    return b"[0-9]" * len(run[0])
+
+
+def _bytes(count: int) -> bytes:
+    """An expression for so many bytes."""
+    return b".{%d}" % count + _POSSESSIVE if count > 1 else b"." * count
 
 
 def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
