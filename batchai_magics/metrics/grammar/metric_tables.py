@@ -153,7 +153,7 @@ class MetricTable:
         if _RULE.fullmatch(text.strip()):
             self._is_bare = _TWO_RULES.fullmatch(text.strip()) is not None
             return self._rule()
-        if self._box is not None and self._columns is None and not _PROGRAM_TABLE.search(text):
+        if self._box is not None and self._columns is None and not self._is_header_of_box(text):
             found = self._box_line(text)
             if found:
                 return found
@@ -166,6 +166,10 @@ class MetricTable:
             return NOTHING
         found = self._row(text) if self._columns else None
         return found or (None if self._box is None else self._box_line(text))
+
+    def _is_header_of_box(self, text: bytes) -> bool:
+        """Whether a line in a box is the header of columns, not a name and a number."""
+        return _PROGRAM_TABLE.search(text) is not None or (not self._box and columns_of(text) is not None)
 
     def _header(self, text: bytes) -> Columns | None:
         """The columns that a line names, alone or with the line above it."""

@@ -70,6 +70,33 @@ def test_columns_may_be_parted_in_several_ways(separator):
     assert [(row.step, row.numbers[0][2]) for row in read(text)] == [(7, 0.25)]
 
 
+FRAMED_PAIRS = (
+    """\
++-------+------+
+| epoch | loss |
++-------+------+
+|   1   | 0.25 |
+|   2   | 0.5  |
++-------+------+
+""",
+    """\
+┏━━━━━━━┳━━━━━━┓
+┃ Epoch ┃ Loss ┃
+┡━━━━━━━╇━━━━━━┩
+│ 1     │ 0.25 │
+│ 2     │ 0.5  │
+└───────┴──────┘
+""",
+)
+
+
+@pytest.mark.parametrize("text", FRAMED_PAIRS)
+def test_two_columns_may_have_a_rule_above_their_names(text):
+    rows = [(1, 0.25), (2, 0.5)]
+    assert [(row.epoch, row.numbers[0][2]) for row in read(text)] == rows
+    assert [(row.epoch, row.numbers[0][2]) for row in read(text + BOX)] == [*rows, (None, 10.8)]
+
+
 @pytest.mark.parametrize(
     "text",
     [
