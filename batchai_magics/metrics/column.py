@@ -27,7 +27,8 @@ class Column(Sequence[Any]):
         self._stored: Any = []  # a single number if all are equal
         self._count = 0
         self._has_none = False
-        self.extend(numbers)
+        if numbers:
+            self.extend(numbers)
 
     def __len__(self) -> int:
         return self._count

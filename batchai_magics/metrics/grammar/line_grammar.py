@@ -101,21 +101,24 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
 
     A number in front, as in `3: loss 0.5`, is the step of a line without another unless `are_labels_ranks`.
     """
-    is_known, known = _read_known(text, are_labels_ranks=are_labels_ranks)
+    prefixes, row = read_prefixes(text, are_labels_ranks=are_labels_ranks), row_begin(text)
+    is_known, known = _read_known(text, prefixes, row)
     if is_known:
         return known
-    if _RULE.fullmatch(text) or _opens_object(text) or _is_twig(text):
-        prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
+    if _RULE.fullmatch(text) or _opens_object(text, row) or _is_twig(text, row):
         rank = prefixes.rank or prefixes.label
         return LineReading(LineKind.RULE, None, None, rank, (), None, 0, is_member=BRANCH in text)
     if told := phase_heading(text):
-        return _read_phase(text, told, read_prefixes(text, are_labels_ranks=are_labels_ranks))
+        return _read_phase(text, told, prefixes)
     if is_too_long(text) or not DIGIT.search(text):
         return None
-    if b'": ' in text and _JSON_MEMBER.fullmatch(text, row_begin(text)):
+    if b'": ' in text and _JSON_MEMBER.fullmatch(text, row):
         reading = read_line(text.replace(b'"', b"'"), are_labels_ranks=are_labels_ranks)
         return reading if reading and reading.is_member else None
-    text, prefixes = _message_of(_without_branches(text), are_labels_ranks=are_labels_ranks)
+    if BRANCH in text:
+        text = _without_branches(text, row)
+        prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
+    text, prefixes = _message_of(text, prefixes, are_labels_ranks=are_labels_ranks)
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
     scan = scan_line(text, prefixes)
@@ -133,10 +136,9 @@ def is_too_long(text: bytes) -> bool:
     return len(text) > _MAX_LINE_BYTES or pairs * _BYTES_OF_PAIR < len(text)
 
 
-def _read_known(text: bytes, *, are_labels_ranks: bool) -> tuple[bool, LineReading | None]:
+def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, LineReading | None]:
     """Whether a line is one of the table of programs, or an object with numbers, and what it gives."""
-    prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
-    begin, row = prefixes.begin, row_begin(text)
+    begin = prefixes.begin
     ranks = [rank for rank in (prefixes.rank, prefixes.label) if rank]
     inner = [text.rfind(edge, 0, begin) for edge in (b"*", b"(")]  # of a row's line, taken for a prefix
     if known := read_program_line(text, (0, row, *inner, begin)):
@@ -162,26 +164,24 @@ def _is_glued(text: bytes, label: Span) -> bool:
     return text[label[1] : label[1] + 1] == b"]" and text[label[1] + 1 : label[1] + 2].isupper()
 
 
-def _is_twig(text: bytes) -> bool:
+def _is_twig(text: bytes, row: int) -> bool:
     """Whether a line only comments on the one above it in a tree: `│   │   └── Best until now = 0.4`."""
-    return BRANCH in text and _TWIG.match(text, row_begin(text)) is not None
+    return BRANCH in text and _TWIG.match(text, row) is not None
 
 
-def _without_branches(text: bytes) -> bytes:
+def _without_branches(text: bytes, row: int) -> bytes:
     """A line of a tree, indented instead: `│   ├── Loss = 0.5`."""
-    begin = row_begin(text) if BRANCH in text else len(text)
-    found = _BRANCHES.match(text, begin)
-    return text[:begin] + b" " * len(found[0]) + text[found.end() :] if found else text
+    found = _BRANCHES.match(text, row)
+    return text[:row] + b" " * len(found[0]) + text[found.end() :] if found else text
 
 
-def _opens_object(text: bytes) -> bool:
+def _opens_object(text: bytes, row: int) -> bool:
     """Whether a line has only the brace that opens an object, whose members stand below."""
-    return text[-1:] == b"{" and not text[row_begin(text) : -1].strip()
+    return text[-1:] == b"{" and not text[row:-1].strip()
 
 
-def _message_of(text: bytes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes]:
+def _message_of(text: bytes, prefixes: Prefixes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes]:
     """A line with its prefixes; JSON behind one of them reads like a printed dict."""
-    prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
     if message := _message_in_json(text, prefixes.begin):
         return message, read_prefixes(message, are_labels_ranks=are_labels_ranks)
     if told := _DICT_NAME.match(text, prefixes.begin):

@@ -260,8 +260,9 @@ def _is_apart(span: Span, taken: Sequence[Span]) -> bool:
 def _expression(line: bytes, spans: Sequence[Span], prefix_end: int) -> bytes:
     """An expression for lines that differ only in their digits; each span is a group.
 
-    Of what is no digit, the number of bytes suffices: lines of one skeleton have as many, in the same order. So
-    lines that differ in their words share an expression. In prefixes, the number of digits tells what they are.
+    Of what is no digit, the number of bytes suffices: lines of one skeleton have as many, in the same order.
+    So lines that differ in their words share an expression. In prefixes, the number of digits tells what
+    they are.
     """
     parts, at = [b"(?ms)^"], 0
     for begin, end in spans:
