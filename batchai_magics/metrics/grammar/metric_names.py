@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 TRAIN, VALIDATION, TEST = "train", "val", "test"
 
@@ -14,18 +16,37 @@ PHASES = {
     "evaluating", "evaluator", "cv",
 ), VALIDATION)  # fmt: skip
 
-_QUALITY = frozenset((
-    "loss", "losses", "acc", "accuracy", "error", "err", "nll", "elbo", "kl", "entropy", "ce", "bce",
-    "xent", "logloss", "objective", "obj", "likelihood", "perplexity", "ppl", "bpc", "bpb", "bpd",
-    "score", "reward", "rewards", "return", "returns", "rew", "auc", "auroc", "aupr", "ap", "ap50",
-    "ap75", "f1", "r2", "l1", "l2", "mse", "mae", "rmse", "rms", "mape", "bleu", "rouge", "meteor",
-    "chrf", "wer", "cer", "bcer", "bwer", "ter", "map", "miou", "iou", "giou", "dice", "psnr", "ssim",
-    "lpips", "fid", "inception", "precision", "recall", "hmean", "kappa", "ndcg", "mrr", "mr", "ar",
-    "hit", "hits", "top1", "top5", "acc1", "acc5", "prec1", "prec5", "inertia", "win", "margin",
-    "margins", "rmsle", "mlogloss", "merror", "map50", "map75", "advantage", "value", "jaccard", "nmi",
-    "ari", "metric", "learn", "fitness", "deviance", "epe", "pck", "ade", "fde", "mpjpe", "eer", "pesq",
-    "stoi", "sdr", "cider", "lddt", "smape", "crps", "mota", "idf1", "rsq",
+
+class QualityWords(NamedTuple):
+    """Words for how well a model does, and endings of others; digits behind them do not matter."""
+
+    words: tuple[str, ...]
+    endings: tuple[str, ...] = ()
+
+    def include(self, word: str) -> bool:
+        """Whether a word of a name is one of these."""
+        base = word.rstrip("0123456789")
+        return word in self.words or base in self.words or base.endswith(self.endings)
+
+
+LOSSES = QualityWords(("loss", "losses", "nll", "xent", "bce", "ce"), ("loss", "crossentropy"))
+ERRORS = QualityWords((
+    "kl", "perplexity", "ppl", "bpc", "bpb", "bpd", "mse", "mae", "rmse", "mape", "rmsle",
+    "smape", "wer", "cer", "ter", "fid", "lpips", "inertia", "objective", "deviance", "epe",
+    "ade", "fde", "mpjpe", "eer", "crps",
+), ("err", "error"))  # fmt: skip
+SCORES = QualityWords((
+    "likelihood", "elbo", "rew", "auc", "auroc", "aupr", "ap", "ap50", "ap75", "map", "map50",
+    "map75", "f1", "r2", "bleu", "rouge", "meteor", "chrf", "miou", "iou", "giou", "dice",
+    "jaccard", "psnr", "ssim", "precision", "recall", "hmean", "kappa", "ndcg", "mrr", "hit",
+    "hits", "top1", "top5", "prec1", "prec5", "win", "nmi", "ari", "pck", "pesq", "stoi",
+    "sdr", "cider", "lddt", "mota", "idf1",
+), ("acc", "accuracy", "score", "reward", "rewards", "return", "returns"))  # fmt: skip
+_UNDIRECTED = QualityWords((
+    "entropy", "obj", "l1", "l2", "rms", "bcer", "bwer", "inception", "mr", "ar", "margin", "margins",
+    "advantage", "value", "metric", "learn", "fitness", "rsq",
 ))  # fmt: skip
+_QUALITY = frozenset(chain(*(each for kind in (LOSSES, ERRORS, SCORES, _UNDIRECTED) for each in kind)))
 _SUFFIX = re.compile(
     r"(?:(?<!co)loss|acc|accuracy|entropy|perplexity|reward|return|score|auc|error|rmse|psnr|map|prec|recall)\d*|(?:mean|max|min|avg|ep)rew"
 )

@@ -13,25 +13,21 @@ from functools import lru_cache
 from itertools import chain
 
 from batchai_magics.metrics.grammar.metric_names import (
+    ERRORS,
+    LOSSES,
+    SCORES,
     TEST,
     TRAIN,
     VALIDATION,
+    QualityWords,
     is_timer,
     split_phase,
     words_of,
 )
 from batchai_magics.models.stop_conditions import metric_name
 
-_LOSSES = re.compile(r"(?:loss|losses|\w*loss|nll|xent|bce|ce|\w*crossentropy)")
-_ERRORS = re.compile(
-    r"(?:\w*err|\w*error|perplexity|ppl|kl|[wct]er|r?mse|mae|mape|rmsle|fid|lpips|cost|bp[bcd]|inertia|objective"
-    r"|deviance|epe|ade|fde|mpjpe|eer|smape|crps)"
-)
-_SCORES = re.compile(
-    r"(?:\w*acc|\w*accuracy|top|prec|precision|recall|\w*score|f1|r2|m?ap|auc|auroc|aupr|bleu|rouge|meteor|chrf"
-    r"|\w*rewards?|(?:mean|max|min|avg|ep)?rew|\w*returns?|[mg]?iou|dice|psnr|ssim|ndcg|mrr|hits?|kappa|jaccard|nmi|ari|hmean|win"
-    r"|likelihood|elbo|[mh]fu|t?flops?|pass"
-    r"|pck|pesq|stoi|sdr|cider|lddt|mota|idf)"
+_OTHER_SCORES = QualityWords(
+    ("mfu", "hfu", "flop", "flops", "tflop", "tflops", "top", "prec", "pass"), ("rew",)
 )
 _NEGATIONS = frozenset(["neg", "negative"])
 _GOALS = (frozenset(["reward", "rewards", "return", "returns", "rew"]), frozenset(["map"]))
@@ -317,19 +313,21 @@ def _kind_of(name: str, quantity: str, unit: str) -> tuple[MetricKind, Direction
         return MetricKind.RATE, Direction.RISES
     if is_timer(quantity) or unit in _TIME_UNITS or _TIMERS.fullmatch(quantity):
         return MetricKind.TIMER, Direction.FALLS
-    words = [word if word in ("f1", "r2") else word.rstrip("0123456789") for word in words_of(name)]
+    words = words_of(name)
     if _NO_QUALITY.isdisjoint(words):
         is_loss_of = words[0] in ("loss", "losses")
         for word in words[:1] if is_loss_of else reversed(words):
             for kind, of_kind, direction in _QUALITIES:
-                if of_kind.fullmatch(word):
-                    is_negated = kind is MetricKind.SCORE and not _NEGATIONS.isdisjoint(words)
+                if of_kind.include(word):
+                    is_negated = direction is Direction.RISES and not _NEGATIONS.isdisjoint(words)
                     return kind, Direction.FALLS if is_negated else direction
     return MetricKind.OTHER, Direction.UNKNOWN
 
 
 _QUALITIES = (
-    (MetricKind.LOSS, _LOSSES, Direction.FALLS),
-    (MetricKind.SCORE, _ERRORS, Direction.FALLS),
-    (MetricKind.SCORE, _SCORES, Direction.RISES),
+    (MetricKind.LOSS, LOSSES, Direction.FALLS),
+    (MetricKind.SCORE, ERRORS, Direction.FALLS),
+    (MetricKind.SCORE, QualityWords(("cost",)), Direction.FALLS),
+    (MetricKind.SCORE, SCORES, Direction.RISES),
+    (MetricKind.SCORE, _OTHER_SCORES, Direction.RISES),
 )
