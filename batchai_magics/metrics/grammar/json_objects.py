@@ -11,9 +11,8 @@ from functools import lru_cache
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import (
     PHASES,
-    TEST,
     TRAIN,
-    VALIDATION,
+    in_phase,
     is_measure,
     phase_of_word,
     split_phase,
@@ -210,7 +209,8 @@ def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedN
         for path, value in values.items():
             key = path[-1]
             if is_of_part(path) and isinstance(key, str) and value.is_number and key not in POSITION_KEYS:
-                yield named_number(_in_phase(key, of_phase), value.span)
+                name_of_key = key if split_phase(key)[0] else in_phase(key, of_phase)
+                yield named_number(name_of_key, value.span)
 
 
 def _is_below(key: str) -> Callable[[Path], bool]:
@@ -222,12 +222,6 @@ def told_phase(texts: Iterable[tuple[Path, str]]) -> str | None:
     told = (text for path, text in texts if len(path) == 1 and path[0] in _PHASE_KEYS)
     words = (re.split(r"[\W_]", text, maxsplit=1)[0] for text in told)
     return next(filter(None, map(phase_of_word, words)), None)
-
-
-def _in_phase(key: str, phase: str | None) -> str:
-    """The name of a number of a phase, which says so unless it is of training."""
-    before = {VALIDATION: "val_", TEST: "test_"}.get(phase or "", "")
-    return key if split_phase(key)[0] else before + key
 
 
 def _text(value: Value) -> str:

@@ -17,6 +17,9 @@ PHASES = {
 ), VALIDATION)  # fmt: skip
 
 
+_PHASE_PREFIXES = {VALIDATION: "val_", TEST: "test_"}
+
+
 class QualityWords(NamedTuple):
     """Words for how well a model does, and endings of others; digits behind them do not matter."""
 
@@ -187,6 +190,11 @@ def is_excluded(name: str) -> bool:
         or _NO_METRIC.search(lower) is not None
         or _POSITIONS.fullmatch(lower) is not None
     )
+
+
+def in_phase(name: str, phase: str | None) -> str:
+    """The name of a metric of a phase, which says so unless that is training."""
+    return _PHASE_PREFIXES.get(phase or TRAIN, "") + name
 
 
 def is_stop_word(name: str) -> bool:

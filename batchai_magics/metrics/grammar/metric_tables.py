@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import (
-    TEST,
     TRAIN,
     VALIDATION,
+    in_phase,
     is_excluded,
     is_quality,
     is_rate,
@@ -76,8 +76,8 @@ _NO_COLUMNS = frozenset((
     "class", "exs", "images", "instances", "labels", "targets", "size", "img_size", "ts", "iterations",
     "episodes", "n_updates", "time_elapsed", "time_total_s",
 ))  # fmt: skip
-Number = tuple[str | None, str, float, str]
-"""A phase, if it is told, a name, a value and a unit."""
+Number = tuple[str | None, str, float]
+"""A phase, if it is told, a name and a value."""
 
 Row = tuple[int | None, float | None, list[tuple[str, float, str]]]
 """Step, epoch, and name, value and phase of each number."""
@@ -357,7 +357,7 @@ def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
         told, short = split_phase(name if "(" in name else name.rstrip(")"))
         unit = (match["unit"] or b"").decode().strip()
         factor = 1000 if unit == "K" and (is_rate(name) or name.lower().endswith("/ sec")) else 1
-        yield told or phase, short, float(match["number"].replace(b",", b"")) * factor, unit
+        yield told or phase, short, float(match["number"].replace(b",", b"")) * factor
 
 
 def _listed_numbers(name: str, cells: Sequence[bytes], phase: str | None) -> Iterable[Number]:
@@ -416,10 +416,8 @@ def _int_or_none(text: bytes | None) -> int | None:
     return None if text is None else int(float(text.replace(b",", b"")))
 
 
-def _recorded(phase: str | None, name: str, value: float, unit: str) -> tuple[str, float, str]:
-    del unit
-    before = {VALIDATION: "val_", TEST: "test_"}.get(phase or TRAIN, "")
-    return before + re.sub(r"\s+", "_", name.strip()).lower(), value, phase or TRAIN
+def _recorded(phase: str | None, name: str, value: float) -> tuple[str, float, str]:
+    return in_phase(re.sub(r"\s+", "_", name.strip()).lower(), phase), value, phase or TRAIN
 
 
 def _mark_of(text: bytes) -> bytes:

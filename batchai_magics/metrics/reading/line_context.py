@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_names import (
-    TEST,
     TRAIN,
-    VALIDATION,
+    in_phase,
     is_measure,
     is_quality,
     may_be_integer,
@@ -283,9 +282,8 @@ class LineContext:
 
 def _in_phase(numbers: Values, phase: str) -> Values:
     """The numbers, those of training in this phase."""
-    before = {VALIDATION: "val_", TEST: "test_"}.get(phase, "")
     return [
-        (metric._replace(name=before + metric.name, phase=phase), value)
+        (metric._replace(name=in_phase(metric.name, phase), phase=phase), value)
         if metric.phase == TRAIN
         else (metric, value)
         for metric, value in numbers

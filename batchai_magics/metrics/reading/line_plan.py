@@ -17,7 +17,7 @@ from operator import eq
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
-from batchai_magics.metrics.grammar.metric_names import TEST, TRAIN, VALIDATION, has_inner_phase
+from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.reading.timestamps import TimestampSlices
@@ -300,11 +300,10 @@ def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
     phase = number.phase or line_phase or TRAIN
     if number.is_full:
         return MetricName(number.name, number.unit, phase)
-    before = {VALIDATION: "val_", TEST: "test_"}.get(phase, "")
     is_marked = number.name.startswith(("valid_", "validation_", "test_", "val-")) or has_inner_phase(
         number.name
     )
-    return MetricName(number.name if is_marked else before + number.name, number.unit, phase)
+    return MetricName(number.name if is_marked else in_phase(number.name, phase), number.unit, phase)
 
 
 def _factor(unit: str) -> float:
