@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from batchai_magics.launch.plan import LogFile, Output
+from batchai_magics.launch.plan import LogFile, Output, thread_share
 from batchai_magics.launch.references import ReferenceKind, SharedTexts, joined, reference
 
 NO_RECORDS = Output(LogFile(""), LogFile(""))
@@ -111,11 +111,6 @@ def thread_variables(
     else:
         count = str(thread_share(core_count, processes_per_node))
     return {**dict.fromkeys(THREADS, count), **{name: given[name] for name in THREADS if name in given}}
-
-
-def thread_share(core_count: int, processes_per_node: int) -> int:
-    """The threads of a process that shares the cores of its node with the others there."""
-    return max(1, core_count // max(1, processes_per_node))
 
 
 def describe_threads(said: Mapping[str, str], processes_per_node: int) -> str:

@@ -318,4 +318,9 @@ class Plan(NamedTuple):
             return cls.from_json(file.read())
 
 
+def thread_share(core_count: int, processes_per_node: int) -> int:
+    """The threads of a process that shares the cores of its node with the others there."""
+    return max(1, core_count // max(1, processes_per_node))
+
+
 Plan.__annotations__["preparation"] = Plan | None  # a class cannot name itself while it is defined

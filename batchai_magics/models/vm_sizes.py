@@ -5,13 +5,12 @@ Of the series with premium storage it supported only those with GPUs, and Fsv2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from batchai_magics.errors import ServiceError, did_you_mean
 
 
-@dataclass(frozen=True)
-class VmSize:
+class VmSize(NamedTuple):
     """The processors of one node."""
 
     name: str

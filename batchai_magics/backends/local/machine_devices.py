@@ -1,25 +1,18 @@
-"""The GPUs and cores of this machine, and what a Plan needs to know of it before its nodes are known."""
+"""The GPUs and cores of this machine, and how its nodes share them."""
 
 from __future__ import annotations
 
 import os
-import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.backends.folders.layout import TMPDIR
-from batchai_magics.backends.node.job_environment import RUN_SCRIPT
-from batchai_magics.backends.node.ranks.gpus import VISIBLE, device_names
-from batchai_magics.backends.service.runner import Site
 from batchai_magics.models.vm_sizes import SIZES, lookup
 
 if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
 
 
-@dataclass(frozen=True)
-class MachineDevices:
+class MachineDevices(NamedTuple):
     """The cores that this process may use, and its NVIDIA GPUs as `CUDA_VISIBLE_DEVICES` names them."""
 
     core_count: int
@@ -47,7 +40,7 @@ def machine() -> MachineDevices:
     except AttributeError:  # macOS has no CPU affinity
         core_count = os.cpu_count() or 1
     count = sum(path.name.removeprefix("nvidia").isdigit() for path in Path("/dev").glob("nvidia[0-9]*"))
-    return MachineDevices(core_count, visible(count, os.environ.get(VISIBLE)))
+    return MachineDevices(core_count, visible(count, os.environ.get("CUDA_VISIBLE_DEVICES")))
 
 
 def visible(count: int, said: str | None) -> tuple[str, ...]:
@@ -58,6 +51,8 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
     everything = tuple(map(str, range(count)))
     if said is None or not count:
         return everything
+    from batchai_magics.backends.node.ranks.gpus import device_names  # it loads ctypes
+
     return tuple(name for name in device_names(said) if name in everything or not name.isdecimal())
 
 
@@ -81,16 +76,3 @@ def hardware_notes(spec: ClusterSpec, here: MachineDevices) -> tuple[str, ...]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'s' * (number > 1)}"
-
-
-def machine_site(disk_grace_s: float) -> Site:
-    """The site of runs that are submitted from this process."""
-    return Site(
-        python=sys.executable,
-        script_wrapper=RUN_SCRIPT,
-        environ=os.environ,
-        core_count=None,
-        disk_grace_s=disk_grace_s,
-        has_devices=bool(machine().gpus),
-        tmpdir=TMPDIR,
-    )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import Capabilities
-from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.layout import TMPDIR, Layout
 from batchai_magics.backends.local.state import database_errors, job_table, node_table, resource_table
 from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
@@ -25,7 +25,7 @@ from batchai_magics.backends.local.watch import process, reconciler
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets, clean_environment
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.local.watch.reconciler import Reconciler
-from batchai_magics.backends.node.job_environment import without_logins
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_logins
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.service import api_errors, private_files
@@ -95,9 +95,17 @@ class LocalFacts(EngineFacts):
     @property
     def site(self) -> Site:
         """What a Plan needs to know of this machine."""
-        from batchai_magics.backends.local.machine_devices import machine_site
+        from batchai_magics.backends.local import machine_devices
 
-        return machine_site(self._settings.disk_grace_s)
+        return Site(
+            python=sys.executable,
+            script_wrapper=RUN_SCRIPT,
+            environ=os.environ,
+            core_count=None,
+            disk_grace_s=self._settings.disk_grace_s,
+            has_devices=bool(machine_devices.machine().gpus),
+            tmpdir=TMPDIR,
+        )
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs containers; CapabilityError for a private image that it cannot pull."""

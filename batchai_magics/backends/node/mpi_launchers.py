@@ -127,9 +127,10 @@ def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
 
     `programs` is a folder to put first on PATH, `hosts` the host file to replace.
     """
-    import shutil  # supervisors start without it
+    if programs.exists():
+        import shutil  # supervisors start without it
 
-    shutil.rmtree(programs, ignore_errors=True)
+        shutil.rmtree(programs, ignore_errors=True)
     if not any(needs_open_mpi(process.command) for process in plan.processes):
         return plan
     mpirun = find_open_mpi()

@@ -245,6 +245,8 @@ def remove_folder(path: Path) -> None:
     """Deletes a folder recursively, as far as possible."""
     if is_remote(path):
         return path.rmtree(ignore_errors=True)
+    if not os.path.lexists(path):
+        return None
     import shutil  # later: few who write files remove trees
 
     with contextlib.suppress(RecursionError):

@@ -9,9 +9,11 @@ import pytest
 from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.machine_devices import MachineDevices
+from batchai_magics.backends.local.watch import plan_binding
 from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
+from tests.backends.local.still import Still
 from tests.world import World
 
 USER = {"adminUserName": "me", "adminUserPassword": "hush"}
@@ -118,14 +120,22 @@ def test_it_is_said_once_to_who_makes_the_cluster(world: World, monkeypatch) -> 
 
 
 @pytest.mark.slow
-def test_threads_are_a_processs_share_of_its_nodes_cores(world: World, monkeypatch) -> None:
+def test_threads_are_a_processs_share_of_its_nodes_cores(still: Still, monkeypatch) -> None:
+    def bound(name: str, count: int = 1, **fields: object) -> list[tuple[str, str, str]]:
+        """The variables of each node of a job that has got its nodes."""
+        toolkit = {"customToolkitSettings": {"commandLine": "true", "batchaiProcessCount": 2 * count}}
+        job = still.job(name, count, **toolkit, **fields)
+        still.schedule()
+        plan = plan_binding.bind(still.store, still.layout, still.state(job)["guid"])
+        still.fail(job)
+        names = ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
+        return [tuple(node.env[name] for name in names) for node in plan.nodes]
+
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(16, ("0", "1")))
-    code = "import os; print(os.environ['OMP_NUM_THREADS'], os.environ['CUDA_VISIBLE_DEVICES'])"
-    job = world.run("one", code)  # on one of two nodes
-    assert job.log() == "8 0\n"
-    order = "import os; print(os.environ['CUDA_DEVICE_ORDER'])"
-    assert world.run("order", order).log() == "PCI_BUS_ID\n"
-    assert world.run("other --env CUDA_DEVICE_ORDER=FASTEST_FIRST", order).log() == "FASTEST_FIRST\n"
-    job = world.run("two --nodes 2 --processes 4", code)
-    assert sorted(job.log().splitlines()) == ["4 0", "4 0", "4 1", "4 1"]
+    still.cluster()
+    still.prepare()
+    assert bound("one") == [("4", "0", "PCI_BUS_ID")]  # on one of two nodes
+    assert bound("two", 2) == [("4", "0", "PCI_BUS_ID"), ("4", "1", "PCI_BUS_ID")]
+    order = [{"name": "CUDA_DEVICE_ORDER", "value": "FASTEST_FIRST"}]
+    assert bound("other", environmentVariables=order) == [("4", "0", "FASTEST_FIRST")]

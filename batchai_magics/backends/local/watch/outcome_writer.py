@@ -11,7 +11,6 @@ from batchai_magics.backends.local.state.job_table import Attempts
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import node_allocation, process
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.outcome import REQUEUE, stopped
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.launch.outcome import Outcome
@@ -55,21 +54,6 @@ class OutcomeWriter:
         """Whether nodes are assigned to the job."""
         run = self._run()
         return run is not None and run.is_assigned
-
-    def is_abandoned(self) -> bool:
-        """Whether the process that assigned the nodes died before it wrote the plan."""
-        run = self._last
-        is_given = run is not None and run.is_assigned and not process.is_alive(run.spawner)
-        return is_given and not self._job.plan.exists()
-
-    def requeue(self) -> bool:
-        """Returns the nodes of an abandoned job to the cluster; False if the job has changed meanwhile."""
-        with self._store.write() as db:
-            self._last = job_table.find_run(db, self._key, self._guid)
-            if not self.is_abandoned():
-                return False
-            write_outcome(db, self._key, self._guid, stopped(REQUEUE))
-        return True
 
     def begin(self) -> bool:
         """Marks the job as running; False if it was told to stop first."""

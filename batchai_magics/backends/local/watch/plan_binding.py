@@ -1,7 +1,6 @@
-"""Binds the Plan of a submitted job to the nodes that it has got, and writes what its supervisor starts.
+"""Binds the Plan of a submitted job to the nodes that it has got: what its supervisor starts.
 
-Supervisors bind the plan of the next job with this, so it does without the models, which take longer than a
-short job.
+It does without the models, which take longer to load than a short job takes.
 """
 
 from __future__ import annotations
@@ -14,25 +13,23 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.state import node_table
-from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.node import containers, mpi_launchers
+from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.service import private_files
-from batchai_magics.launch.job_site import thread_share
-from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.plan import Plan, thread_share
 from batchai_magics.launch.references import Bindings
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
 
 LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 
 
-def bind(store: Store, layout: Layout, run: JobRow) -> None:
-    """Makes the folders of a job that has got its nodes, and writes its Plan."""
+def bind(store: Store, layout: Layout, guid: str) -> Plan:
+    """Makes the folders of a run that has got its nodes; returns its Plan, which is written as well."""
     with store.read() as db:
-        nodes = node_table.job_nodes(db, run.guid)
-    job = layout.job(run.guid)
+        nodes = node_table.job_nodes(db, guid)
+    job = layout.job(guid)
     plan = Plan.from_json(read_text(job.submitted, MAX_PLAN_BYTES))
     here = machine_devices.machine()
     # of a node that is shared, the job has the same part of the cores as of the GPUs
@@ -50,20 +47,25 @@ def bind(store: Store, layout: Layout, run: JobRow) -> None:
     if job.preflight.exists():
         body = {"home": str(layout.home), "bindings": bindings._asdict()}
         private_files.write(job.bindings, json.dumps(body))
-    _write(plan, bindings, home=layout.home, job=job)
+    return _bound(plan, bindings, home=layout.home, job=job)
 
 
-def bind_smaller(job: JobLayout, plan: Plan, numbers: Sequence[int]) -> None:
-    """Replaces the plan of a bound job by that for some of its nodes."""
+def bind_smaller(job: JobLayout, plan: Plan, numbers: Sequence[int]) -> Plan:
+    """The plan of a bound job for some of its nodes, which replaces that for all."""
     body = read_json(job.bindings, MAX_PLAN_BYTES)
-    _write(plan, Bindings(**body["bindings"]).of_nodes(numbers), home=Path(body["home"]), job=job)
+    return _bound(plan, Bindings(**body["bindings"]).of_nodes(numbers), home=Path(body["home"]), job=job)
 
 
-def _write(plan: Plan, bindings: Bindings, *, home: Path, job: JobLayout) -> None:
-    """Writes the plan of a job with these bindings and this machine's programs, and creates its files."""
-    folders = (home, Path(RUN_SCRIPT))
+def _bound(plan: Plan, bindings: Bindings, *, home: Path, job: JobLayout) -> Plan:
+    """The plan of a job with these bindings and this machine's programs; writes it, and creates its files."""
     plan = plan.resolved(bindings)
     make_attempt_files(job, plan)
     chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
     bound = mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
-    bound.changed(lambda part: containers.in_containers(part, folders)).write(str(job.plan))
+    if bound.containers.engine:
+        from batchai_magics.backends.node import containers  # few jobs need it
+
+        folders = (home, Path(RUN_SCRIPT))
+        bound = bound.changed(lambda part: containers.in_containers(part, folders))
+    bound.write(str(job.plan))
+    return bound

@@ -45,7 +45,7 @@ def schedule(
         with store.read() as db:
             due = [job for guid in secrets or () if (job := job_table.find_open(db, guid=guid))]
         for job in chain(due, _assign_all(store)):  # nodes are assigned once those have supervisors
-            if is_ready(store, layout, job) and not job.supervisor:  # recovery handles one that died
+            if not job.supervisor:  # recovery handles one that died
                 started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
     return started
 
@@ -64,25 +64,11 @@ def release_on_interrupt(store: Store, guid: str = "") -> Iterator[None]:
         raise
 
 
-def is_ready(store: Store, layout: Layout, job: JobRow) -> bool:
-    """Writes the plan of a job with nodes; False if that fails, which fails the job."""
-    try:
-        if job.is_assigned:
-            # Imported late: a supervisor with an empty queue never needs it.
-            from batchai_magics.backends.local.watch import plan_binding
-
-            plan_binding.bind(store, layout, job)
-    except Exception as error:  # noqa: BLE001 a job that cannot start must not block the queue
-        _fail_start(store, layout, job, error)
-        return False
-    return True
-
-
 def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> list[subprocess.Popen[bytes]]:
     """Starts a job's supervisor; returns none if that fails, which fails the job."""
     try:
         return [spawn(store, layout, job, secrets=secrets)]
-    except Exception as error:  # noqa: BLE001 as above
+    except Exception as error:  # noqa: BLE001 a job that cannot start must not block the queue
         _fail_start(store, layout, job, error)
         return []
 

@@ -20,7 +20,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow
-from batchai_magics.backends.local.watch import detached_process, process
+from batchai_magics.backends.local.watch import detached_process, plan_binding, process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Program, SharedStore
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
@@ -32,7 +32,7 @@ from batchai_magics.backends.node.launcher import (
     PlanProcesses,
     Report,
 )
-from batchai_magics.backends.node.outcome import not_run, stopped
+from batchai_magics.backends.node.outcome import not_run, not_started, stopped
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
@@ -84,7 +84,7 @@ class Supervisor:
         writer = OutcomeWriter(self._store, key, guid, job)
         if not writer.claim():
             return None
-        while self._waits_for_nodes(writer, job):
+        while _waits_for_nodes(writer):
             if writer.begin():
                 is_again = self._run(job, writer, secrets)
             else:  # it was stopped before it started
@@ -106,31 +106,20 @@ class Supervisor:
         detached_process.redirect_output(self._layout.job(job.guid).supervisor_log)
         return self.watch(job.key, job.guid, JobSecrets())
 
-    def _waits_for_nodes(self, writer: OutcomeWriter, job: JobLayout) -> bool:
-        """Waits for the nodes and the plan; False if the job ends first."""
-        while writer.is_open():
-            is_assigned = writer.is_assigned()
-            if is_assigned and job.plan.exists():
-                return True
-            if writer.is_abandoned() and writer.requeue():
-                self._start_others()
-            time.sleep(0.01 if is_assigned else POLL_S)
-        return False
-
     def _run(self, job: JobLayout, writer: OutcomeWriter, secrets: JobSecrets) -> bool:
-        """Runs the job and records its outcome; True if it is requeued."""
-        may_leave_memory = True
+        """Runs the job on its nodes and records its outcome; True if it is requeued."""
+        plan, launcher = None, None
         try:
-            launcher = LocalLauncher(job, writer.attempts, secrets, self._signal_pipe)
+            plan = plan_binding.bind(self._store, self._layout, job.root.name)
+            launcher = LocalLauncher(plan, job, writer.attempts, secrets, self._signal_pipe)
             report = LocalReport(job, writer, launcher.plan.limits)
             outcome = AttemptRunner(launcher.plan, launcher, report).run()
-            may_leave_memory = launcher.may_leave_memory
         except Exception as error:  # noqa: BLE001 whatever happened, the job must not stay "running"
-            outcome = not_run(error)
+            outcome = not_run(error) if plan else not_started(error)
         takes_next = not (outcome.is_requeued or secrets) and time.monotonic() < self._takes_over_until
         is_again = _finish(job, writer, outcome, takes_next=takes_next)
         process.reap()
-        if may_leave_memory:
+        if launcher is None or launcher.may_leave_memory:
             leftovers.sweep_segments()
         return is_again
 
@@ -155,16 +144,12 @@ class Supervisor:
         return []
 
     def _start_next(self, next_job: JobRow | None, started: list[subprocess.Popen[bytes]]) -> JobRow | None:
-        """Starts pending work; returns the next job if it is ready and this process can run it."""
+        """Starts pending work; returns the next job if this process can run it."""
         others = [*started, *self._start_others()]
-        if next_job is None:
-            return None
+        if next_job is None or not others:
+            return next_job
         from batchai_magics.backends.local.watch import scheduler
 
-        if not scheduler.is_ready(self._store, self._layout, next_job):
-            return None
-        if not others:
-            return next_job
         # The others are children of this process: a job running here could not tell them from its own.
         scheduler.start(self._store, self._layout, next_job, secrets=JobSecrets())
         return None
@@ -177,6 +162,15 @@ class Supervisor:
         from batchai_magics.backends.local.watch import reconciler
 
         return reconciler.reconcile(self._store, self._layout)
+
+
+def _waits_for_nodes(writer: OutcomeWriter) -> bool:
+    """Waits for the nodes; False if the job ends first."""
+    while writer.is_open():
+        if writer.is_assigned():
+            return True
+        time.sleep(POLL_S)
+    return False
 
 
 def _finish(job: JobLayout, writer: OutcomeWriter, outcome: Outcome, *, takes_next: bool = False) -> bool:
@@ -193,7 +187,7 @@ class LocalLauncher(ChildLauncher):
     """Starts processes as children of a supervisor, and ends with them what they have started."""
 
     def __init__(
-        self, job: JobLayout, attempts: Attempts, secrets: JobSecrets, signal_pipe: SignalPipe
+        self, plan: Plan, job: JobLayout, attempts: Attempts, secrets: JobSecrets, signal_pipe: SignalPipe
     ) -> None:
         self._job, self.number = job, max(1, len(attempts))
         self.previous_end = attempts[-2].get("reason", QUEUED_AGAIN) if self.number > 1 else ""
@@ -202,23 +196,17 @@ class LocalLauncher(ChildLauncher):
         env = {**os.environ, **submitter_env, **secrets.variables}
         self._folder = TemporaryFolder()
         super().__init__(job, signal_pipe, env, temporary=self._folder, find=process.processes_of)
-        self.plan = self._read()
+        self.plan = with_attempt(plan, self.number, job.root)
 
     @property
     def may_leave_memory(self) -> bool:
         """Whether shared memory segments of MPI may be left."""
         return any(processes.may_leave_memory for processes in self._launched)
 
-    def _read(self) -> Plan:
-        """The plan in the job's folder, for this attempt."""
-        return with_attempt(Plan.read(str(self._job.plan)), self.number, self._job.root)
-
     def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
         """The plan for some of its nodes, by number."""
-        from batchai_magics.backends.local.watch import plan_binding  # few jobs ask for it
-
-        plan_binding.bind_smaller(self._job, plan, nodes)
-        self.plan = self._read()
+        smaller = plan_binding.bind_smaller(self._job, plan, nodes)
+        self.plan = with_attempt(smaller, self.number, self._job.root)
         return self.plan
 
     def kill_marked(self, mark: str) -> None:

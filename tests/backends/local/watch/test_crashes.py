@@ -6,12 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.watch import detached_process, plan_binding, process, reconciler, scheduler
+from batchai_magics.backends.local.watch import detached_process, process, reconciler, scheduler
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
 from batchai_magics.jobs.submit import find
@@ -205,14 +204,13 @@ def test_a_supervisor_that_never_starts_fails_its_job(world: World, monkeypatch:
     assert (error.code, "ended at once, with exit status -9" in error.message) == ("JobLaunchFailed", True)
 
 
-@pytest.mark.parametrize("moment", [(plan_binding, "bind"), (scheduler, "spawn")])
 def test_ctrl_c_between_giving_nodes_and_starting_the_job_loses_neither(
-    world: World, monkeypatch: pytest.MonkeyPatch, moment: tuple[ModuleType, str]
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(*given, **named) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(*moment, interrupt)
+    monkeypatch.setattr(scheduler, "spawn", interrupt)
     with pytest.raises(KeyboardInterrupt):
         world.submit("j --nodes 2", "print('ran')")
     monkeypatch.undo()
@@ -232,21 +230,6 @@ def test_ctrl_c_while_a_job_with_secrets_is_made_is_told(
         world.submit("j --secret TOKEN")
     job = find(world.backend, "j", world.settings).wait(PATIENCE_S)
     assert job.show().execution.errors[0].code == "JobSecretsLost"
-
-
-def test_a_job_with_secrets_waits_anew_when_who_gave_it_nodes_died(world: World, monkeypatch) -> None:
-    monkeypatch.setenv("TOKEN", "hunter2")
-    first = world.submit("j --nodes 2", SLEEP)
-    waiting = world.submit("k --nodes 2 --secret TOKEN", "import os; print(len(os.environ['TOKEN']))")
-    until(lambda: world.supervisor(waiting))
-    dead = subprocess.Popen(["true"])
-    name = process.identity(dead.pid)
-    dead.wait()
-    with world.backend.store.write() as db:  # as if another kernel had died before it wrote the plan
-        db.execute("UPDATE job SET is_assigned = 1, spawner = ? WHERE guid = ?", (name, world.guid(waiting)))
-    first.cancel()
-    waiting.wait(PATIENCE_S)
-    assert waiting.log() == "7\n7\n"
 
 
 def test_two_kernels_submitting_one_cell_make_one_job(world: World) -> None:

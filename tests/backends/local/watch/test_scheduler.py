@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import subprocess
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.watch import detached_process, plan_binding, process, scheduler
+from batchai_magics.backends.local.watch import detached_process, process, scheduler
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.errors import ServiceError
 from tests.backends.local.still import Stand, Still, dead
@@ -48,32 +47,6 @@ def test_a_job_whose_secrets_nobody_holds_gets_no_nodes(still: Still) -> None:
     still.change("UPDATE job SET supervisor = ?", process.own_identity())
     still.schedule()
     assert still.assigned() == [job.name]
-
-
-def test_a_job_that_cannot_be_planned_fails_and_the_next_one_starts(still: Still) -> None:
-    cluster = still.cluster()
-    still.prepare()
-    bad = still.job("a")
-    still.layout.job(still.state(bad)["guid"]).exits.write_text("in the way")
-    good = still.job("b")
-    still.schedule()
-    assert still.state(bad)["state"] == "failed"
-    assert "JobLaunchFailed" in still.state(bad)["errors"]
-    assert still.assigned() == [good.name]
-    assert list(still.nodes(cluster).values()) == ["idle", "running"]
-    assert len(still.children) == 1
-
-
-def test_a_job_that_has_no_room_for_its_plan_says_that_the_disk_is_full(still: Still, monkeypatch) -> None:
-    def refuse(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    still.cluster()
-    still.prepare()
-    job = still.job()
-    monkeypatch.setattr(plan_binding, "bind", refuse)
-    still.schedule()
-    assert '"DiskFull"' in still.state(job)["errors"]
 
 
 def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, monkeypatch) -> None:
