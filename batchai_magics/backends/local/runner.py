@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -280,10 +279,7 @@ class LocalRunner(Runner):
                 jobs={guid: job for each in new.values() for guid, job in each.jobs.items()},
                 setup={name: value for each in new.values() for name, value in each.setup.items()},
             )
-            with (
-                scheduler.release_on_interrupt(self._store, only),
-                scheduler.head_start(self._store, self._layout, only) if only else nullcontext(),
-            ):
+            with scheduler.release_on_interrupt(self._store, only):
                 self.reconciler.reconcile(is_due=True, secrets=secrets)
             return
         version = self._store.version

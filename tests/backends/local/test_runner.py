@@ -39,7 +39,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
         return Stand()  # type: ignore[return-value]  # has what is used of a process
 
     monkeypatch.setattr(detached_process, "start", start)
-    monkeypatch.setattr(detached_process, "preloaded", contextlib.nullcontext)
     return programs
 
 

@@ -412,19 +412,6 @@ def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
     return int(count)
 
 
-def has_room_for(db: sqlite3.Connection, job: JobRow) -> bool:
-    """Whether a queued job could start: with enough idle nodes, no other queued job, and within limits."""
-    query = "SELECT count(*) FROM node WHERE cluster = ? AND state = ?"
-    (idle,) = db.execute(query, (job.cluster, NodeState.IDLE.value)).fetchone()
-    others = f"SELECT 1 FROM job WHERE {_QUEUED} AND guid != ? LIMIT 1"
-    values = (job.cluster, ExecutionState.QUEUED.value, job.guid)
-    is_limited = (
-        job.max_running and usage_by_owner(db).get(job.owner, NodeUsage()).job_count >= job.max_running
-    )
-    has_nodes = job.node_count <= int(idle) and not (is_limited or job.after)
-    return has_nodes and db.execute(others, values).fetchone() is None
-
-
 def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
     """Marks a job as assigned, with the process that starts its supervisor; returns the new row."""
     assigned = job._replace(is_assigned=True, changed=time.time(), spawner=spawner)

@@ -5,12 +5,11 @@ Secrets are passed in memory, never in a file.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -87,18 +86,12 @@ class DetachedProcess(subprocess.Popen[bytes]):
         """Says nothing, where `Popen` warns of a child that still runs."""
 
 
-_loading: dict[Program, subprocess.Popen[bytes]] = {}  # those that `ahead` has begun
-
-
 def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     """Starts the program in a session of its own; it gets the secrets as a line of JSON on its stdin.
 
     One that exits before it reads them has done nothing and is started once more.
     """
     message = json.dumps(secrets, default=dict).encode() + b"\n"
-    loading = _loading.pop(program, None)
-    if loading and _is_delivered(loading, message):
-        return loading
     for _ in range(STARTS):
         child = _spawn(program)
         if _is_delivered(child, message):
@@ -116,24 +109,6 @@ def _is_delivered(child: subprocess.Popen[bytes], message: bytes) -> bool:
         child.wait()
         return False
     return True
-
-
-@contextlib.contextmanager
-def preloaded(program: Program) -> Iterator[None]:
-    """Launches the program early, so that it imports its modules before `start` is called.
-
-    It waits for its secrets, and exits if `start` is not called within the block or this process ends.
-    """
-    with contextlib.suppress(OSError):  # `start` tries again, and reports the error
-        _loading[program] = _spawn(program)
-    try:
-        yield
-    finally:
-        child = _loading.pop(program, None)
-        if child and child.stdin:
-            child.kill()
-            child.wait()
-            child.stdin.close()
 
 
 def _spawn(program: Program) -> subprocess.Popen[bytes]:

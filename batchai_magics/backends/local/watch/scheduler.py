@@ -75,27 +75,12 @@ def start(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> 
 
 def spawn(store: Store, layout: Layout, job: JobRow, *, secrets: JobSecrets) -> subprocess.Popen[bytes]:
     """Starts a job's supervisor in its own session, so that it outlives this process."""
-    child = detached_process.start(_supervisor(layout, job), secrets=secrets._asdict())
+    arguments, log = (str(layout.home), job.key, job.guid), layout.job(job.guid).supervisor_log
+    program = detached_process.Program("supervisor", arguments, job.python, log)
+    child = detached_process.start(program, secrets=secrets._asdict())
     with store.write() as db:
         job_table.set_supervisor(db, job, process.identity_of_child(child.pid))
     return child
-
-
-@contextlib.contextmanager
-def head_start(store: Store, layout: Layout, guid: str) -> Iterator[None]:
-    """Preloads the supervisor of a new job that can start at once, while the block runs."""
-    with store.read() as db:
-        job = job_table.find_open(db, guid=guid)
-        is_next = job is not None and job_table.has_room_for(db, job)
-    with (
-        detached_process.preloaded(_supervisor(layout, job)) if job and is_next else contextlib.nullcontext()
-    ):
-        yield
-
-
-def _supervisor(layout: Layout, job: JobRow) -> detached_process.Program:
-    arguments = (str(layout.home), job.key, job.guid)
-    return detached_process.Program("supervisor", arguments, job.python, layout.job(job.guid).supervisor_log)
 
 
 def _fail_start(store: Store, layout: Layout, job: JobRow, error: Exception) -> None:

@@ -55,7 +55,7 @@ def main() -> None:
     """Runs the job that the arguments name, then the jobs that take over its nodes."""
     home, key, guid = sys.argv[1:4]
     message = sys.stdin.readline()
-    if not message:  # preloaded for a job that did not start
+    if not message:  # the process that started it was killed
         return
     secrets = JobSecrets(**json.loads(message))
     termination.adopt_orphans()
