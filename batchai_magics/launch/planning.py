@@ -69,7 +69,6 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         )
     )
     suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
-    wall, notice, grace = job.constraints.max_wall_clock_time, job.batchai_signal_before, job.batchai_grace
     return Plan(
         guid=site.guid,
         nodes=tuple(_node(job, node, nodes, site, len(processes)) for node in nodes),
@@ -78,14 +77,7 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         exits=site.exits,
         python=site.rank_python,
         launcher=launcher,
-        limits=Limits(
-            wall,
-            duration(wall).total_seconds(),
-            site.disk_grace_s,
-            max_restarts=job.batchai_max_restarts,
-            warn_s=duration(notice).total_seconds() if notice else 0.0,
-            grace_s=duration(grace).total_seconds() if grace else GRACE_S,
-        ),
+        limits=limits(job)._replace(disk_grace_s=site.disk_grace_s),
         mounts=_mount_commands(job.mount_volumes),
         containers=Containers(_image(job.container_settings)),
         secrets=tuple(secret.name for secret in job.secrets or ()),
@@ -94,6 +86,18 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
         machines=site.machines,
         texts=tuple(texts),
         port_count=len(site.ports),
+    )
+
+
+def limits(job: JobSpec) -> Limits:
+    """How long a job may run, and what happens at its end."""
+    wall, notice, grace = job.constraints.max_wall_clock_time, job.batchai_signal_before, job.batchai_grace
+    return Limits(
+        wall,
+        duration(wall).total_seconds(),
+        max_restarts=job.batchai_max_restarts,
+        warn_s=duration(notice).total_seconds() if notice else 0.0,
+        grace_s=duration(grace).total_seconds() if grace else GRACE_S,
     )
 
 

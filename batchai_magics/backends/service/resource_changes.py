@@ -41,6 +41,7 @@ from batchai_magics.backends.service.runner import (
 )
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
+from batchai_magics.launch import planning
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobPriority, JobSpec
@@ -48,7 +49,6 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_
 from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
 from batchai_magics.models.vm_sizes import lookup
-from batchai_magics.models.wire_times import duration
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
 
@@ -218,16 +218,12 @@ def _admitted(
         notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]
         spec = without_preparation(spec, context.facts.host_runs)
-    notice, grace = spec.batchai_signal_before, spec.batchai_grace
     request = RunRequest(
         node_count=spec.node_count,
         priority=_PRIORITY[spec.scheduling_priority],
-        wall_s=duration(spec.constraints.max_wall_clock_time).total_seconds(),
+        limits=planning.limits(spec),
         backend_options=spec.backend_options,
         what=spec.what,
-        max_restarts=spec.batchai_max_restarts,
-        notice_s=duration(notice).total_seconds() if notice else 0.0,
-        grace_s=duration(grace).total_seconds() if grace else GRACE_S,
         gpu_count=spec.batchai_gpus or 0,
     )
     record = record.changed({**more, **context.runner.check(request, cluster_of(cluster))})

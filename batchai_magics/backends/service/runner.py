@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.service.host_runs import NO_CONTAINERS, HostRuns
 from batchai_magics.backends.service.repository import Footprint
-from batchai_magics.launch.plan import GRACE_S
+from batchai_magics.launch.plan import Limits
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 if TYPE_CHECKING:
@@ -72,17 +72,13 @@ class RunRequest:
     `backend_options` are the engine's native options, as text by name, see `models.backend_options`.
     `what` names the job's description in errors. `priority` is 0 for high, 1 for normal and 2 for low.
     `gpu_count` is how many GPUs of each node are requested, 0 for all of them with the node to itself.
-    `max_restarts`, `notice_s` and `grace_s` are those of `launch.plan.Limits`.
     """
 
     node_count: int
     priority: int
-    wall_s: float
+    limits: Limits
     backend_options: Mapping[str, str]
     what: str
-    max_restarts: int | None = None
-    notice_s: float = 0.0
-    grace_s: float = GRACE_S
     gpu_count: int = 0
 
 

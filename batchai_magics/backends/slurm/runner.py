@@ -150,15 +150,15 @@ class SlurmRunner(Runner):
                 text = f"--gpus-per-node={request.gpu_count} {text}".rstrip()
                 request = replace(request, backend_options={**request.backend_options, SBATCH.name: text})
             self._clusters.check(cluster, request)
-            more = cluster.state
+            more, limits = cluster.state, request.limits
             return {
                 "partition": more["partition"],
                 "options": " ".join((general, more["options"], text)),
-                "minutes": bundle_writer.minutes(request.wall_s, more["limit"], grace_s=request.grace_s),
+                "minutes": bundle_writer.minutes(limits.wall_s, more["limit"], grace_s=limits.grace_s),
                 "niceness": bundle_writer.NICENESS[request.priority],
-                "is_restarted": bool(request.max_restarts),
-                "grace_s": request.grace_s,
-                "notice_s": min(MAX_SIGNAL_S, math.ceil(request.notice_s)),
+                "is_restarted": bool(limits.max_restarts),
+                "grace_s": limits.grace_s,
+                "notice_s": min(MAX_SIGNAL_S, math.ceil(limits.warn_s)),
                 "node_count": request.node_count,
                 "python": self.facts.python,
             }

@@ -79,8 +79,8 @@ def test_a_job_asks_the_engine_for_what_it_says(home: EngineHome) -> None:
     home.job("low", schedulingPriority="low")
     home.job("usual")
     asked, low, usual = home.engine.asked
-    assert (asked.node_count, asked.priority, asked.wall_s) == (2, 0, 90.0)
-    assert (low.priority, usual.priority, usual.wall_s) == (2, 1, 7 * 24 * 3600.0)
+    assert (asked.node_count, asked.priority, asked.limits.wall_s) == (2, 0, 90.0)
+    assert (low.priority, usual.priority, usual.limits.wall_s) == (2, 1, 7 * 24 * 3600.0)
     assert (asked.backend_options, asked.what) == ({}, "the job description")
 
 

@@ -27,6 +27,7 @@ from batchai_magics.errors import (
     SpecError,
     StorageError,
 )
+from batchai_magics.launch.plan import Limits
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
@@ -308,7 +309,7 @@ def test_closing_the_backend_closes_the_connection(world: World) -> None:
 
 def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:
     cluster = cluster_of(world.backend.context.repository.get(CLUSTER))
-    request = RunRequest(2, 0, 60.0, {"slurm": "--qos=high"}, "a job", gpu_count=2)
+    request = RunRequest(2, 0, Limits(wall_s=60.0), {"slurm": "--qos=high"}, "a job", gpu_count=2)
     world.slurm.gres = "gpu:a100:4"
     state = world.backend.runner.check(request, cluster)
     assert state["options"].split() == ["--gpus-per-node=2", "--qos=high"]
