@@ -50,8 +50,9 @@ class ProcessFacts(runner.EngineFacts):
     )  # fmt: skip
 
     @property
-    def site(self) -> runner.Site:
-        return runner.Site(sys.executable, RUN_SCRIPT, inherited(os.environ), core_count=1, disk_grace_s=60.0)
+    def site(self) -> runner.EngineSite:
+        environ = inherited(os.environ)
+        return runner.EngineSite(sys.executable, RUN_SCRIPT, environ, core_count=1, disk_grace_s=60.0)
 
 
 @dataclass(frozen=True)

@@ -1,47 +1,35 @@
-"""The inputs of planning besides the description: a job's nodes, and the variables that describe them."""
+"""Where a job runs: what planning knows of its nodes, and the variables that describe them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from batchai_magics.launch.plan import LogFile, Output, thread_share
+from batchai_magics.launch.plan import LogFile, Output, PlanNode, thread_share
 from batchai_magics.launch.references import ReferenceKind, SharedTexts, joined, reference
 
 NO_RECORDS = Output(LogFile(""), LogFile(""))
 
 
 @dataclass(frozen=True)
-class NodeShare:
-    """A node as a job sees it: name, address, GPUs, cores and paths.
-
-    Name, address, paths and devices are references as long as the node is unknown, as are ports of a site.
-    """
-
-    id: str
-    gpu_count: int
-    mount_root: str
-    job_mount_root: str
-    temp: str
-    address: str = ""  # where other nodes reach its processes
-    tmpdir: str = ""
-    devices: tuple[str, ...] = ()  # the node's GPUs on its machine: numbers or UUIDs; none: not ours
-    core_count: int | None = 1  # the node's cores on its machine; None as long as the node is unknown
-
-
-@dataclass(frozen=True)
 class JobSite:
-    """What the nodes of a job share: folders, interpreters, and free TCP ports (one per process).
+    """What the nodes of a job share: folders, interpreters, hardware; addresses, devices and free TCP ports.
 
-    `records` says where ranks record spans and times of both streams, `hidden` is the folder for the redacted
-    spans of each log.
+    Those of nodes that are yet unknown are references. `records` says where ranks record spans and times of
+    both streams, `hidden` is the folder for the redacted spans of each log.
     """
 
     stdouterr: str
     shared_temp: str
     host_file: str
     output_segment: str
+    mount_root: str
+    job_mount_root: str
     python: str  # runs the job's scripts
+    addresses: tuple[str, ...]  # where other nodes reach the processes of each node
+    gpu_count: int = 0  # of each node
+    core_count: int | None = 1  # of each node; None as long as the nodes are unknown
+    devices: tuple[str, ...] = ()  # of each node, as CUDA_VISIBLE_DEVICES has them; none: not ours
     python_wrapper: str = ""  # runs a script so that an error in one rank ends the job
     ports: tuple[int | str, ...] = ()
     guid: str = ""
@@ -64,33 +52,28 @@ class JobSite:
 _MASTER_PORT = 6000  # the port in Azure Batch's address of the first node
 
 
-def batch_variables(node: NodeShare, nodes: Sequence[NodeShare], site: JobSite) -> dict[str, str]:
-    """The variables that describe the job's nodes and their folders to a process on `node`."""
-    is_first, first = node.id == nodes[0].id, _host(nodes[0])
+def batch_variables(node: PlanNode, number: int, site: JobSite) -> dict[str, str]:
+    """The variables that describe the job's nodes and their folders to a process on one of them."""
+    first = site.addresses[0]
     return {
-        **dict(zip(HOST_LISTS, site.hosts or host_lists(nodes), strict=True)),
+        **dict(zip(HOST_LISTS, site.hosts or host_lists(site.addresses), strict=True)),
         "AZ_BATCH_MASTER_NODE": joined([first, f":{_MASTER_PORT}"]),
-        "AZ_BATCH_IS_CURRENT_NODE_MASTER": str(is_first).lower(),
+        "AZ_BATCH_IS_CURRENT_NODE_MASTER": "false" if number else "true",
         "AZ_BATCH_NODE_ID": node.id,
-        "AZ_BATCH_TASK_WORKING_DIR": node.temp,
+        "AZ_BATCH_TASK_WORKING_DIR": node.folder,
         "AZ_BATCH_TASK_SHARED_DIR": site.shared_temp,
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": first,
-        "AZ_BATCHAI_NUM_GPUS_PER_NODE": str(node.gpu_count),
+        "AZ_BATCHAI_NUM_GPUS_PER_NODE": str(site.gpu_count),
     }
 
 
 HOST_LISTS = ("AZ_BATCH_HOST_LIST", "AZ_BATCH_NODE_LIST", "CCP_NODES")
 
 
-def host_lists(nodes: Sequence[NodeShare]) -> tuple[str, ...]:
+def host_lists(hosts: Sequence[str]) -> tuple[str, ...]:
     """The values of the variables that name all nodes."""
-    hosts = [_host(item) for item in nodes]
     counted = joined([str(len(hosts)), *(joined([host, " 1"]) for host in hosts)], " ")
     return joined(hosts, ","), joined(hosts, ";"), counted
-
-
-def _host(node: NodeShare) -> str:
-    return node.address or node.id
 
 
 OMP = "OMP_NUM_THREADS"

@@ -127,8 +127,8 @@ class PlanNode(NamedTuple):
 
     id: str
     folder: str
-    tmpdir: str
-    env: Mapping[str, str]
+    tmpdir: str = ""
+    env: Mapping[str, str] = MappingProxyType({})
     directories: tuple[Directory, ...] = ()
 
 

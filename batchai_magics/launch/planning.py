@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.launch.job_site import (
     JobSite,
-    NodeShare,
     batch_variables,
     host_lists,
     thread_variables,
@@ -43,20 +42,20 @@ if TYPE_CHECKING:  # supervisors plan without the models
 _SCRATCH = reference(ReferenceKind.SCRATCH, 0)
 
 
-def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
+def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
     """Plan a job.
 
     Args:
         job: The spec of the job.
-        nodes: Its nodes, as many as the description asks for.
-        site: What the nodes share.
+        nodes: Its nodes, as many as the description asks for: their names and folders.
+        site: Where it runs.
 
     Returns:
         The commands, environments, logs and mounts of every node.
     """
     texts = SharedTexts()
-    site = replace(site, hosts=tuple(map(texts.shared, host_lists(nodes))), texts=texts)
-    launcher, processes = topology(job, nodes, site)
+    site = replace(site, hosts=tuple(map(texts.shared, host_lists(site.addresses))), texts=texts)
+    launcher, processes = topology(job, site)
     given = {item.name for item in job.environment_variables or ()} | {
         item.name for item in job.secrets or ()
     }
@@ -71,7 +70,7 @@ def plan(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Plan:
     suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
     return Plan(
         guid=site.guid,
-        nodes=tuple(_node(job, node, nodes, site, len(processes)) for node in nodes),
+        nodes=tuple(_node(job, node, number, site, len(processes)) for number, node in enumerate(nodes)),
         processes=tuple(_with_own_logs(job, process, output, launcher) for process in processes),
         output=output,
         exits=site.exits,
@@ -119,11 +118,13 @@ def with_preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan:
     return plan._replace(preparation=preparation)
 
 
-def setup(node_setup: NodeSetup, node: NodeShare, *, python: str, exits: str, logs: str = "") -> Plan:
+def setup(
+    node_setup: NodeSetup, node: PlanNode, *, mount_root: str, python: str, exits: str, logs: str = ""
+) -> Plan:
     """Plan the mounts and the setup task of one node; `logs` is the folder for the task's output."""
     plan = Plan(
         guid=node.id,
-        nodes=(PlanNode(node.id, node.temp, node.tmpdir, {}),),
+        nodes=(node,),
         processes=(),
         output=Output(LogFile(""), LogFile("")),
         exits=exits,
@@ -133,7 +134,7 @@ def setup(node_setup: NodeSetup, node: NodeShare, *, python: str, exits: str, lo
     task = node_setup.setup_task
     if task is None:
         return plan
-    env = {"AZ_BATCHAI_MOUNT_ROOT": node.mount_root}
+    env = {"AZ_BATCHAI_MOUNT_ROOT": mount_root}
     env |= {item.name: expand(item.value, env) for item in task.environment_variables or ()}
     files = (joined([f"{logs}/{stream}-", node.id, ".txt"]) for stream in ("stdout", "stderr"))
     return plan._replace(
@@ -159,16 +160,14 @@ def _image(settings: ContainerSettings | None) -> Image | None:
     return Image(source.image, source.server_url or "", username, settings.shm_size or "")
 
 
-def _node(
-    job: JobSpec, node: NodeShare, nodes: Sequence[NodeShare], site: JobSite, process_count: int
-) -> PlanNode:
+def _node(job: JobSpec, node: PlanNode, number: int, site: JobSite, process_count: int) -> PlanNode:
     """The node with the variables of each process, except secrets; later ones may refer to earlier ones."""
-    variables = _node_variables(node, site)
+    variables = _node_variables(node, number, site)
     folders = tuple(_directories(job, variables, site.output_segment))
     secrets = [secret.name for secret in job.secrets or ()]
     own = Variables(
         {
-            **batch_variables(node, nodes, site),
+            **batch_variables(node, number, site),
             **variables,
             **({"BATCHAI_SECRET_NAMES": " ".join(secrets)} if secrets else {}),
             **{folder.variable: folder.path for folder in folders},
@@ -178,9 +177,9 @@ def _node(
         own[item.name] = expand(item.value, own)
     if site.module_path:
         own["PYTHONPATH"] = joined(filter(None, [own.get("PYTHONPATH", ""), site.module_path]), ":")
-    per_node = -(-process_count // len(nodes))
-    env = _without({**thread_variables(nodes[0].core_count, per_node, own), **own}, set(secrets))
-    return PlanNode(node.id, node.temp, node.tmpdir, env, folders)
+    per_node = -(-process_count // job.node_count)
+    env = _without({**thread_variables(site.core_count, per_node, own), **own}, set(secrets))
+    return node._replace(env=env, directories=folders)
 
 
 def _without(env: Mapping[str, str], names: Set[str]) -> dict[str, str]:
@@ -212,21 +211,21 @@ def _log(name: str, job: JobSpec, site: JobSite) -> LogFile:
     return LogFile(joined([site.stdouterr, "/", name]), hidden=hidden)
 
 
-def _node_variables(node: NodeShare, site: JobSite) -> dict[str, str]:
+def _node_variables(node: PlanNode, number: int, site: JobSite) -> dict[str, str]:
     """The variables that a node sets for each of its processes."""
     return {
-        "AZ_BATCHAI_MOUNT_ROOT": node.mount_root,
-        "AZ_BATCHAI_JOB_MOUNT_ROOT": node.job_mount_root,
+        "AZ_BATCHAI_MOUNT_ROOT": site.mount_root,
+        "AZ_BATCHAI_JOB_MOUNT_ROOT": site.job_mount_root,
         "AZ_BATCHAI_STDOUTERR_DIR": site.stdouterr,
-        "AZ_BATCHAI_JOB_TEMP": node.temp,
-        "AZ_BATCHAI_JOB_TEMP_DIR": node.temp,
+        "AZ_BATCHAI_JOB_TEMP": node.folder,
+        "AZ_BATCHAI_JOB_TEMP_DIR": node.folder,
         "AZ_BATCHAI_SHARED_JOB_TEMP": site.shared_temp,
         "AZ_BATCHAI_MPI_HOST_FILE": site.host_file,
         **({"BATCHAI_CHECKPOINT_DIR": site.checkpoints} if site.checkpoints else {}),
         **({"BATCHAI_ARTIFACT_DIR": site.artifacts} if site.artifacts else {}),
-        "AZ_BATCHAI_NUM_GPUS": str(node.gpu_count),
-        **({"CUDA_VISIBLE_DEVICES": joined(node.devices, ",")} if node.devices else {}),
-        **({"CUDA_DEVICE_ORDER": site.device_order} if node.devices or node.gpu_count else {}),
+        "AZ_BATCHAI_NUM_GPUS": str(site.gpu_count),
+        **({"CUDA_VISIBLE_DEVICES": site.devices[number]} if site.devices else {}),
+        **({"CUDA_DEVICE_ORDER": site.device_order} if site.devices or site.gpu_count else {}),
     }
 
 

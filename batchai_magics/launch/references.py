@@ -101,6 +101,11 @@ def reference(subject: ReferenceKind, number: int) -> Template:
     return Template([Reference(subject, number)])
 
 
+def references(subject: ReferenceKind, count: int) -> tuple[Template, ...]:
+    """The first references of a kind, each a template."""
+    return tuple(reference(subject, number) for number in range(count))
+
+
 class SharedTexts(list[str]):
     """The texts of a plan that many variables contain, such as the addresses of all nodes."""
 

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from batchai_magics.launch.job_site import JobSite, NodeShare
+from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import LaunchMode, Process, Role
 from batchai_magics.launch.references import joined, json_text
 
@@ -65,15 +65,15 @@ def server_count(job: JobSpec) -> int:
     return (job.tensor_flow_settings.parameter_server_count or 1) if job.tensor_flow_settings else 0
 
 
-def topology(job: JobSpec, nodes: Sequence[NodeShare], site: JobSite) -> Topology:
+def topology(job: JobSpec, site: JobSite) -> Topology:
     """How the processes of a job are started, and each of them."""
-    return TOPOLOGIES[job.toolkit.wire_key](job.settings, job, nodes, site)
+    return TOPOLOGIES[job.toolkit.wire_key](job.settings, job, site)
 
 
-def _under_mpi(command: str, job: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
-    count = process_count(job, nodes[0].gpu_count)
+def _under_mpi(command: str, job: JobSpec, site: JobSite) -> Topology:
+    count = process_count(job, site.gpu_count)
     return LaunchMode.MPI, [
-        Process(i, node, command) for i, node in enumerate(block_placement(count, len(nodes)))
+        Process(i, node, command) for i, node in enumerate(block_placement(count, job.node_count))
     ]
 
 
@@ -86,87 +86,72 @@ def block_placement(process_count: int, node_count: int) -> list[int]:
 def _horovod(
     settings: settings_of.HorovodSettings | settings_of.ChainerSettings,
     job: JobSpec,
-    nodes: Sequence[NodeShare],
     site: JobSite,
 ) -> Topology:
-    return _under_mpi(_script(settings, site, settings.command_line_args, wrapped=True), job, nodes)
+    return _under_mpi(_script(settings, site, settings.command_line_args, wrapped=True), job, site)
 
 
-def _mpi(
-    settings: settings_of.CustomMpiSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
-) -> Topology:
-    return _under_mpi(settings.command_line, job, nodes)
+def _mpi(settings: settings_of.CustomMpiSettings, job: JobSpec, site: JobSite) -> Topology:
+    return _under_mpi(settings.command_line, job, site)
 
 
-def _custom(
-    settings: settings_of.CustomToolkitSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
-) -> Topology:
+def _custom(settings: settings_of.CustomToolkitSettings, job: JobSpec, site: JobSite) -> Topology:
     """One process on the first node, as in the service, or the requested number, each with its index."""
     command = settings.command_line or "true"
     if not settings.batchai_process_count:
         return LaunchMode.DIRECT, [Process(0, 0, command)]
-    placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
+    placement = block_placement(process_count(job, site.gpu_count), job.node_count)
     return LaunchMode.DIRECT, [
         Process(index, node, command, env={"AZ_BATCHAI_TASK_INDEX": str(index)})
         for index, node in enumerate(placement)
     ]
 
 
-def _cntk(
-    settings: settings_of.CntkSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
-) -> Topology:
-    is_distributed = process_count(job, nodes[0].gpu_count) > 1
+def _cntk(settings: settings_of.CntkSettings, job: JobSpec, site: JobSite) -> Topology:
+    is_distributed = process_count(job, site.gpu_count) > 1
     if settings.python_script_file_path:
         command = _script(settings, site, settings.command_line_args, wrapped=is_distributed)
     else:
         parallel = "parallelTrain=true" if is_distributed else ""
         command = _words("cntk", f"configFile={_quoted(settings.config_file_path or '')}", parallel)
         command = _words(command, settings.command_line_args)
-    return _mpi_if(is_distributed, command, job, nodes)
+    return _mpi_if(is_distributed, command, job, site)
 
 
-def _caffe(
-    settings: settings_of.CaffeSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
-) -> Topology:
-    is_distributed = process_count(job, nodes[0].gpu_count) > 1
+def _caffe(settings: settings_of.CaffeSettings, job: JobSpec, site: JobSite) -> Topology:
+    is_distributed = process_count(job, site.gpu_count) > 1
     if settings.python_script_file_path:
         command = _script(settings, site, settings.command_line_args, wrapped=is_distributed)
     else:
         solver = f"--solver={_quoted(settings.config_file_path or '')}"
         command = _words("caffe train", solver, settings.command_line_args)
-    return _mpi_if(is_distributed, command, job, nodes)
+    return _mpi_if(is_distributed, command, job, site)
 
 
-def _mpi_if(is_distributed: bool, command: str, job: JobSpec, nodes: Sequence[NodeShare]) -> Topology:
-    return (
-        _under_mpi(command, job, nodes) if is_distributed else (LaunchMode.DIRECT, [Process(0, 0, command)])
-    )
+def _mpi_if(is_distributed: bool, command: str, job: JobSpec, site: JobSite) -> Topology:
+    return _under_mpi(command, job, site) if is_distributed else (LaunchMode.DIRECT, [Process(0, 0, command)])
 
 
-def _caffe2(
-    settings: settings_of.Caffe2Settings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
-) -> Topology:
+def _caffe2(settings: settings_of.Caffe2Settings, job: JobSpec, site: JobSite) -> Topology:
     command = _script(settings, site, settings.command_line_args)
     return LaunchMode.DIRECT, [
-        Process(i, i, command, env={"AZ_BATCHAI_TASK_INDEX": str(i)}) for i in range(len(nodes))
+        Process(i, i, command, env={"AZ_BATCHAI_TASK_INDEX": str(i)}) for i in range(job.node_count)
     ]
 
 
-def _pytorch(
-    settings: settings_of.PyTorchSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
-) -> Topology:
+def _pytorch(settings: settings_of.PyTorchSettings, job: JobSpec, site: JobSite) -> Topology:
     backend = (settings.communication_backend or "").lower()
     if backend == "mpi":
-        return _under_mpi(_script(settings, site, settings.command_line_args, wrapped=True), job, nodes)
-    placement = block_placement(process_count(job, nodes[0].gpu_count), len(nodes))
+        return _under_mpi(_script(settings, site, settings.command_line_args, wrapped=True), job, site)
+    placement = block_placement(process_count(job, site.gpu_count), job.node_count)
     rendezvous = {
         # torch's own rendezvous, and the variable that recipes pass to init_process_group.
         "AZ_BATCHAI_PYTORCH_BACKEND": backend or _TORCH_BACKEND,
-        "AZ_BATCHAI_PYTORCH_INIT_METHOD": joined(["tcp://", nodes[0].address, ":", _port(site, 0)]),
-        "MASTER_ADDR": nodes[0].address,
+        "AZ_BATCHAI_PYTORCH_INIT_METHOD": joined(["tcp://", site.addresses[0], ":", _port(site, 0)]),
+        "MASTER_ADDR": site.addresses[0],
         "MASTER_PORT": _port(site, 0),
         "WORLD_SIZE": str(len(placement)),
-        **_elastic(len(placement), len(nodes), site),
+        **_elastic(len(placement), job.node_count, site),
     }
     return LaunchMode.DIRECT, [
         Process(
@@ -211,18 +196,16 @@ def _torch_rank(rank: int, node: int, placement: Sequence[int], site: JobSite) -
     }
 
 
-def _tensorflow(
-    settings: settings_of.TensorFlowSettings, job: JobSpec, nodes: Sequence[NodeShare], site: JobSite
-) -> Topology:
+def _tensorflow(settings: settings_of.TensorFlowSettings, job: JobSpec, site: JobSite) -> Topology:
     """Worker 0 is the master. On one node without counts there is only the master."""
-    worker_count = settings.worker_count or len(nodes)  # including the master
+    worker_count = settings.worker_count or job.node_count  # including the master
     server_count = settings.parameter_server_count or 1
-    if len(nodes) == 1 and not settings.worker_count and not settings.parameter_server_count:
+    if job.node_count == 1 and not settings.worker_count and not settings.parameter_server_count:
         server_count = 0
     tasks = [(Role.WORKER if i else Role.MASTER, i) for i in range(worker_count)]
     tasks += [(Role.PARAMETER_SERVER, i) for i in range(server_count)]
     hosts = [
-        joined([nodes[index % len(nodes)].address, ":", _port(site, position)])
+        joined([site.addresses[index % job.node_count], ":", _port(site, position)])
         for position, (_, index) in enumerate(tasks)
     ]
     workers = hosts[:worker_count]
@@ -245,7 +228,7 @@ def _tensorflow(
         task = json.dumps({"type": role.value, "index": index - 1 if role is Role.WORKER else index})
         config = ['{"cluster": ', common["TF_CONFIG"], ', "task": ', task, ', "environment": "cloud"}']
         env = {**common, "AZ_BATCHAI_TASK_INDEX": str(index), "TF_CONFIG": joined(config)}
-        processes.append(Process(position, index % len(nodes), command, role, env))
+        processes.append(Process(position, index % job.node_count, command, role, env))
     return LaunchMode.DIRECT, processes
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import LogFile, Output
+from batchai_magics.launch.job_site import JobSite
+from batchai_magics.launch.plan import LogFile, Output, PlanNode
 from batchai_magics.models.job_spec import JobSpec
 
 SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "commandLineArgs": "--lr 0.1"}
@@ -20,20 +20,22 @@ def spec(nodes: int = 2, **fields: object) -> JobSpec:
     return JobSpec.from_wire({"properties": {**properties, **fields}})
 
 
-def shares(count: int = 2, gpus: int = 0) -> list[NodeShare]:
-    return [
-        NodeShare(f"n{i}", gpus, "/mnt", "/jobmnt", f"/tmp/n{i}", address="127.0.0.1") for i in range(count)
-    ]
+def plan_nodes(count: int = 2) -> list[PlanNode]:
+    return [PlanNode(f"n{i}", f"/tmp/n{i}") for i in range(count)]
 
 
-def site() -> JobSite:
+def site(count: int = 2, gpus: int = 0) -> JobSite:
     return JobSite(
         "/out/stdouterr",
         "/shared",
         "/hosts",
         "sub/job",
+        "/mnt",
+        "/jobmnt",
         "/py",
-        "/wrap.py",
+        addresses=("127.0.0.1",) * count,
+        gpu_count=gpus,
+        python_wrapper="/wrap.py",
         ports=(5001, 5002, 5003, 5004),
         exits="/exits",
         preparation_exits="/prep-exits",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from batchai_magics.launch.job_site import THREADS, NodeShare, batch_variables
+from batchai_magics.launch.job_site import THREADS, batch_variables
 from batchai_magics.launch.plan import Directory, Image, Requirement
 from batchai_magics.launch.planning import plan
 from batchai_magics.launch.references import expand
-from tests.launch.descriptions import SCRIPT, shares, site, spec
+from tests.launch.descriptions import SCRIPT, plan_nodes, site, spec
 
 
 def test_directories_and_variables_may_use_earlier_ones() -> None:
@@ -22,8 +24,8 @@ def test_directories_and_variables_may_use_earlier_ones() -> None:
             ],
             environmentVariables=[{"name": "D", "value": "${AZ_BATCHAI_INPUT_DATA}/x"}],
         ),
-        shares(1),
-        site(),
+        plan_nodes(1),
+        site(1),
     )
     env = made.nodes[0].env
     assert env["AZ_BATCHAI_INPUT_DATA"] == "/mnt/afs/data"
@@ -36,13 +38,13 @@ def test_a_longer_name_is_not_mistaken_for_a_shorter_one() -> None:
 
 
 def test_a_path_with_quotes_stays_one_word() -> None:
-    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a "b`c.py'}), shares(1), site())
+    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a "b`c.py'}), plan_nodes(1), site(1))
     assert made.processes[0].command.endswith('"a \\"b\\`c.py"')
 
 
 def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
-    node = NodeShare("n0", 2, "/mnt", "/jobmnt", "/tmp/n0", devices=("3", "GPU-5"))
-    made = plan(spec(1, customToolkitSettings={"commandLine": "x"}), [node], site())
+    (node,), where = plan_nodes(1), replace(site(1, gpus=2), devices=("3,GPU-5",))
+    made = plan(spec(1, customToolkitSettings={"commandLine": "x"}), [node], where)
     assert made.nodes[0].env == {
         "AZ_BATCHAI_MOUNT_ROOT": "/mnt",
         "AZ_BATCHAI_JOB_MOUNT_ROOT": "/jobmnt",
@@ -55,14 +57,14 @@ def test_a_node_tells_each_process_of_its_folders_and_its_gpus() -> None:
         "CUDA_VISIBLE_DEVICES": "3,GPU-5",
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         **dict.fromkeys(THREADS, "1"),
-        **batch_variables(node, [node], site()),
+        **batch_variables(node, 0, where),
     }
 
 
 def test_a_node_tells_of_the_jobs_nodes_as_azure_batch_did() -> None:
-    nodes = [NodeShare(f"n{i}", 2, "/mnt", "/jobmnt", f"/tmp/n{i}", address=f"10.0.0.{i}") for i in (4, 5)]
+    where = replace(site(2, gpus=2), addresses=("10.0.0.4", "10.0.0.5"))
     variable = [{"name": "HOSTS", "value": "$AZ_BATCH_HOST_LIST"}]
-    made = plan(spec(2, caffe2Settings=SCRIPT, environmentVariables=variable), nodes, site())
+    made = plan(spec(2, caffe2Settings=SCRIPT, environmentVariables=variable), plan_nodes(), where)
     second = made.nodes[1].env
     assert second["HOSTS"] == second["AZ_BATCH_HOST_LIST"] == "10.0.0.4,10.0.0.5"
     assert second["AZ_BATCH_NODE_LIST"] == "10.0.0.4;10.0.0.5"
@@ -70,7 +72,7 @@ def test_a_node_tells_of_the_jobs_nodes_as_azure_batch_did() -> None:
     assert second["AZ_BATCH_MASTER_NODE"] == "10.0.0.4:6000"
     assert second["AZ_BATCHAI_JOB_MASTER_NODE_IP"] == "10.0.0.4"
     assert [node.env["AZ_BATCH_IS_CURRENT_NODE_MASTER"] for node in made.nodes] == ["true", "false"]
-    assert second["AZ_BATCH_TASK_WORKING_DIR"] == "/tmp/n5"
+    assert second["AZ_BATCH_TASK_WORKING_DIR"] == "/tmp/n1"
     assert second["AZ_BATCHAI_NUM_GPUS_PER_NODE"] == "2"
 
 
@@ -82,8 +84,8 @@ def test_a_relative_directory_is_below_the_folder_that_the_processes_start_in() 
             inputDirectories=[{"id": "IN", "path": "data"}],
             outputDirectories=[{"id": "OUT", "pathPrefix": "models"}],
         ),
-        shares(1),
-        site(),
+        plan_nodes(1),
+        site(1),
     )
     env = made.nodes[0].env
     assert env["AZ_BATCHAI_INPUT_IN"] == "/tmp/n0/data"
@@ -98,8 +100,8 @@ def test_an_input_directory_needs_what_was_asked_for(create_new: bool | None, ne
     directory = {"id": "IN", "path": "/in", **({} if create_new is None else {"createNew": create_new})}
     made = plan(
         spec(1, customToolkitSettings={"commandLine": "x"}, inputDirectories=[directory]),
-        shares(1),
-        site(),
+        plan_nodes(1),
+        site(1),
     )
     assert made.nodes[0].directories == (Directory("AZ_BATCHAI_INPUT_IN", "/in", need),)
 
@@ -117,14 +119,14 @@ def test_an_output_directory_is_the_jobs_own_unless_it_is_not_to_be_made(create_
     directory |= {} if create_new is None else {"createNew": create_new}
     made = plan(
         spec(1, customToolkitSettings={"commandLine": "x"}, outputDirectories=[directory]),
-        shares(1),
-        site(),
+        plan_nodes(1),
+        site(1),
     )
     assert made.nodes[0].directories == (Directory("AZ_BATCHAI_OUTPUT_OUT", path, need),)
 
 
 def test_a_backslash_in_a_path_stays_one() -> None:
-    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b"c.py'}), shares(1), site())
+    made = plan(spec(1, horovodSettings={"pythonScriptFilePath": 'a\\b"c.py'}), plan_nodes(1), site(1))
     assert made.processes[0].command.endswith(r'"a\\b\"c.py"')
 
 
@@ -140,7 +142,7 @@ def test_a_plan_names_the_image_and_the_secrets_and_no_password() -> None:
         containerSettings={"imageSourceRegistry": source, "shmSize": "1g"},
         secrets=[{"name": "TOKEN", "value": "hush"}],
     )
-    made = plan(given, shares(1), site())
+    made = plan(given, plan_nodes(1), site(1))
     assert made.containers.image == Image("tf:1", "me.azurecr.io", "u", "1g")
     assert (made.containers.engine, made.secrets) == ((), ("TOKEN",))
     assert "hush" not in made.to_json()

@@ -9,9 +9,9 @@ import pytest
 from batchai_magics.errors import SpecError
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.planning import plan
-from batchai_magics.launch.references import ReferenceKind, expand, reference
+from batchai_magics.launch.references import ReferenceKind, expand, references
 from batchai_magics.models.cluster_spec import ClusterSpec
-from tests.launch.descriptions import SCRIPT_ALONE, shares, site, spec
+from tests.launch.descriptions import SCRIPT_ALONE, plan_nodes, site, spec
 
 BOUNDS = JobBounds(nodes=10, processes=40, environment_kib=4)
 DOUBLING = [
@@ -78,7 +78,7 @@ def test_a_refusal_names_the_field_and_the_setting(
 def test_a_job_at_the_bounds_is_planned() -> None:
     job = spec(nodes=10, horovodSettings={**SCRIPT_ALONE, "processCount": 40})
     BOUNDS.check(job, gpus_per_node=0)
-    assert len(plan(job, shares(10), site()).processes) == 40
+    assert len(plan(job, plan_nodes(10), site(10)).processes) == 40
 
 
 def test_variables_of_a_setup_task_are_bounded_too() -> None:
@@ -91,12 +91,9 @@ def test_variables_of_a_setup_task_are_bounded_too() -> None:
 
 def test_the_size_of_a_plan_grows_with_its_nodes_alone() -> None:
     def size(nodes: int) -> int:
-        given = [
-            replace(share, address=reference(ReferenceKind.ADDRESS, index))
-            for index, share in enumerate(shares(nodes))
-        ]
+        where = replace(site(), addresses=references(ReferenceKind.ADDRESS, nodes))
         workers = {**SCRIPT_ALONE, "workerCount": nodes}
-        return len(plan(spec(nodes=nodes, tensorFlowSettings=workers), given, site()).to_json())
+        return len(plan(spec(nodes=nodes, tensorFlowSettings=workers), plan_nodes(nodes), where).to_json())
 
     assert size(80) < 2.5 * size(40)
 

@@ -7,16 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.job_site import NodeShare
 from batchai_magics.launch.plan import LaunchMode, Mount, Role
 from batchai_magics.launch.planning import plan
 from batchai_magics.launch.toolkits import TOPOLOGIES, block_placement, port_count, process_count
 from batchai_magics.models.toolkit_settings import Toolkit
-from tests.launch.descriptions import SCRIPT, shares, site, spec
+from tests.launch.descriptions import SCRIPT, plan_nodes, site, spec
 
 
 def test_horovod_runs_its_script_under_mpi_so_that_an_error_ends_the_rank() -> None:
-    made = plan(spec(horovodSettings={**SCRIPT, "processCount": 4}), shares(), site())
+    made = plan(spec(horovodSettings={**SCRIPT, "processCount": 4}), plan_nodes(), site())
     assert made.launcher is LaunchMode.MPI
     assert [p.node for p in made.processes] == [0, 0, 1, 1]
     expected = 'exec "/py" "/wrap.py" "$AZ_BATCHAI_INPUT_SCRIPT/my train.py" --lr 0.1'
@@ -25,7 +24,7 @@ def test_horovod_runs_its_script_under_mpi_so_that_an_error_ends_the_rank() -> N
 
 def test_an_interpreter_of_the_job_is_used() -> None:
     settings = {**SCRIPT, "pythonInterpreterPath": "/conda/bin/python"}
-    made = plan(spec(1, chainerSettings=settings), shares(1), site())
+    made = plan(spec(1, chainerSettings=settings), plan_nodes(1), site(1))
     assert made.processes[0].command.startswith('exec "/conda/bin/python" "/wrap.py"')
 
 
@@ -42,7 +41,7 @@ def test_an_interpreter_of_the_job_is_used() -> None:
 )
 def test_the_number_of_processes_follows_job_and_gpus(fields, gpus, expected) -> None:
     assert process_count(spec(**fields), gpus) == expected
-    assert len(plan(spec(**fields), shares(2, gpus), site()).processes) == expected
+    assert len(plan(spec(**fields), plan_nodes(2), site(2, gpus)).processes) == expected
 
 
 def test_ranks_fill_a_node_before_the_next() -> None:
@@ -50,7 +49,7 @@ def test_ranks_fill_a_node_before_the_next() -> None:
 
 
 def test_a_custom_job_is_one_command_on_the_first_node() -> None:
-    made = plan(spec(customToolkitSettings={"commandLine": "mpirun -n 2 hostname"}), shares(), site())
+    made = plan(spec(customToolkitSettings={"commandLine": "mpirun -n 2 hostname"}), plan_nodes(), site())
     assert made.launcher is LaunchMode.DIRECT
     assert [(p.node, p.command) for p in made.processes] == [(0, "mpirun -n 2 hostname")]
 
@@ -63,27 +62,27 @@ def test_a_custom_job_is_one_command_on_the_first_node() -> None:
     ],
 )
 def test_cntk_on_one_process_runs_without_mpi(settings, command) -> None:
-    made = plan(spec(1, cntkSettings=settings), shares(1), site())
+    made = plan(spec(1, cntkSettings=settings), plan_nodes(1), site(1))
     assert (made.launcher, made.processes[0].command) == (LaunchMode.DIRECT, command)
 
 
 def test_distributed_cntk_trains_in_parallel() -> None:
     settings = {"languageType": "BrainScript", "configFilePath": "a.cntk", "commandLineArgs": "x=1"}
-    made = plan(spec(cntkSettings=settings), shares(), site())
+    made = plan(spec(cntkSettings=settings), plan_nodes(), site())
     assert made.launcher is LaunchMode.MPI
     assert made.processes[0].command == 'cntk configFile="a.cntk" parallelTrain=true x=1'
 
 
 def test_caffe_takes_a_solver_or_a_script() -> None:
-    made = plan(spec(1, caffeSettings={"configFilePath": "s.prototxt"}), shares(1), site())
+    made = plan(spec(1, caffeSettings={"configFilePath": "s.prototxt"}), plan_nodes(1), site(1))
     assert made.processes[0].command == 'caffe train --solver="s.prototxt"'
-    made = plan(spec(2, caffeSettings={**SCRIPT, "processCount": 2}), shares(), site())
+    made = plan(spec(2, caffeSettings={**SCRIPT, "processCount": 2}), plan_nodes(), site())
     assert (made.launcher, made.processes[0].command.split()[1]) == (LaunchMode.MPI, '"/py"')
 
 
 def test_pytorch_ranks_meet_at_one_address() -> None:
     settings = {**SCRIPT, "processCount": 4, "communicationBackend": "gloo"}
-    made = plan(spec(pyTorchSettings=settings), shares(), site())
+    made = plan(spec(pyTorchSettings=settings), plan_nodes(), site())
     assert made.launcher is LaunchMode.DIRECT
     assert {p.env["AZ_BATCHAI_PYTORCH_INIT_METHOD"] for p in made.processes} == {"tcp://127.0.0.1:5001"}
     assert [(p.env["RANK"], p.env["LOCAL_RANK"], p.env["WORLD_SIZE"]) for p in made.processes] == [
@@ -96,7 +95,7 @@ def test_pytorch_ranks_meet_at_one_address() -> None:
 
 def test_pytorch_processes_find_all_that_torchrun_sets() -> None:
     settings = {**SCRIPT, "processCount": 3}
-    made = plan(spec(pyTorchSettings=settings), shares(), replace(site(), guid="g"))
+    made = plan(spec(pyTorchSettings=settings), plan_nodes(), replace(site(), guid="g"))
     env = [process.env for process in made.processes]
     assert [each["LOCAL_WORLD_SIZE"] for each in env] == ["2", "2", "1"]
     assert [each["GROUP_RANK"] for each in env] == ["0", "0", "1"]
@@ -108,12 +107,12 @@ def test_pytorch_processes_find_all_that_torchrun_sets() -> None:
 
 def test_pytorch_over_mpi_runs_under_mpi() -> None:
     settings = {**SCRIPT, "communicationBackend": "MPI"}
-    assert plan(spec(pyTorchSettings=settings), shares(), site()).launcher is LaunchMode.MPI
+    assert plan(spec(pyTorchSettings=settings), plan_nodes(), site()).launcher is LaunchMode.MPI
 
 
 def test_tensorflow_on_one_node_is_a_master_alone() -> None:
     settings = {"pythonScriptFilePath": "t.py", "masterCommandLineArgs": "--steps 5"}
-    made = plan(spec(1, tensorFlowSettings=settings), shares(1), site())
+    made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
     assert [(p.role, p.command) for p in made.processes] == [(Role.MASTER, 'exec "/py" "t.py" --steps 5')]
     assert json.loads(made.processes[0].env["TF_CONFIG"])["task"] == {"type": "master", "index": 0}
 
@@ -126,7 +125,7 @@ def test_distributed_tensorflow_has_master_workers_and_servers() -> None:
         "parameterServerCommandLineArgs": "p",
         "workerCount": 3,
     }
-    made = plan(spec(tensorFlowSettings=settings), shares(), site())
+    made = plan(spec(tensorFlowSettings=settings), plan_nodes(), site())
     assert [
         (p.role.value, p.node, p.command[-1], p.env["AZ_BATCHAI_TASK_INDEX"]) for p in made.processes
     ] == [
@@ -142,14 +141,14 @@ def test_distributed_tensorflow_has_master_workers_and_servers() -> None:
 
 
 def test_caffe2_runs_once_on_every_node_with_its_index() -> None:
-    made = plan(spec(caffe2Settings=SCRIPT), shares(), site())
+    made = plan(spec(caffe2Settings=SCRIPT), plan_nodes(), site())
     assert [(p.node, p.env["AZ_BATCHAI_TASK_INDEX"]) for p in made.processes] == [(0, "0"), (1, "1")]
 
 
 @pytest.mark.parametrize(("asked", "told"), [("Gloo", "gloo"), (None, "gloo"), ("tcp", "tcp")])
 def test_pytorch_is_told_its_backend(asked: str | None, told: str) -> None:
     settings = {**SCRIPT, "communicationBackend": asked}
-    made = plan(spec(pyTorchSettings=settings), shares(), site())
+    made = plan(spec(pyTorchSettings=settings), plan_nodes(), site())
     assert made.processes[1].env["AZ_BATCHAI_PYTORCH_BACKEND"] == told
 
 
@@ -177,7 +176,7 @@ def test_ports_are_asked_for_where_processes_meet_over_them(settings, count) -> 
 
 def test_a_tensorflow_cluster_names_each_task_its_own_address() -> None:
     settings = {"pythonScriptFilePath": "t.py", "workerCount": 2, "parameterServerCount": 2}
-    made = plan(spec(tensorFlowSettings=settings), shares(), site())
+    made = plan(spec(tensorFlowSettings=settings), plan_nodes(), site())
     found = [json.loads(process.env["TF_CONFIG"]) for process in made.processes]
     assert all(
         config["cluster"]
@@ -198,16 +197,17 @@ def test_a_tensorflow_cluster_names_each_task_its_own_address() -> None:
 
 def test_a_tensorflow_job_on_one_node_is_distributed_when_it_asks_for_servers() -> None:
     settings = {"pythonScriptFilePath": "t.py", "parameterServerCount": 1}
-    made = plan(spec(1, tensorFlowSettings=settings), shares(1), site())
+    made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
     assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
 
 
 def test_processes_meet_at_the_address_of_the_node_that_they_are_on() -> None:
-    nodes = [NodeShare(f"n{i}", 0, "/mnt", "/jobmnt", "/tmp", address=f"10.0.0.{i}") for i in (1, 2)]
-    torch = plan(spec(pyTorchSettings=SCRIPT), nodes, site())
+    where = replace(site(), addresses=("10.0.0.1", "10.0.0.2"))
+    torch = plan(spec(pyTorchSettings=SCRIPT), plan_nodes(), where)
     assert torch.processes[1].env["MASTER_ADDR"] == "10.0.0.1"
     settings = {"pythonScriptFilePath": "t.py", "workerCount": 2, "parameterServerCount": 2}
-    cluster = json.loads(plan(spec(tensorFlowSettings=settings), nodes, site()).processes[0].env["TF_CONFIG"])
+    made = plan(spec(tensorFlowSettings=settings), plan_nodes(), where)
+    cluster = json.loads(made.processes[0].env["TF_CONFIG"])
     assert cluster["cluster"] == {
         "master": ["10.0.0.1:5001"],
         "worker": ["10.0.0.2:5002"],
@@ -219,24 +219,24 @@ def test_a_distributed_script_is_wrapped_and_a_lone_one_is_not() -> None:
     for toolkit, extra in (("cntkSettings", {"languageType": "Python"}), ("caffeSettings", {})):
         for count, wrapped in ((1, False), (2, True)):
             settings = {**SCRIPT, **extra, "processCount": count}
-            made = plan(spec(1, **{toolkit: settings}), shares(1), site())
+            made = plan(spec(1, **{toolkit: settings}), plan_nodes(1), site(1))
             assert ('"/wrap.py"' in made.processes[0].command) is wrapped
             assert (made.launcher is LaunchMode.MPI) is wrapped
 
 
 def test_a_custom_job_without_a_command_does_nothing() -> None:
-    made = plan(spec(1, customToolkitSettings={}), shares(1), site())
+    made = plan(spec(1, customToolkitSettings={}), plan_nodes(1), site(1))
     assert made.processes[0].command == "true"
 
 
 def test_a_master_alone_names_no_empty_group() -> None:
-    made = plan(spec(1, tensorFlowSettings={"pythonScriptFilePath": "t.py"}), shares(1), site())
+    made = plan(spec(1, tensorFlowSettings={"pythonScriptFilePath": "t.py"}), plan_nodes(1), site(1))
     assert json.loads(made.processes[0].env["TF_CONFIG"])["cluster"] == {"master": ["127.0.0.1:5001"]}
 
 
 def test_a_worker_count_on_one_node_asks_for_a_parameter_server() -> None:
     settings = {"pythonScriptFilePath": "t.py", "workerCount": 1}
-    made = plan(spec(1, tensorFlowSettings=settings), shares(1), site())
+    made = plan(spec(1, tensorFlowSettings=settings), plan_nodes(1), site(1))
     assert [process.role for process in made.processes] == [Role.MASTER, Role.PARAMETER_SERVER]
 
 
@@ -251,8 +251,8 @@ def test_the_mount_commands_and_the_time_limit_are_those_of_the_job() -> None:
         mountVolumes=volumes,
         constraints={"maxWallClockTime": "PT5M"},
     )
-    made = plan(asked, shares(), site())
+    made = plan(asked, plan_nodes(), site())
     assert made.mounts == (Mount("m", "p"),)
     assert (made.limits.wall, made.limits.wall_s) == ("PT5M", 300.0)
-    bare = plan(spec(customToolkitSettings={"commandLine": "x"}), shares(), site())
+    bare = plan(spec(customToolkitSettings={"commandLine": "x"}), plan_nodes(), site())
     assert (bare.containers.image, bare.mounts, bare.limits.wall) == (None, (), "P7D")

@@ -9,15 +9,15 @@ import pytest
 from batchai_magics.launch.plan import LogFile, Plan
 from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.models.job_execution import is_process_log
-from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, site, spec
+from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, plan_nodes, site, spec
 
 
 def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
     given = {"customToolkitSettings": {"commandLine": "x"}}
-    without = plan(spec(1, **given), shares(1), site())
+    without = plan(spec(1, **given), plan_nodes(1), site(1))
     assert with_preparation(spec(1, **given), without, site()) == without
     prepared = spec(2, **given, jobPreparation={"commandLine": "prep"})
-    made = with_preparation(prepared, plan(prepared, shares(), site()), site()).preparation
+    made = with_preparation(prepared, plan(prepared, plan_nodes(), site()), site()).preparation
     assert made
     assert [(process.node, process.command) for process in made.processes] == [(0, "prep"), (1, "prep")]
     assert made.exits == "/prep-exits"
@@ -28,21 +28,21 @@ def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
 
 def test_one_node_has_the_recorded_names_of_logs() -> None:
     prepared = spec(1, customToolkitSettings={"commandLine": "x"}, jobPreparation={"commandLine": "prep"})
-    made = plan(prepared, shares(1), site())
+    made = plan(prepared, plan_nodes(1), site(1))
     assert made.execution_logs == ("/out/stdouterr/execution.log",)
     first = with_preparation(prepared, made, site()).preparation
     assert first
     assert first.output_of(first.processes[0]).stderr.path == "/out/stdouterr/stderr-job_prep.txt"
-    assert plan(spec(2, **{"caffe2Settings": SCRIPT}), shares(), site()).execution_logs == (
+    assert plan(spec(2, **{"caffe2Settings": SCRIPT}), plan_nodes(), site()).execution_logs == (
         "/out/stdouterr/execution-n0.log",
         "/out/stdouterr/execution-n1.log",
     )
 
 
 def test_only_what_several_ranks_write_has_a_record_of_who_wrote_it() -> None:
-    lone = plan(spec(1, customToolkitSettings={"commandLine": "x"}), shares(1), site())
+    lone = plan(spec(1, customToolkitSettings={"commandLine": "x"}), plan_nodes(1), site(1))
     assert lone.output.stdout == LogFile("/out/stdouterr/stdout.txt", "", "/rec/out.times")
-    several = plan(spec(2, caffe2Settings=SCRIPT), shares(), site())
+    several = plan(spec(2, caffe2Settings=SCRIPT), plan_nodes(), site())
     assert several.output.stderr == LogFile("/out/stdouterr/stderr.txt", "/rec/err.spans", "/rec/err.times")
 
 
@@ -67,14 +67,14 @@ def own_logs(made: Plan) -> list[str]:
     ],
 )
 def test_processes_of_their_own_have_logs_as_the_service_called_them(nodes, fields, names) -> None:
-    made = plan(spec(nodes, **fields), shares(nodes), site())
+    made = plan(spec(nodes, **fields), plan_nodes(nodes), site(nodes))
     assert own_logs(made) == names
     assert made.output.stdout.path == "/out/stdouterr/stdout.txt"
 
 
 def test_the_secrets_in_a_log_of_ones_own_are_noted_as_those_of_the_jobs() -> None:
     asked = spec(2, caffe2Settings=SCRIPT, secrets=[{"name": "TOKEN", "value": "x"}])
-    made = plan(asked, shares(), replace(site(), hidden="/hidden"))
+    made = plan(asked, plan_nodes(), replace(site(), hidden="/hidden"))
     own = made.processes[1].own
     assert own
     assert own.stderr == LogFile("/out/stdouterr/stderr-1.txt", hidden="/hidden/stderr-1.txt")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import Plan
+from batchai_magics.launch.job_site import JobSite
+from batchai_magics.launch.plan import Plan, PlanNode
 from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.launch.references import (
     Bindings,
@@ -19,10 +20,11 @@ from batchai_magics.launch.references import (
     joined,
     json_text,
     reference,
+    references,
     resolved,
 )
 from tests.launch import descriptions
-from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, shares, spec
+from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, spec
 
 NODES = ["x7", "x8"]
 ADDRESSES = ["10.0.0.7", "10.0.0.8"]
@@ -40,33 +42,24 @@ LOOKALIKES = (
 )
 
 
-def unknown(known: NodeShare, number: int) -> NodeShare:
-    """A node that is not known yet."""
-    name, address = reference(ReferenceKind.NODE, number), reference(ReferenceKind.ADDRESS, number)
-    return replace(known, id=name, address=address, temp=joined(["/tmp/", name]))
+def nodes(names: Sequence[str]) -> list[PlanNode]:
+    return [PlanNode(name, joined(["/tmp/", name])) for name in names]
 
 
-def known() -> list[NodeShare]:
-    return [
-        replace(share, id=name, address=address, temp=f"/tmp/{name}")
-        for share, name, address in zip(shares(), NODES, ADDRESSES, strict=True)
-    ]
-
-
-def site(ports: list[int] | list[str]) -> JobSite:
-    return replace(descriptions.site(), guid="guid", ports=tuple(ports))
+def site(addresses: Sequence[str], ports: Sequence[int] | Sequence[str]) -> JobSite:
+    return replace(descriptions.site(), guid="guid", addresses=tuple(addresses), ports=tuple(ports))
 
 
 def both(**fields: object) -> tuple[Plan, Plan]:
     """The plan of a job with a preparation, made before its nodes are known and resolved; and made after."""
     job = spec(2, jobPreparation={"commandLine": "prepare"}, **fields)
-    later = [reference(ReferenceKind.PORT, number) for number in range(len(PORTS))]
+    later = references(ReferenceKind.PORT, len(PORTS))
     made = []
-    for nodes, where in (
-        ([unknown(share, number) for number, share in enumerate(shares())], site(later)),
-        (known(), site(PORTS)),
+    for names, where in (
+        (references(ReferenceKind.NODE, 2), site(references(ReferenceKind.ADDRESS, 2), later)),
+        (NODES, site(ADDRESSES, PORTS)),
     ):
-        planned = plan(job, nodes, where)
+        planned = plan(job, nodes(names), where)
         made.append(Plan.from_json(with_preparation(job, planned, where).to_json()).resolved(BINDINGS))
     return made[0], made[1]
 

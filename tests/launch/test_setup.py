@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from batchai_magics.backends.node import requirements
-from batchai_magics.launch.job_site import NodeShare
-from batchai_magics.launch.plan import LogFile, Mount, Plan
+from batchai_magics.launch.plan import LogFile, Mount, Plan, PlanNode
 from batchai_magics.launch.planning import setup
 from batchai_magics.models.cluster_spec import NodeSetup
 
-NODE = NodeShare("n0", 0, "/mnt", "/mnt", "/node", tmpdir="/node/tmp")
+NODE = PlanNode("n0", "/node", "/node/tmp")
 
 
 def planned(**asked: object) -> Plan:
-    return setup(NodeSetup.from_wire(asked), NODE, python="/py", exits="/exits", logs="/logs")
+    setting = NodeSetup.from_wire(asked)
+    return setup(setting, NODE, mount_root="/mnt", python="/py", exits="/exits", logs="/logs")
 
 
 def task(**fields: object) -> dict[str, object]:

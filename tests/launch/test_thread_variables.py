@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.launch.job_site import THREADS, describe_threads
 from batchai_magics.launch.planning import plan
-from tests.launch.descriptions import SCRIPT, shares, site, spec
+from tests.launch.descriptions import SCRIPT, plan_nodes, site, spec
 
 
 @pytest.mark.parametrize(
@@ -16,16 +16,15 @@ from tests.launch.descriptions import SCRIPT, shares, site, spec
     [(2, 8, "8"), (4, 8, "4"), (3, 8, "4"), (64, 8, "1")],
 )
 def test_threads_are_a_processs_share_of_its_node(processes, cores, expected) -> None:
-    nodes = [replace(share, core_count=cores) for share in shares()]
     settings = {**SCRIPT, "processCount": processes}
-    made = plan(spec(horovodSettings=settings), nodes, site())
+    made = plan(spec(horovodSettings=settings), plan_nodes(), replace(site(), core_count=cores))
     assert {node.env[name] for node in made.nodes for name in THREADS} == {expected}
 
 
 def test_a_job_that_says_how_many_threads_it_wants_gets_them() -> None:
     variables = [{"name": "OMP_NUM_THREADS", "value": "7,2"}, {"name": "MKL_NUM_THREADS", "value": "5"}]
     given = spec(1, customToolkitSettings={"commandLine": "x"}, environmentVariables=variables)
-    made = plan(given, shares(1), site())
+    made = plan(given, plan_nodes(1), site(1))
     env = made.nodes[0].env
     assert [env[name] for name in THREADS] == ["7,2", "5", "7", "7", "7"]
 

@@ -15,9 +15,9 @@ from batchai_magics.backends.azureml.service_limits import LONGEST_VARIABLE, max
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch import planning
-from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import LaunchMode, Plan
-from batchai_magics.launch.references import ReferenceKind, joined, reference
+from batchai_magics.launch.job_site import JobSite
+from batchai_magics.launch.plan import LaunchMode, Plan, PlanNode
+from batchai_magics.launch.references import ReferenceKind, joined, reference, references
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AzureBlobFileSystem, AzureFileShare
@@ -49,34 +49,28 @@ def run_plan(id: ResourceId, spec: JobSpec, *, gpus_per_node: int, segment: str 
     Raises:
         SpecError: Its processes cannot be spread evenly over its nodes.
     """
-    nodes = [
-        NodeShare(
-            id=reference(ReferenceKind.NODE, index),
-            gpu_count=gpus_per_node,
-            mount_root=_below(f"{SEGMENTS}/mounts"),
-            job_mount_root=_below(f"{SEGMENTS}/mounts"),
-            temp=_below(f"{SEGMENTS}/work"),
-            address=reference(ReferenceKind.ADDRESS, index),
-            core_count=None,
-        )
-        for index in range(spec.node_count)
-    ]
-    site = _site(spec, segment or f"{SEGMENTS}/{run_name(id)}")
+    names = references(ReferenceKind.NODE, spec.node_count)
+    nodes = [PlanNode(name, _below(f"{SEGMENTS}/work")) for name in names]
+    site = _site(spec, gpus_per_node, segment or f"{SEGMENTS}/{run_name(id)}")
     plan = planning.plan(spec, nodes, site)
     plan = plan._replace(containers=type(plan.containers)())  # the service runs the image
     return RunPlan(planning.with_preparation(spec, plan, site), _distribution(spec, plan))
 
 
-def _site(spec: JobSpec, segment: str) -> JobSite:
-    ports = (reference(ReferenceKind.PORT, index) for index in range(port_count(spec)))
+def _site(spec: JobSpec, gpu_count: int, segment: str) -> JobSite:
     return JobSite(
         stdouterr=_below(f"{_LOGS}/stdouterr"),
         shared_temp=_below(f"{SEGMENTS}/shared"),
         host_file=_below(f"{SEGMENTS}/hosts"),
         output_segment=segment,
+        mount_root=_below(f"{SEGMENTS}/mounts"),
+        job_mount_root=_below(f"{SEGMENTS}/mounts"),
         python="python",
         python_wrapper=_RUN_SCRIPT,
-        ports=tuple(ports),
+        addresses=references(ReferenceKind.ADDRESS, spec.node_count),
+        gpu_count=gpu_count,
+        core_count=None,
+        ports=references(ReferenceKind.PORT, port_count(spec)),
         guid=segment,
         rank_python="python",
         exits=_below(f"{_LOGS}/exits"),

@@ -38,7 +38,7 @@ from batchai_magics.untrusted_files import NotRegularError, open_file, read_star
 if TYPE_CHECKING:
     from batchai_magics.backends.service.context import AdmittedJob
     from batchai_magics.backends.service.repository import Record
-    from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup, Site
+    from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.runs.parameters import Parameter
@@ -84,7 +84,7 @@ class HomeDirectory:
         if spec.node_setup and spec.node_setup.setup_task:
             private_files.make_folder(mounts.setup_logs(self._layout, spec))
 
-    def node_setup(self, guid: str, spec: ClusterSpec, site: Site) -> PlannedSetup:
+    def node_setup(self, guid: str, spec: ClusterSpec, site: EngineSite) -> PlannedSetup:
         """Plans what a node of a cluster mounts and runs before it takes runs."""
         from batchai_magics.backends.folders import run_planner
 

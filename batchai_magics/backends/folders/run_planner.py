@@ -15,11 +15,11 @@ from batchai_magics.backends.node.preflight import PreflightRequest, max_exclude
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import private_files, resource_views, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, AdmittedJob, cluster_of, run_of
-from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup, Site
+from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup
 from batchai_magics.launch import planning
-from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import LogFile, Output, Plan, Process
-from batchai_magics.launch.references import ReferenceKind, joined, reference
+from batchai_magics.launch.job_site import JobSite
+from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode, Process
+from batchai_magics.launch.references import ReferenceKind, joined, reference, references
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
 from batchai_magics.models.job_execution import STDOUTERR
@@ -76,7 +76,7 @@ class RunPlanner:
 
     def _plan(self, spec: JobSpec) -> Plan:
         """The plan of the job, with its log files made, and with what runs its containers."""
-        nodes, site = [self._node_share(index) for index in range(spec.node_count)], self._job_site()
+        nodes, site = [self._node(index) for index in range(spec.node_count)], self._job_site(spec)
         plan = with_own_logs(planning.plan(spec, nodes, site), self._layout.home)
         engine = self._admitted.site.container_engine
         if engine:  # an image may have a module path of its own
@@ -93,36 +93,32 @@ class RunPlanner:
             notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
         return plan._replace(notes=tuple(notes))
 
-    def _node_share(self, index: int) -> NodeShare:
-        site, name = self._admitted.site, reference(ReferenceKind.NODE, index)
-        guid = self._admitted.cluster.guid
-        nodes = str(self._layout.nodes(guid))
+    def _node(self, number: int) -> PlanNode:
+        site, name = self._admitted.site, reference(ReferenceKind.NODE, number)
+        nodes = str(self._layout.nodes(self._admitted.cluster.guid))
         # on the nodes' own disks, or where working directories are kept
         workdir = reference(ReferenceKind.SCRATCH, 0) if site.has_scratch else str(self._job.workdir)
-        return NodeShare(
-            id=name,
-            gpu_count=self._admitted.spec.batchai_gpus or lookup(self._cluster.vm_size).gpus,
-            mount_root=str(self._layout.mounts(guid)),
-            job_mount_root=str(self._job.mounts),
-            temp=joined([workdir, "/", name]),
-            address=reference(ReferenceKind.ADDRESS, index),
-            tmpdir=joined([nodes, "/", name, "/", site.tmpdir]) if site.tmpdir else "",
-            devices=(reference(ReferenceKind.DEVICES, index),) if site.has_devices else (),
-            core_count=site.core_count,
-        )
+        tmpdir = joined([nodes, "/", name, "/", site.tmpdir]) if site.tmpdir else ""
+        return PlanNode(name, joined([workdir, "/", name]), tmpdir)
 
-    def _job_site(self) -> JobSite:
+    def _job_site(self, spec: JobSpec) -> JobSite:
         job, admitted, site = self._job, self._admitted, self._admitted.site
-        environ, streams, ports = site.environ, ("stdout", "stderr"), port_count(admitted.spec)
+        environ, streams, count = site.environ, ("stdout", "stderr"), spec.node_count
         module_path = ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)]))
         return JobSite(
             stdouterr=str(self._logs),
             shared_temp=str(job.shared_temp),
             host_file=str(job.host_file),
             output_segment=self._segment,
+            mount_root=str(self._layout.mounts(admitted.cluster.guid)),
+            job_mount_root=str(job.mounts),
             python="python" if site.container_engine else site.python,
             python_wrapper=site.script_wrapper,
-            ports=tuple(reference(ReferenceKind.PORT, index) for index in range(ports)),
+            addresses=references(ReferenceKind.ADDRESS, count),
+            gpu_count=spec.batchai_gpus or lookup(self._cluster.vm_size).gpus,
+            core_count=site.core_count,
+            devices=references(ReferenceKind.DEVICES, count) if site.has_devices else (),
+            ports=references(ReferenceKind.PORT, port_count(spec)),
             guid=admitted.record.guid,
             rank_python=site.python,
             exits=str(job.exits),
@@ -144,10 +140,10 @@ class RunPlanner:
         assert asked, "it has a setup task"
         root, folder = str(self._layout.mounts(guid)), str(self._layout.nodes(guid))
         logs = str(mounts.setup_logs(self._layout, self._cluster))
-        shares = [NodeShare(name, 0, root, root, joined([folder, "/", name])) for name in names]
+        nodes = [PlanNode(name, joined([folder, "/", name])) for name in names]
+        python = self._admitted.site.python
         plans = [
-            planning.setup(asked, share, python=self._admitted.site.python, exits="", logs=logs)
-            for share in shares
+            planning.setup(asked, node, mount_root=root, python=python, exits="", logs=logs) for node in nodes
         ]
         processes = (
             Process(rank, rank, task.command_line, output=each.output) for rank, each in enumerate(plans)
@@ -196,7 +192,7 @@ def _link(path: Path, target: LogFile) -> bool:
     return True
 
 
-def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: Site) -> PlannedSetup:
+def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: EngineSite) -> PlannedSetup:
     """What one node of a cluster mounts and runs before it takes runs."""
     asked, task = spec.node_setup, _setup_task(spec)
     volumes = asked.mount_volumes if asked else None
@@ -205,10 +201,11 @@ def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: Site) -> Plan
     name, root = reference(ReferenceKind.NODE, 0), str(layout.mounts(guid))
     folder = joined([str(layout.nodes(guid)), "/", name])
     tmpdir = joined([folder, "/", site.tmpdir]) if site.tmpdir else ""
-    share = NodeShare(name, 0, root, root, folder, tmpdir=tmpdir)
+    node, exits = PlanNode(name, folder, tmpdir), joined([folder, "/exits"])
     logs = str(mounts.setup_logs(layout, spec)) if task else ""
-    plan = planning.setup(asked, share, python=site.python, exits=joined([folder, "/exits"]), logs=logs)
-    return PlannedSetup(plan)
+    return PlannedSetup(
+        planning.setup(asked, node, mount_root=root, python=site.python, exits=exits, logs=logs)
+    )
 
 
 def _setup_task(spec: ClusterSpec) -> SetupTask | None:

@@ -35,6 +35,7 @@ from batchai_magics.backends.service.runner import (
     ClusterRef,
     ClusterRequest,
     EngineFacts,
+    EngineSite,
     EngineState,
     NodeCommand,
     NodeStatus,
@@ -44,7 +45,6 @@ from batchai_magics.backends.service.runner import (
     Run,
     Runner,
     RunStatus,
-    Site,
 )
 from batchai_magics.errors import ConflictError, NotFoundError, StorageError
 from batchai_magics.models.resource_ids import ResourceId
@@ -92,11 +92,11 @@ class LocalFacts(EngineFacts):
         )
 
     @property
-    def site(self) -> Site:
+    def site(self) -> EngineSite:
         """What a Plan needs to know of this machine."""
         from batchai_magics.backends.local import machine_devices
 
-        return Site(
+        return EngineSite(
             python=sys.executable,
             script_wrapper=RUN_SCRIPT,
             environ=os.environ,

@@ -33,6 +33,7 @@ from batchai_magics.backends.service.runner import (
     ClusterRequest,
     ClusterWarning,
     EngineFacts,
+    EngineSite,
     EngineState,
     NodeCommand,
     NodeStatus,
@@ -42,7 +43,6 @@ from batchai_magics.backends.service.runner import (
     RunAttempt,
     Runner,
     RunStatus,
-    Site,
     waiting_reason,
 )
 from batchai_magics.errors import BatchAIError
@@ -88,10 +88,10 @@ class RayFacts(EngineFacts):
         return self._settings.python or sys.executable
 
     @property
-    def site(self) -> Site:
+    def site(self) -> EngineSite:
         """What the Plans of runs depend on; installs the programs of nodes in the home."""
         folder = installed_programs.install(self._layout.home, PROGRAMS)
-        return Site(
+        return EngineSite(
             python=self.python,
             script_wrapper=str(folder / installed_programs.RUN_SCRIPT),
             environ=os.environ,

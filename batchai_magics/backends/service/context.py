@@ -14,13 +14,13 @@ from batchai_magics.backends.service.runner import (
     CORE_COUNT,
     ClusterRef,
     EngineFacts,
+    EngineSite,
     JobGroup,
     Predecessor,
     Run,
     Runner,
     RunStatus,
     Scale,
-    Site,
 )
 from batchai_magics.launch.job_bounds import JobBounds
 
@@ -68,7 +68,7 @@ class HomeContext:
         """What is known of the engine."""
         return self.runner.facts
 
-    def site(self, cluster: ClusterRef) -> Site:
+    def site(self, cluster: ClusterRef) -> EngineSite:
         """What the Plan of a run on a cluster depends on."""
         site = self.facts.site
         return replace(site, core_count=cluster.state.get(CORE_COUNT, site.core_count))
@@ -207,7 +207,7 @@ class AdmittedJob(NamedTuple):
     record: Record
     spec: JobSpec
     cluster: Record
-    site: Site
+    site: EngineSite
     notes: Sequence[str]
     records: Mapping[str, str]
     after: tuple[Predecessor, ...] = ()
@@ -232,7 +232,7 @@ class HomeFolders(Protocol):
     def make_cluster(self, guid: str, spec: ClusterSpec) -> None:
         """Links a cluster's mounts, and creates the output folder of its setup task."""
 
-    def node_setup(self, guid: str, spec: ClusterSpec, site: Site) -> PlannedSetup:
+    def node_setup(self, guid: str, spec: ClusterSpec, site: EngineSite) -> PlannedSetup:
         """Plans what a node of a cluster mounts and runs before it takes runs."""
 
     def remove_cluster(self, guid: str) -> None:

@@ -126,7 +126,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True)
-class Site:
+class EngineSite:
     """What a Plan depends on that is the same for all nodes of the engine.
 
     `python` runs the programs of nodes, `script_wrapper` is the path of the program that runs a script of
@@ -283,7 +283,7 @@ class EngineFacts(ABC):
 
     @property
     @abstractmethod
-    def site(self) -> Site:
+    def site(self) -> EngineSite:
         """What a Plan depends on, now."""
 
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:

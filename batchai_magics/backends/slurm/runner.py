@@ -24,6 +24,7 @@ from batchai_magics.backends.service.runner import (
     ClusterRef,
     ClusterWarning,
     EngineFacts,
+    EngineSite,
     EngineState,
     NodeCommand,
     NodeStatus,
@@ -33,7 +34,6 @@ from batchai_magics.backends.service.runner import (
     Runner,
     RunRequest,
     RunStatus,
-    Site,
 )
 from batchai_magics.backends.slurm import bundle_writer, cli_args, client
 from batchai_magics.backends.slurm.client import SlurmClient
@@ -82,10 +82,10 @@ class SlurmFacts(EngineFacts):
         return self._settings.python or self._machine.python
 
     @property
-    def site(self) -> Site:
+    def site(self) -> EngineSite:
         """What the Plans of runs depend on; installs the programs of nodes in the home."""
         folder = installed_programs.install(self._layout.home, bundle_writer.PROGRAMS)
-        return Site(
+        return EngineSite(
             python=self.python,
             script_wrapper=str(folder / installed_programs.RUN_SCRIPT),
             environ=self._machine.environ,

@@ -21,8 +21,8 @@ from batchai_magics.jobs.sweeps import sweep_submission
 from batchai_magics.launch import job_site
 from batchai_magics.launch import planning as launch
 from batchai_magics.launch.job_bounds import JobBounds
-from batchai_magics.launch.job_site import JobSite, NodeShare
-from batchai_magics.launch.plan import LaunchMode, Plan
+from batchai_magics.launch.job_site import JobSite
+from batchai_magics.launch.plan import LaunchMode, Plan, PlanNode
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.secret_masking import SecretMask
@@ -109,24 +109,19 @@ def _gpu_order(plan: Plan, variables: Mapping[str, str]) -> Iterator[str]:
 
 
 def _plan(request: CellRequest, gpus: int) -> Plan:
-    nodes = [
-        NodeShare(
-            id=f"node {number}",
-            gpu_count=gpus,
-            mount_root="$AZ_BATCHAI_MOUNT_ROOT",
-            job_mount_root="$AZ_BATCHAI_JOB_MOUNT_ROOT",
-            temp="$AZ_BATCHAI_JOB_TEMP",
-        )
-        for number in range(request.spec.node_count)
-    ]
+    names = [f"node {number}" for number in range(request.spec.node_count)]
     site = JobSite(
         stdouterr="$AZ_BATCHAI_STDOUTERR_DIR",
         shared_temp="$AZ_BATCHAI_SHARED_JOB_TEMP",
         host_file="$AZ_BATCHAI_MPI_HOST_FILE",
         output_segment="",
+        mount_root="$AZ_BATCHAI_MOUNT_ROOT",
+        job_mount_root="$AZ_BATCHAI_JOB_MOUNT_ROOT",
         python="python",
+        addresses=tuple(names),
+        gpu_count=gpus,
     )
-    return launch.plan(request.spec, nodes, site)
+    return launch.plan(request.spec, [PlanNode(name, "$AZ_BATCHAI_JOB_TEMP") for name in names], site)
 
 
 def _process_lines(plan: Plan, preparation: str) -> Iterator[str]:

@@ -20,6 +20,7 @@ from batchai_magics.backends.service.runner import (
     ClusterRequest,
     ClusterWarning,
     EngineFacts,
+    EngineSite,
     EngineState,
     NodeCommand,
     NodeStatus,
@@ -29,7 +30,6 @@ from batchai_magics.backends.service.runner import (
     Runner,
     RunRequest,
     RunStatus,
-    Site,
 )
 from batchai_magics.backends.service.service import Service
 from batchai_magics.launch.outcome import Outcome
@@ -53,8 +53,8 @@ class Facts(EngineFacts):
     has_node_commands = True
 
     @property
-    def site(self) -> Site:
-        return Site(sys.executable, RUN_SCRIPT, {}, core_count=1, disk_grace_s=60.0)
+    def site(self) -> EngineSite:
+        return EngineSite(sys.executable, RUN_SCRIPT, {}, core_count=1, disk_grace_s=60.0)
 
     def __init__(self) -> None:
         self.warned: list[ClusterWarning] = []
