@@ -41,10 +41,9 @@ from batchai_magics.backends.service.runner import (
 )
 from batchai_magics.cell.cell_script import FOLDER, PROGRAM
 from batchai_magics.errors import CapabilityError, NotFoundError, Problem, SpecError, did_you_mean
-from batchai_magics.launch import planning
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.cluster_spec import ClusterSpec
-from batchai_magics.models.job_spec import JobPriority, JobSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind
 from batchai_magics.models.resources import WorkspaceSpec
 from batchai_magics.models.states import DeallocationOption
@@ -58,7 +57,6 @@ if TYPE_CHECKING:
     from batchai_magics.models.mount_volumes import MountVolumes
 
 
-_PRIORITY = {JobPriority.HIGH: 0, JobPriority.NORMAL: 1, JobPriority.LOW: 2}
 _PASSWORD_FIELD = "properties.containerSettings.imageSourceRegistry.credentials.password"
 END_TIMEOUT_S = GRACE_S + 40.0  # an engine ends a run within half of this, once its processes have ended
 _POLL_S = 0.05
@@ -218,15 +216,8 @@ def _admitted(
         notes.append(host_note(spec, context.facts.host_runs))
         more[HOST_NOTE] = notes[-1]
         spec = without_preparation(spec, context.facts.host_runs)
-    request = RunRequest(
-        node_count=spec.node_count,
-        priority=_PRIORITY[spec.scheduling_priority],
-        limits=planning.limits(spec),
-        backend_options=spec.backend_options,
-        what=spec.what,
-        gpu_count=spec.batchai_gpus or 0,
-    )
-    record = record.changed({**more, **context.runner.check(request, cluster_of(cluster))})
+    state = context.runner.check(RunRequest.of(spec), cluster_of(cluster))
+    record = record.changed({**more, **state})
     site = replace(context.site(cluster_of(cluster)), container_engine=engine)
     return AdmittedJob(record, spec, cluster, site, notes, records, after)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from batchai_magics.launch.outcome import Outcome
     from batchai_magics.launch.plan import Plan
     from batchai_magics.models.cluster_spec import ClusterSpec
+    from batchai_magics.models.job_spec import JobSpec
 
 EngineState = Mapping[str, Any]
 MAX_NAMES = 3  # predecessors that a reason names
@@ -80,6 +81,21 @@ class RunRequest:
     backend_options: Mapping[str, str]
     what: str
     gpu_count: int = 0
+
+    @classmethod
+    def of(cls, job: JobSpec) -> RunRequest:
+        """What a job requests."""
+        from batchai_magics.launch import planning  # only who creates jobs needs these
+        from batchai_magics.models.job_spec import JobPriority
+
+        return cls(
+            node_count=job.node_count,
+            priority=(JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW).index(job.scheduling_priority),
+            limits=planning.limits(job),
+            backend_options=job.backend_options,
+            what=job.what,
+            gpu_count=job.batchai_gpus or 0,
+        )
 
 
 Request = RunRequest | ClusterRequest
