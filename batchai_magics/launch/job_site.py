@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from batchai_magics.launch.plan import LogFile, Output, PlanNode, thread_share
+from batchai_magics.launch.plan import LogPaths, Output, PlanNode, thread_share
 from batchai_magics.launch.references import ReferenceKind, SharedTexts, joined, reference
 
-NO_RECORDS = Output(LogFile(""), LogFile(""))
+NO_RECORDS = Output(LogPaths(""), LogPaths(""))
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class PlanNode(NamedTuple):
     directories: tuple[Directory, ...] = ()
 
 
-class LogFile(NamedTuple):
+class LogPaths(NamedTuple):
     """A log file with its companions: which rank wrote which bytes, when, and where secrets are.
 
     Without a path, the output is not kept.
@@ -147,8 +147,8 @@ class LogFile(NamedTuple):
 class Output(NamedTuple):
     """Where processes write."""
 
-    stdout: LogFile
-    stderr: LogFile
+    stdout: LogPaths
+    stderr: LogPaths
 
 
 class Process(NamedTuple):

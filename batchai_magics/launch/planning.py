@@ -20,7 +20,7 @@ from batchai_magics.launch.plan import (
     Image,
     LaunchMode,
     Limits,
-    LogFile,
+    LogPaths,
     Mount,
     Output,
     Plan,
@@ -126,7 +126,7 @@ def setup(
         guid=node.id,
         nodes=(node,),
         processes=(),
-        output=Output(LogFile(""), LogFile("")),
+        output=Output(LogPaths(""), LogPaths("")),
         exits=exits,
         python=python,
         mounts=_mount_commands(node_setup.mount_volumes),
@@ -140,7 +140,7 @@ def setup(
     return plan._replace(
         nodes=tuple(item._replace(env=env) for item in plan.nodes),
         processes=(Process(0, 0, task.command_line),),
-        output=Output(*map(LogFile, files)),
+        output=Output(*map(LogPaths, files)),
         secrets=tuple(item.name for item in task.secrets or ()),
         is_elevated=bool(task.run_elevated),
     )
@@ -202,13 +202,13 @@ def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: Lau
     files = []
     for log in output:
         path, hidden = (re.sub(r"(?=\.txt$)", f"-{label}", text) for text in (log.path, log.hidden))
-        files.append(LogFile(path, hidden=hidden))
+        files.append(LogPaths(path, hidden=hidden))
     return process._replace(own=Output(*files))
 
 
-def _log(name: str, job: JobSpec, site: JobSite) -> LogFile:
+def _log(name: str, job: JobSpec, site: JobSite) -> LogPaths:
     hidden = joined([site.hidden, "/", name]) if site.hidden else ""
-    return LogFile(joined([site.stdouterr, "/", name]), hidden=hidden)
+    return LogPaths(joined([site.stdouterr, "/", name]), hidden=hidden)
 
 
 def _node_variables(node: PlanNode, number: int, site: JobSite) -> dict[str, str]:

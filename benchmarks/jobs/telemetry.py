@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler
-from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from benchmarks.row import Row, table
 
 RANKS = 8
@@ -65,7 +65,7 @@ def _by_psutil(pid: int) -> list[object]:
 
 def _plan(folder: str) -> Plan:
     processes = tuple(Process(rank, 0, "true") for rank in range(RANKS))
-    logs = Output(LogFile(""), LogFile(""))
+    logs = Output(LogPaths(""), LogPaths(""))
     node = PlanNode("n0", "/", "/tmp", {})
     return Plan("g", (node,), processes, logs, exits="", python="", telemetry=str(Path(folder) / "telemetry"))
 

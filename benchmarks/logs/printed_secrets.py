@@ -9,7 +9,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node.ranks.output_streams import LogWriter, ProcessStream, search_patterns
 from batchai_magics.backends.node.ranks.rank import READ_SIZE
-from batchai_magics.launch.plan import LogFile
+from batchai_magics.launch.plan import LogPaths
 from benchmarks.row import Row, table
 
 LINE = b"1200\timages/sec: 143.2 +/- 1.0 (jitter = 2.0)\t2.517\n"
@@ -30,7 +30,7 @@ def rows() -> Iterator[Row]:
 
 
 def _megabytes_per_s(folder: Path, sought: tuple[bytes, ...]) -> float:
-    log = LogFile(str(folder / "out"), str(folder / "spans"), hidden=str(folder / "hidden"))
+    log = LogPaths(str(folder / "out"), str(folder / "spans"), hidden=str(folder / "hidden"))
     out = ProcessStream(LogWriter(log, sought), 0)
     piece = (LINE * (READ_SIZE // len(LINE) + 1))[:READ_SIZE]
     began = time.perf_counter()

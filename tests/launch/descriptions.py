@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.launch.job_site import JobSite
-from batchai_magics.launch.plan import LogFile, Output, PlanNode
+from batchai_magics.launch.plan import LogPaths, Output, PlanNode
 from batchai_magics.models.job_spec import JobSpec
 
 SCRIPT = {"pythonScriptFilePath": "$AZ_BATCHAI_INPUT_SCRIPT/my train.py", "commandLineArgs": "--lr 0.1"}
@@ -39,5 +39,7 @@ def site(count: int = 2, gpus: int = 0) -> JobSite:
         ports=(5001, 5002, 5003, 5004),
         exits="/exits",
         preparation_exits="/prep-exits",
-        records=Output(*(LogFile("", f"/rec/{name}.spans", f"/rec/{name}.times") for name in ("out", "err"))),
+        records=Output(
+            *(LogPaths("", f"/rec/{name}.spans", f"/rec/{name}.times") for name in ("out", "err"))
+        ),
     )

@@ -20,7 +20,7 @@ from batchai_magics.launch.plan import (
     Image,
     LaunchMode,
     Limits,
-    LogFile,
+    LogPaths,
     Mount,
     Output,
     Plan,
@@ -39,7 +39,7 @@ TEXT = st.text(max_size=5) | TEMPLATE
 TEXTS = st.lists(TEXT, max_size=2).map(tuple)
 ENV = st.dictionaries(TEXT, TEXT, max_size=2)
 SECONDS = st.floats(0, 1e9)
-OUTPUT = st.builds(Output, *[st.builds(LogFile, TEXT, TEXT, TEXT)] * 2)
+OUTPUT = st.builds(Output, *[st.builds(LogPaths, TEXT, TEXT, TEXT)] * 2)
 DIRECTORIES = st.lists(st.builds(Directory, TEXT, TEXT, st.sampled_from(Requirement)), max_size=2).map(tuple)
 NODES = st.lists(st.builds(PlanNode, TEXT, TEXT, TEXT, ENV, DIRECTORIES), max_size=2).map(tuple)
 PROCESS = st.builds(
@@ -75,7 +75,7 @@ def small() -> Plan:
         guid="g",
         nodes=(PlanNode("n", "/folder", "/tmp", {}),),
         processes=(Process(0, 0, "true"),),
-        output=Output(LogFile("/out"), LogFile("/err")),
+        output=Output(LogPaths("/out"), LogPaths("/err")),
         exits="/exits",
         python="/python",
     )
@@ -173,7 +173,7 @@ def test_the_plan_needs_nothing_but_the_standard_library(module: ModuleType) -> 
 
 
 def test_workers_are_done_only_where_servers_are_left() -> None:
-    log = LogFile("")
+    log = LogPaths("")
     roles = [Role.MASTER, Role.WORKER, Role.PARAMETER_SERVER]
     processes = tuple(Process(rank, 0, "", role) for rank, role in enumerate(roles))
     made = Plan("guid", (), processes, Output(log, log), "", "")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.launch.plan import LogFile, Plan
+from batchai_magics.launch.plan import LogPaths, Plan
 from batchai_magics.launch.planning import plan, with_preparation
 from batchai_magics.models.job_execution import is_process_log
 from tests.launch.descriptions import SCRIPT, SCRIPT_ALONE, plan_nodes, site, spec
@@ -22,7 +22,7 @@ def test_the_preparation_runs_once_on_every_node_with_logs_of_its_own() -> None:
     assert [(process.node, process.command) for process in made.processes] == [(0, "prep"), (1, "prep")]
     assert made.exits == "/prep-exits"
     assert [made.output_of(process).stdout for process in made.processes] == [
-        LogFile(f"/out/stdouterr/stdout-job_prep-n{node}.txt") for node in (0, 1)
+        LogPaths(f"/out/stdouterr/stdout-job_prep-n{node}.txt") for node in (0, 1)
     ]
 
 
@@ -41,9 +41,9 @@ def test_one_node_has_the_recorded_names_of_logs() -> None:
 
 def test_only_what_several_ranks_write_has_a_record_of_who_wrote_it() -> None:
     lone = plan(spec(1, customToolkitSettings={"commandLine": "x"}), plan_nodes(1), site(1))
-    assert lone.output.stdout == LogFile("/out/stdouterr/stdout.txt", "", "/rec/out.times")
+    assert lone.output.stdout == LogPaths("/out/stdouterr/stdout.txt", "", "/rec/out.times")
     several = plan(spec(2, caffe2Settings=SCRIPT), plan_nodes(), site())
-    assert several.output.stderr == LogFile("/out/stdouterr/stderr.txt", "/rec/err.spans", "/rec/err.times")
+    assert several.output.stderr == LogPaths("/out/stdouterr/stderr.txt", "/rec/err.spans", "/rec/err.times")
 
 
 def own_logs(made: Plan) -> list[str]:
@@ -77,7 +77,7 @@ def test_the_secrets_in_a_log_of_ones_own_are_noted_as_those_of_the_jobs() -> No
     made = plan(asked, plan_nodes(), replace(site(), hidden="/hidden"))
     own = made.processes[1].own
     assert own
-    assert own.stderr == LogFile("/out/stdouterr/stderr-1.txt", hidden="/hidden/stderr-1.txt")
+    assert own.stderr == LogPaths("/out/stdouterr/stderr-1.txt", hidden="/hidden/stderr-1.txt")
 
 
 @pytest.mark.parametrize("name", ["stdout-wk-0.txt", "stderr-ps-11.txt", "stdout-0.txt", "stderr-3.txt"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.backends.node import requirements
-from batchai_magics.launch.plan import LogFile, Mount, Plan, PlanNode
+from batchai_magics.launch.plan import LogPaths, Mount, Plan, PlanNode
 from batchai_magics.launch.planning import setup
 from batchai_magics.models.cluster_spec import NodeSetup
 
@@ -26,7 +26,7 @@ def test_a_setup_task_runs_in_its_nodes_folder_with_the_mount_root() -> None:
     assert (process.command, made.guid, made.python, made.exits) == ("install", "n0", "/py", "/exits")
     assert (node.folder, node.tmpdir) == ("/node", "/node/tmp")
     assert node.env == {"AZ_BATCHAI_MOUNT_ROOT": "/mnt", "DATA": "/mnt/data"}
-    assert made.output == (LogFile("/logs/stdout-n0.txt"), LogFile("/logs/stderr-n0.txt"))
+    assert made.output == (LogPaths("/logs/stdout-n0.txt"), LogPaths("/logs/stderr-n0.txt"))
 
 
 def test_mount_commands_need_no_task() -> None:

@@ -21,7 +21,7 @@ from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import LogFile, Plan, ProcessExit
+from batchai_magics.launch.plan import LogPaths, Plan, ProcessExit
 from batchai_magics.log_lines import lines_at_end, visible_text
 from batchai_magics.metrics.reading.line_splitter import strip_controls
 from batchai_magics.models.runs import notifications
@@ -335,7 +335,7 @@ def process_error(plan: Plan, process: ProcessExit, paths: SourcePaths) -> JobEr
     return error_of_process(failed, [last_output(log, process.rank) for log in logs], paths).bounded()
 
 
-def last_output(log: LogFile, rank: int | None = None) -> LastOutput:
+def last_output(log: LogPaths, rank: int | None = None) -> LastOutput:
     """The last lines of a log, or those of one rank; secrets are asterisks."""
     name = Path(log.path).name
     with contextlib.suppress(OSError):  # it is missing, or no regular file
@@ -345,7 +345,7 @@ def last_output(log: LogFile, rank: int | None = None) -> LastOutput:
     return LastOutput(name)
 
 
-def _tail_of(log: LogFile, rank: int | None) -> bytes:
+def _tail_of(log: LogPaths, rank: int | None) -> bytes:
     """What the rank, or any, wrote near the end of a log, without secrets."""
     with open_file(log.path) as file:
         end = file.seek(0, 2)

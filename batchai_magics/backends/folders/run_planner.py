@@ -18,7 +18,7 @@ from batchai_magics.backends.service.context import OUTPUT_ROOT, AdmittedJob, cl
 from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite
-from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference, references
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
@@ -123,7 +123,7 @@ class RunPlanner:
             rank_python=site.python,
             exits=str(job.exits),
             preparation_exits=str(job.preparation_exits),
-            records=Output(*(LogFile("", str(job.spans(name)), str(job.times(name))) for name in streams)),
+            records=Output(*(LogPaths("", str(job.spans(name)), str(job.times(name))) for name in streams)),
             hidden=str(job.secret_spans),
             telemetry=str(job.telemetry),
             machines=str(job.records / MACHINES) if SUBMISSION in admitted.records else "",
@@ -181,7 +181,7 @@ def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:
     return plan
 
 
-def _link(path: Path, target: LogFile) -> bool:
+def _link(path: Path, target: LogPaths) -> bool:
     """Links a file to another of the folder; False if the file system has no links."""
     try:
         path.symlink_to(Path(target.path).name)

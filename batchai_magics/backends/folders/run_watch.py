@@ -32,7 +32,7 @@ from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
-from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Plan, ProcessExit
+from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Plan, ProcessExit
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.metrics.reading.log_parser import Parser
@@ -97,7 +97,7 @@ class RunWatch:
         price = Price(request.node_price) if request.node_price else None
         self._measures = RunMeasures(self._stopping, job.telemetry, price, times)
         self._logs = [_Log(log, {**request.patterns, **stop.patterns}) for log in plan.output]
-        self._trainer_log = _Log(LogFile(str(folder / TRAINER_LOG)), {})
+        self._trainer_log = _Log(LogPaths(str(folder / TRAINER_LOG)), {})
         self._numbers, self._has_ranks = PrintedNumbers(), len(plan.processes) > 1
         self._points = MetricPoints(started)
         tags = dict.fromkeys(request.tags, "true")
@@ -351,7 +351,7 @@ class _LogSlice(NamedTuple):
 class _Log:
     """The read position in a log."""
 
-    def __init__(self, log: LogFile, patterns: Mapping[str, str]) -> None:
+    def __init__(self, log: LogPaths, patterns: Mapping[str, str]) -> None:
         self._log, self._patterns = log, patterns
         self._parser, self._offset = Parser(patterns), 0
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from batchai_magics.backends.node import preflight_program
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Containers, LaunchMode, LogFile, Output, Plan, Process
+from batchai_magics.launch.plan import Containers, LaunchMode, LogPaths, Output, Plan, Process
 from batchai_magics.records.preflight import (
     NodeCheck,
     PairCheck,
@@ -308,7 +308,7 @@ def _check_plan(plan: Plan, folder: Path) -> Plan:
             Process(number, number, words, env={preflight_program.INDEX: str(number)})
             for number in range(len(plan.nodes))
         ),
-        output=Output(LogFile(log), LogFile(log)),
+        output=Output(LogPaths(log), LogPaths(log)),
         launcher=LaunchMode.DIRECT,
         exits=str(folder),
         mounts=(),

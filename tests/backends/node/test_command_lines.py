@@ -14,7 +14,7 @@ from batchai_magics.launch.plan import (
     Containers,
     Image,
     LaunchMode,
-    LogFile,
+    LogPaths,
     Output,
     Plan,
     PlanNode,
@@ -232,7 +232,7 @@ def plan(*commands: str) -> Plan:
             PlanNode(name, "/", "/tmp", {"COLOUR": "red", "PATH": "/theirs"}) for name in ("n0", "n1")
         ),
         processes=tuple(Process(rank, 0, command) for rank, command in enumerate(commands)),
-        output=Output(LogFile("/out"), LogFile("/err")),
+        output=Output(LogPaths("/out"), LogPaths("/err")),
         exits="/exits",
         python="/venv/bin/python",
         notes=("first",),

@@ -18,7 +18,7 @@ from batchai_magics.backends.node.outcome import (
 from batchai_magics.backends.node.ranks.pmi import Abort
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Limits, LogFile, Output, Plan, PlanNode, Process, ProcessExit, Role
+from batchai_magics.launch.plan import Limits, LogPaths, Output, Plan, PlanNode, Process, ProcessExit, Role
 from batchai_magics.options.job_options import short_duration
 
 
@@ -28,7 +28,7 @@ def plan(*roles: str, notes: tuple[str, ...] = ()) -> Plan:
         guid="g",
         nodes=tuple(PlanNode(f"n{number}", "/", "/tmp", {}) for number in range(2)),
         processes=tuple(Process(rank, rank % 2, "x", Role(role)) for rank, role in enumerate(roles)),
-        output=Output(*(LogFile(f"/{name}") for name in ("stdout.txt", "stderr.txt"))),
+        output=Output(*(LogPaths(f"/{name}") for name in ("stdout.txt", "stderr.txt"))),
         exits="/exits",
         python="python",
         notes=notes,

@@ -17,7 +17,7 @@ from batchai_magics.backends.node.ranks.signed_records import GrowingSeal, LogSe
 from batchai_magics.untrusted_files import opener
 
 if TYPE_CHECKING:
-    from batchai_magics.launch.plan import LogFile
+    from batchai_magics.launch.plan import LogPaths
 
 
 SECRET = struct.Struct("<QQ")  # a record of a `hidden` file: start, end
@@ -109,7 +109,7 @@ class LogWriter:
     """
 
     def __init__(
-        self, log: LogFile, secrets: tuple[bytes, ...] = (), last_writer: LastWriter | None = None
+        self, log: LogPaths, secrets: tuple[bytes, ...] = (), last_writer: LastWriter | None = None
     ) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         self._name = log.path.rpartition("/")[2]

@@ -29,7 +29,7 @@ from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRec
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, trainer_file_log
-from batchai_magics.launch.plan import LaunchMode, LogFile, Plan, Process, ProcessExit
+from batchai_magics.launch.plan import LaunchMode, LogPaths, Plan, Process, ProcessExit
 
 if TYPE_CHECKING:
     from batchai_magics.backends.node.ranks.pmi import Connections, ProcessManager, Reply
@@ -61,7 +61,7 @@ class Ranks:
         self._selector = selectors.DefaultSelector()
         self._selector.register(signal_pipe, selectors.EVENT_READ, self._read_signals)
         self._signals: set[int] = set()
-        self._writers: dict[LogFile, LogWriter] = {}
+        self._writers: dict[LogPaths, LogWriter] = {}
         self._last_writer = LastWriter()
         self._records: dict[int, SignedRecord] = {}
         self._running: dict[int, Rank] = {}
@@ -222,7 +222,7 @@ class Ranks:
         for pipe in rank.pipes:
             self._watch(pipe)
 
-    def _writer(self, log: LogFile) -> LogWriter:
+    def _writer(self, log: LogPaths) -> LogWriter:
         if log not in self._writers:
             self._writers[log] = LogWriter(log, self._secrets, self._last_writer)
         return self._writers[log]

@@ -14,14 +14,14 @@ import psutil
 
 from batchai_magics.backends.node.ranks import run_ranks
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.launch.plan import Limits, LogFile, Output, Plan, PlanNode, Process, ProcessExit
+from batchai_magics.launch.plan import Limits, LogPaths, Output, Plan, PlanNode, Process, ProcessExit
 from tests.world import until
 
 PROGRAM = run_ranks.__file__
 GUID = f"guid-{os.getpid()}"  # what has one mark ends together: no other run of these tests may have it
 
 
-def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Output | None = None) -> Path:
+def plan(folder: Path, *commands: str, stdout: LogPaths | None = None, own: Output | None = None) -> Path:
     """The plan of processes on one node."""
     (folder / "exits").mkdir()
     env = {"WHO": "node", "BOTH": "node"}
@@ -32,7 +32,7 @@ def plan(folder: Path, *commands: str, stdout: LogFile | None = None, own: Outpu
             Process(rank, 0, command, env={"BOTH": "process"}, output=own)
             for rank, command in enumerate(commands)
         ),
-        output=Output(stdout or LogFile(str(folder / "stdout")), LogFile(str(folder / "stderr"))),
+        output=Output(stdout or LogPaths(str(folder / "stdout")), LogPaths(str(folder / "stderr"))),
         exits=str(folder / "exits"),
         python=sys.executable,
         limits=Limits(disk_grace_s=0.05),

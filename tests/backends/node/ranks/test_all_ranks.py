@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.launch.plan import LaunchMode, LogFile, Plan, Rendezvous
+from batchai_magics.launch.plan import LaunchMode, LogPaths, Plan, Rendezvous
 from tests.backends.node.ranks.plans import is_running, plan, start
 from tests.world import until
 
@@ -24,7 +24,7 @@ def ranks(
     """The plan of an MPI job, half of its ranks on each of two nodes."""
     (folder / "script.py").write_text(script)
     command = f"{sys.executable} {folder}/script.py; exit $?"
-    file = plan(folder, *[command] * count, stdout=LogFile(str(folder / "stdout"), str(folder / "spans")))
+    file = plan(folder, *[command] * count, stdout=LogPaths(str(folder / "stdout"), str(folder / "spans")))
     made = Plan.read(str(file))
     processes = tuple(process._replace(node=process.rank * 2 // count) for process in made.processes)
     nodes = (made.nodes[0], made.nodes[0]._replace(id="node-1"))

@@ -13,7 +13,7 @@ import pytest
 
 from batchai_magics.backends.node.ranks import gpus
 from batchai_magics.backends.node.ranks.gpus import Gpus
-from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode
 from batchai_magics.records.preflight import GpuHealth
 
 RESERVED = 644_939_776  # bytes of an H200 that its driver 580.159.04 keeps for itself
@@ -105,7 +105,7 @@ int nvmlDeviceGetComputeRunningProcesses(void *handle, unsigned *count, struct p
 def plan(devices: str | None, **env: str) -> Plan:
     visible = {} if devices is None else {"CUDA_VISIBLE_DEVICES": devices}
     node = PlanNode("n0", "/", "/tmp", {**visible, **env})
-    return Plan("g", (node,), (), Output(LogFile(""), LogFile("")), exits="", python="")
+    return Plan("g", (node,), (), Output(LogPaths(""), LogPaths("")), exits="", python="")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.node.ranks.run_ranks import EX_IOERR, rank_of_launcher
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm import bundle_writer
-from batchai_magics.launch.plan import VERSION, LogFile, Output, Plan
+from batchai_magics.launch.plan import VERSION, LogPaths, Output, Plan
 from batchai_magics.records.provenance import MachineRecord
 from tests.backends.node.ranks.plans import GUID, PROGRAM, exit_of, is_running, plan, start, started
 from tests.patience import PATIENCE_S
@@ -111,7 +111,7 @@ def test_a_process_whose_output_cannot_be_kept_is_ended(tmp_path: Path) -> None:
 
 
 def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Path) -> None:
-    own = Output(LogFile(str(tmp_path / "own-out")), LogFile(str(tmp_path / "own-err")))
+    own = Output(LogPaths(str(tmp_path / "own-out")), LogPaths(str(tmp_path / "own-err")))
     file = plan(tmp_path, "echo out; echo err >&2", own=own)
     assert start(file, "0").wait() == 0
     assert [(tmp_path / name).read_text() for name in ("own-out", "own-err")] == ["out\n", "err\n"]

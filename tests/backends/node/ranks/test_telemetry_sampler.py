@@ -16,7 +16,7 @@ import pytest
 from batchai_magics.backends.folders import telemetry_files as reading
 from batchai_magics.backends.node.ranks import telemetry_sampler
 from batchai_magics.backends.node.ranks.telemetry_sampler import DENSE_BYTES, Sampler, sampler
-from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.models.telemetry_records import RankUse, TelemetryRecord
 from tests.world import until
 
@@ -65,7 +65,7 @@ def start() -> Iterator[Start]:
 def plan(folder: Path, count: int = 2) -> Plan:
     node = PlanNode("n0", "/", "/tmp", {})
     processes = tuple(Process(rank, 0, "true") for rank in range(count))
-    output = Output(LogFile(""), LogFile(""))
+    output = Output(LogPaths(""), LogPaths(""))
     return Plan("g", (node,), processes, output, exits="", python="", telemetry=str(folder / "telemetry"))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.backends.node.ranks import trainer_file_log
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog
-from batchai_magics.launch.plan import TRAINER_LOG, LogFile, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 
@@ -25,7 +25,7 @@ def work(tmp_path):
 def follow(work, ranks=1):
     env = {"BATCHAI_ARTIFACT_DIR": str(work.parent / "artifacts")}
     node = PlanNode("node1", str(work), "", env)
-    logs = Output(LogFile(f"{work.parent}/logs/stdout.txt"), LogFile(""))
+    logs = Output(LogPaths(f"{work.parent}/logs/stdout.txt"), LogPaths(""))
     processes = tuple(Process(rank, 0, "true") for rank in range(ranks))
     return TrainerFileLog(Plan("guid", (node,), processes, logs, exits="", python="", telemetry="yes"))
 

@@ -15,7 +15,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     with_kill_reason,
 )
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode, Process, ProcessExit
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process, ProcessExit
 
 BINDING = "srun: cluster configuration lacks support for cpu binding\n"
 BY_SLURM = "slurmstepd-n1: error: StepId=7.0 exceeded memory limit (349999104 > 104857600), being killed\n"
@@ -31,7 +31,7 @@ def plan(tmp_path: Path) -> Plan:
     """Two ranks on two nodes, whose programs have started."""
     nodes = tuple(PlanNode(name, "/f", "/t", {}) for name in ("n1", "n2"))
     processes = (Process(0, 0, "x"), Process(1, 1, "x"))
-    plan = Plan("g", nodes, processes, Output(LogFile(""), LogFile("")), str(tmp_path / "exits"), "python")
+    plan = Plan("g", nodes, processes, Output(LogPaths(""), LogPaths("")), str(tmp_path / "exits"), "python")
     for folder in (started_folder(plan), out_of_memory_folder(plan)):
         folder.mkdir()
     for rank in (0, 1):

@@ -20,7 +20,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     has_next_attempt,
 )
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import LogFile, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 
 
@@ -128,7 +128,7 @@ def test_what_slurm_writes_into_the_scripts_log_tells_how_it_ended(
 def test_processes_of_an_earlier_beginning_see_that_there_is_another(files: RunFiles) -> None:
     def plan(exits: str) -> Plan:
         node = PlanNode("n", "/h", "", {})
-        return Plan("g", (node,), (), Output(LogFile("o"), LogFile("e")), f"{files.root}/{exits}", "python")
+        return Plan("g", (node,), (), Output(LogPaths("o"), LogPaths("e")), f"{files.root}/{exits}", "python")
 
     (files.root / "exits-2").mkdir()
     assert has_next_attempt(plan("exits"))
@@ -163,7 +163,13 @@ def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
         ["connect ", reference(ReferenceKind.ADDRESS, 10), ":", reference(ReferenceKind.PORT, 0)]
     )
     plan = Plan(
-        "g", nodes, (Process(0, 2, command),), Output(LogFile("o"), LogFile("e")), "x", "python", port_count=1
+        "g",
+        nodes,
+        (Process(0, 2, command),),
+        Output(LogPaths("o"), LogPaths("e")),
+        "x",
+        "python",
+        port_count=1,
     )
     bundle = JobBundle(plan.to_json(), "pmi2", "/p")
     given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]

@@ -15,7 +15,7 @@ from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
 from batchai_magics.backends.slurm.node.run_files import AwaitedRun, RunFiles, SlurmSubmission, Stop
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmReport
-from batchai_magics.launch.plan import LogFile, Output, Plan, ProcessExit
+from batchai_magics.launch.plan import LogPaths, Output, Plan, ProcessExit
 
 CHILD: set[int] = {signal.SIGCHLD}
 END: set[int] = {signal.SIGTERM}
@@ -36,7 +36,7 @@ class ScriptedProcesses:
 
 def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_started(tmp_path: Path) -> None:
     """Slurm signals all, in any order: a job that is begun again must not be taken to have failed."""
-    files, plan = RunFiles(tmp_path), Plan("g", (), (), Output(LogFile(""), LogFile("")), "", "python3")
+    files, plan = RunFiles(tmp_path), Plan("g", (), (), Output(LogPaths(""), LogPaths("")), "", "python3")
     report = SlurmReport(files, RunningAttempt(files, 1), ["node1"], plan)
     told = ScriptedProcesses(CHILD, set(), CHILD, END)
     assert report.was_ended(cast(PlanProcesses, told))

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 from batchai_magics.backends.node.ranks import output_streams
 from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, LogWriter, ProcessStream
 from batchai_magics.backends.node.ranks.signed_records import LogSeal
-from batchai_magics.launch.plan import LogFile
+from batchai_magics.launch.plan import LogPaths
 
 
 def stream(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
-    log = LogFile(str(folder / "out"), str(folder / "spans") if is_shared else "", str(folder / "times"))
+    log = LogPaths(str(folder / "out"), str(folder / "spans") if is_shared else "", str(folder / "times"))
     return ProcessStream(LogWriter(log), number)
 
 

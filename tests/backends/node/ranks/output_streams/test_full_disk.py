@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from batchai_magics.backends.node.outcome import unwritable
 from batchai_magics.backends.node.ranks import output_streams
 from batchai_magics.backends.node.ranks.output_streams import LogWriter
-from batchai_magics.launch.plan import LogFile
+from batchai_magics.launch.plan import LogPaths
 from tests.backends.node.ranks.output_streams.logs import seal_of, spans, stream, written
 
 
@@ -39,7 +39,7 @@ class Disk:
 def test_what_a_full_disk_refused_is_written_whole_and_in_order(pieces, data) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch, tempfile.TemporaryDirectory() as folder:
         disk = Disk(monkeypatch, 0)
-        writer = LogWriter(LogFile(f"{folder}/out", f"{folder}/spans"))
+        writer = LogWriter(LogPaths(f"{folder}/out", f"{folder}/spans"))
         for rank, piece in pieces:
             disk.room = data.draw(st.integers(0, 30))
             writer.write(rank, piece)
@@ -59,7 +59,7 @@ def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_
     clock = SimpleNamespace(time=lambda: now["s"], monotonic=lambda: now["s"])
     monkeypatch.setattr(output_streams, "time", clock)
     disk = Disk(monkeypatch, 2)
-    writer = LogWriter(LogFile(str(tmp_path / "out")))
+    writer = LogWriter(LogPaths(str(tmp_path / "out")))
     writer.write(0, b"abcdef")
     assert writer.stuck_since == 1.0
     now["s"] = 2.0
@@ -74,7 +74,7 @@ def test_a_writer_tells_since_when_the_disk_refuses_and_every_byte_taken_starts_
 
 def test_a_log_that_another_process_keeps_locked_holds_nobody_up(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(output_streams, "LOCK_TIMEOUT_S", 0.0)
-    writer = LogWriter(LogFile(str(tmp_path / "out"), str(tmp_path / "spans")))
+    writer = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
     with (tmp_path / "out").open("rb") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         for rank in (0, 1):

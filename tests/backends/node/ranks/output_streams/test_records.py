@@ -11,7 +11,7 @@ import pytest
 
 from batchai_magics.backends.node.ranks import output_streams
 from batchai_magics.backends.node.ranks.output_streams import TIME, LogWriter, ProcessStream
-from batchai_magics.launch.plan import LogFile
+from batchai_magics.launch.plan import LogPaths
 from tests.backends.node.ranks.output_streams.logs import seal_of, spans, stream, watched, written
 
 
@@ -61,7 +61,7 @@ def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, monkeypatch
     clock = SimpleNamespace(time=lambda: now["s"], monotonic=lambda: now["s"])
     monkeypatch.setattr(output_streams, "time", clock)
     last_writer = output_streams.LastWriter()
-    logs = [LogFile(str(tmp_path / name), "", str(tmp_path / f"{name}.times")) for name in ("out", "err")]
+    logs = [LogPaths(str(tmp_path / name), "", str(tmp_path / f"{name}.times")) for name in ("out", "err")]
     out, err = (ProcessStream(LogWriter(log, (), last_writer), 0) for log in logs)
     for each in (out, out, err, out):
         now["s"] += 1 / 64
@@ -71,15 +71,15 @@ def test_the_time_of_each_change_between_two_logs_is_noted(tmp_path, monkeypatch
 
 
 def test_without_a_file_of_times_none_is_noted(tmp_path: Path) -> None:
-    out = ProcessStream(LogWriter(LogFile(str(tmp_path / "out"))), 0)
+    out = ProcessStream(LogWriter(LogPaths(str(tmp_path / "out"))), 0)
     out.feed(b"line\n")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_what_one_process_writes_is_in_its_own_file_too(tmp_path: Path) -> None:
-    shared = LogWriter(LogFile(str(tmp_path / "out"), str(tmp_path / "spans")))
+    shared = LogWriter(LogPaths(str(tmp_path / "out"), str(tmp_path / "spans")))
     for number in (0, 1):
-        out = ProcessStream(shared, number, LogWriter(LogFile(str(tmp_path / f"out-{number}"))))
+        out = ProcessStream(shared, number, LogWriter(LogPaths(str(tmp_path / f"out-{number}"))))
         out.feed(b"first of %d\nlast" % number)
         out.finish()
     assert written(tmp_path) == b"first of 0\nlast\nfirst of 1\nlast\n"

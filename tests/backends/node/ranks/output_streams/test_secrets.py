@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from batchai_magics.backends.node.ranks.output_streams import LogWriter, ProcessStream
-from batchai_magics.launch.plan import LogFile
+from batchai_magics.launch.plan import LogPaths
 from tests.backends.node.ranks.output_streams.logs import hidden, stream, watched, written
 
 
 def secretive(folder: Path, number: int = 0, *, is_shared: bool = True) -> ProcessStream:
     spans = str(folder / "spans") if is_shared else ""
-    log = LogFile(str(folder / "out"), spans, hidden=str(folder / "hidden"))
+    log = LogPaths(str(folder / "out"), spans, hidden=str(folder / "hidden"))
     return ProcessStream(LogWriter(log, (b"hunter2",)), number)
 
 
@@ -53,8 +53,8 @@ def test_what_only_looked_like_a_secret_is_written_at_the_end(tmp_path: Path) ->
 
 
 def test_a_secret_in_a_file_of_ones_own_is_noted_by_its_place_there(tmp_path: Path) -> None:
-    own = LogFile(str(tmp_path / "own"), hidden=str(tmp_path / "hidden"))
-    log = LogFile(str(tmp_path / "out"), str(tmp_path / "spans"))
+    own = LogPaths(str(tmp_path / "own"), hidden=str(tmp_path / "hidden"))
+    log = LogPaths(str(tmp_path / "out"), str(tmp_path / "spans"))
     stream(tmp_path, 1).feed(b"another's\n")
     ProcessStream(LogWriter(log), 0, LogWriter(own, (b"hunter2",))).feed(b"hunter2\n")
     assert hidden(tmp_path) == [(0, 7)]
