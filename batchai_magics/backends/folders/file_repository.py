@@ -23,7 +23,6 @@ from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.repository import (
     CLUSTER_GUID,
     OWNER,
-    Footprint,
     Record,
     RecordPage,
 )
@@ -102,14 +101,12 @@ class FileRepository:
         with private_files.read_ahead(files=[self._file(id) for id in ids]):
             return [record for id in ids if (record := _readable(self._file(id)))]
 
-    def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
-        """The files of these records, and the folders of the open jobs of these clusters (by guid)."""
-        return Footprint([self._open_folder(guid) for guid in clusters], [self._file(id) for id in ids])
-
-    def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
-        """Within the context, this thread may read these footprints from a snapshot taken at its start."""
-        folders, files, listed = ([path for each in footprints for path in each[part]] for part in range(3))
-        return private_files.read_ahead(folders, files, listed=listed)
+    def snapshot(
+        self, ids: Sequence[ResourceId] = (), clusters: Sequence[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Within the context, this thread may read these records and open jobs from a cache."""
+        folders, files = [self._open_folder(guid) for guid in clusters], [self._file(id) for id in ids]
+        return private_files.read_ahead(folders, files)
 
     def get(self, id: ResourceId) -> Record:
         """The record of a resource; NotFoundError for the outermost one that is missing."""

@@ -290,7 +290,7 @@ class SshPath(RemotePath):
     def read_ahead(
         self, folders: Collection[Path], files: Collection[Path], listed: Collection[Path]
     ) -> AbstractContextManager[None]:
-        """A context in which this thread reads these paths from a cache read_ahead on entry."""
+        """A context in which this thread reads these paths from a cache."""
         return self.cache.read_ahead([*map(str, folders)], [*map(str, files)], [*map(str, listed)])
 
     def read_slice(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:

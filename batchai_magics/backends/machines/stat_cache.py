@@ -34,7 +34,8 @@ class CachedFolder(NamedTuple):
 class StatCache(threading.local):
     """The cached folders and files of this thread; empty outside of `read_ahead`.
 
-    The value None marks an entry to fetch again.
+    The value None marks an entry that is yet to be fetched, or again: the first of them that is read is
+    fetched together with all others.
     """
 
     def __init__(self, channel: SshChannel) -> None:
@@ -47,14 +48,14 @@ class StatCache(threading.local):
     def read_ahead(
         self, folders: Sequence[str], files: Sequence[str], listed: Sequence[str]
     ) -> Iterator[None]:
-        """A context that caches these paths on entry; changes by this thread invalidate them."""
+        """A context in which these paths are cached; changes by this thread invalidate them."""
         new_folders = [folder for folder in dict.fromkeys([*folders, *listed]) if folder not in self._folders]
         new_files = [file for file in dict.fromkeys(files) if file not in self._files]
         new_listed = {*listed} - {*folders, *self._listed}
         self._listed |= new_listed
+        self._folders |= dict.fromkeys(new_folders)
+        self._files |= dict.fromkeys(new_files)
         try:
-            for first in range(0, max(len(new_folders), len(new_files)), MAX_PATHS):
-                self._fetch(new_folders[first : first + MAX_PATHS], new_files[first : first + MAX_PATHS])
             yield
         finally:
             self._listed -= new_listed
@@ -68,7 +69,7 @@ class StatCache(threading.local):
         parent, _, name = path.rpartition("/")
         if path in self._files:
             if self._files[path] is None:
-                self._fetch([], [path])
+                self._fetch_all()
             (cached,) = self._files[path] or (None,)
         elif parent in self._folders:
             cached = self._folder(parent).files.get(name)
@@ -117,10 +118,17 @@ class StatCache(threading.local):
 
     def _folder(self, path: str) -> CachedFolder:
         if self._folders[path] is None:
-            self._fetch([path], [])
+            self._fetch_all()
         folder = self._folders[path]
         assert folder is not None, "it has just been asked for"
         return folder
+
+    def _fetch_all(self) -> None:
+        """Fetches what is marked, in as few requests as possible."""
+        folders = [path for path, folder in self._folders.items() if folder is None]
+        files = [path for path, file in self._files.items() if file is None]
+        for first in range(0, max(len(folders), len(files)), MAX_PATHS):
+            self._fetch(folders[first : first + MAX_PATHS], files[first : first + MAX_PATHS])
 
     def _fetch(self, folders: Sequence[str], files: Sequence[str]) -> None:
         whole = [folder for folder in folders if folder not in self._listed]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -83,18 +83,18 @@ class HomeContext:
         """What users store in the home."""
         return self.open_storage(self)
 
+    @contextmanager
     def snapshot(
         self,
         ids: Sequence[ResourceId] = (),
         *,
         runs: Sequence[Run] = (),
         clusters: Sequence[Record] = (),
-    ) -> AbstractContextManager[None]:
-        """Within the context, these are read from a snapshot, with one request if the home is remote."""
+    ) -> Iterator[None]:
+        """Within the context, these are read from a snapshot."""
         guids = [cluster.guid for cluster in clusters]
-        return self.repository.snapshot(
-            self.repository.footprint(ids, guids), self.runner.footprint(runs, guids)
-        )
+        with self.repository.snapshot(ids, guids), self.runner.snapshot(runs, guids):
+            yield
 
     def status(self, job: Record) -> RunStatus:
         """The status of a job's run."""

@@ -227,8 +227,9 @@ def read_ahead(
 ) -> AbstractContextManager[None]:
     """Within the context, this thread may read these paths of a remote machine from a cache.
 
-    The cache is filled with one request on entry: with the files, and with what is directly in the folders.
-    Of files in `listed` folders only the metadata is cached. Local files are read directly.
+    The first of them that is read fetches all, also those of the contexts around, with one request: the
+    files, and what is directly in the folders. Of files in `listed` folders only the metadata is cached.
+    Local files are read directly.
     """
     path = next(chain(folders, files, listed), None)
     return path.read_ahead(folders, files, listed) if is_remote(path) else contextlib.nullcontext()

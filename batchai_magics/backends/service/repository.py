@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -75,14 +74,6 @@ class RecordPage(NamedTuple):
 
     records: list[Record]
     after: Page | None = None
-
-
-class Footprint(NamedTuple):
-    """Files of a home that are read together; for `listed` folders, only metadata is needed."""
-
-    folders: Sequence[Path] = ()
-    files: Sequence[Path] = ()
-    listed: Sequence[Path] = ()
 
 
 class Repository(Protocol):
@@ -153,8 +144,10 @@ class Repository(Protocol):
     def all_open_jobs(self) -> Iterable[Record]:
         """The jobs of all clusters with open runs."""
 
-    def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
-        """The files to read for these records, and for the open jobs of these clusters (by guid)."""
+    def snapshot(
+        self, ids: Sequence[ResourceId] = (), clusters: Sequence[str] = ()
+    ) -> AbstractContextManager[None]:
+        """Within the context, this thread may read these records from a snapshot.
 
-    def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
-        """Within the context, this thread may read these footprints from a snapshot taken at its start."""
+        It has the open jobs of the clusters, too, which are given by their guids.
+        """

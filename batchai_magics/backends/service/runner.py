@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from batchai_magics.backends.base import Capabilities
 from batchai_magics.backends.service.host_runs import NO_CONTAINERS, HostRuns
-from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.launch.plan import Limits
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
@@ -399,9 +399,12 @@ class Runner(Protocol):
         """
         raise AssertionError("only engines whose facts say so run commands on nodes")
 
-    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
-        """The files of a home to read for the status of these runs and clusters (by guid)."""
-        return Footprint()
+    def snapshot(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> AbstractContextManager[None]:
+        """Within the context, this thread may read the status of these runs and clusters from a snapshot.
+
+        Clusters are given by their guids.
+        """
+        return nullcontext()
 
     @abstractmethod
     def reconcile(self) -> None:

@@ -7,6 +7,7 @@ import math
 import shlex
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from batchai_magics.backends.base import Capabilities, CommandOutput, Pace
@@ -18,7 +19,6 @@ from batchai_magics.backends.folders.undelivered import Undelivered
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
 from batchai_magics.backends.service import api_errors, private_files
-from batchai_magics.backends.service.repository import Footprint
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -254,11 +254,12 @@ class SlurmRunner(Runner):
             for status in statuses
         ]
 
-    def footprint(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> Footprint:
-        """The folders of these runs and of the setup of these clusters, and the query cache's files."""
+    def snapshot(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> AbstractContextManager[None]:
+        """The folders of these runs, of the setup of these clusters, and the query cache's files."""
         folders = self.runs.folders(runs)
         folders += [bundle_writer.setup_folder(self._layout, guid) for guid in clusters]
-        return Footprint(folders, self._queries.files, [installed_programs.folder_of(self._layout.home)])
+        programs = installed_programs.folder_of(self._layout.home)
+        return private_files.read_ahead(folders, self._queries.files, listed=[programs])
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
         """Asks runs to end; those that wait end at once."""

@@ -47,7 +47,11 @@ def test_a_snapshot_says_the_same(far: Path, tmp_path: Path, odd: list[str]) -> 
 
 def test_single_files_are_told_together(far: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
-    with private_files.read_ahead(files=[far / "file", far / "nothing"]):
+    with (
+        private_files.read_ahead(files=[far / "other"]),
+        private_files.read_ahead(files=[far / "file", far / "nothing"]),
+    ):
+        assert not (far / "other").exists()
         (tmp_path / "file").unlink()
         (tmp_path / "nothing").touch()
         assert (far / "file").read_text() == "text"
@@ -60,6 +64,7 @@ def test_single_files_are_told_together(far: Path, tmp_path: Path) -> None:
 def test_a_snapshot_holds_what_was_until_this_thread_changes_it(far: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("before")
     with private_files.read_ahead([far]):
+        assert (far / "file").read_text() == "before"
         (tmp_path / "file").write_text("after!")
         assert (far / "file").read_text() == "before"
         (far / "other").touch()

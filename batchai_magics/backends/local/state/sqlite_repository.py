@@ -16,7 +16,7 @@ from batchai_magics.backends.local.state.job_table import IS_OPEN
 from batchai_magics.backends.local.state.resource_table import LAST_CHARACTER, record_of
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.state.table_rows import columns, rows_of_keys
-from batchai_magics.backends.service.repository import Footprint, Record, RecordPage
+from batchai_magics.backends.service.repository import Record, RecordPage
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 
@@ -205,11 +205,9 @@ class SqliteRepository:
 
     # -- reading at one moment
 
-    def footprint(self, ids: Sequence[ResourceId], clusters: Sequence[str] = ()) -> Footprint:
-        """No files: a snapshot is a transaction."""
-        return Footprint()
-
-    def snapshot(self, *footprints: Footprint) -> AbstractContextManager[None]:
+    def snapshot(
+        self, ids: Sequence[ResourceId] = (), clusters: Sequence[str] = ()
+    ) -> AbstractContextManager[None]:
         """Within it, all reads of this thread are of one moment, until it writes."""
         return self._store.snapshot()
 

@@ -215,10 +215,9 @@ def test_open_jobs_are_those_whose_runs_have_not_ended(home: Home, records: Repo
 
 
 def test_a_change_within_a_snapshot_is_seen_by_everybody(home: Home, records: Repository) -> None:
-    footprint = records.footprint([WORKSPACE, JOB], ["1"])
-    with records.snapshot(footprint):
+    with records.snapshot([WORKSPACE, JOB], ["1"]):
         assert records.get(WORKSPACE).name == "w"
-        with records.snapshot(footprint):
+        with records.snapshot([WORKSPACE, JOB], ["1"]):
             records.insert(JOB, record(JOB))
         assert records.get(JOB) == home.opened().get(JOB)
     assert records.get(JOB).name == "Job"
