@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from typing import Any
 
 from pydantic import model_validator
 from pydantic.alias_generators import to_camel
@@ -192,6 +194,12 @@ FIELDS = {
 }
 
 _WIRE_KEYS = {kind: to_camel(field) for kind, field in FIELDS.items()}
+
+
+def toolkit_in(fields: Mapping[str, Any]) -> Toolkit:
+    """The toolkit whose settings are among a job's fields in the service's JSON."""
+    return next(kind for kind, key in _WIRE_KEYS.items() if fields.get(key) is not None)
+
 
 _SETTINGS: dict[Toolkit, type[WireModel]] = {
     Toolkit.CNTK: CntkSettings,

@@ -12,7 +12,7 @@ from batchai_magics.backends.service.repository import HOST_NOTE
 from batchai_magics.models.job_execution import Attempt, ExecutionInfo, RankExit
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
-from batchai_magics.models.response_object import Provisioning
+from batchai_magics.models.response_object import Provisioning, WireObject
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Spec
@@ -117,6 +117,12 @@ class RecordedJob(JobResource):
     def spec(self) -> JobSpec:
         """What it was created with."""
         return job_spec(self._record.spec)
+
+    @property
+    def wire_spec(self) -> WireObject:
+        """The fields of its description in the service's JSON, as they were stored."""
+        fields: WireObject = json.loads(self._record.spec)["properties"]
+        return fields
 
     @cached_property
     def execution(self) -> ExecutionInfo | None:

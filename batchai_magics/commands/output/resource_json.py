@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 from batchai_magics.commands.output.table_columns import Blob, by_type_name
 from batchai_magics.commands.output.text_table import Tabular
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.file_server import FileServer
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.resources import Cluster, Experiment, Workspace
+    from batchai_magics.models.wire_model import WireModel
 
 
 AzObject: TypeAlias = dict[str, Any]
@@ -40,31 +41,45 @@ def to_az_json(value: Any) -> Any:
     """JSON-ready data with sorted keys, without secrets, with the resource group beside every ARM id."""
     if type(value) in _JSON_SCALARS:
         return value
-    if isinstance(value, Mapping):
-        return _tidy_object(value)
-    if isinstance(value, (list, tuple)):
-        return [to_az_json(item) for item in value]
     if isinstance(value, datetime):
         return format_time(value)
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, (list, tuple)):
+        return [to_az_json(item) for item in value]
+    if isinstance(value, Mapping):
+        return _completed({key: to_az_json(item) for key, item in value.items()})
     return str(value) if isinstance(value, Path) else _of_model(value)
 
 
 def _of_model(value: Any) -> Any:
-    """A model's fields, None for a secret, any other value unchanged."""
-    from pydantic import BaseModel, SecretStr  # slow import; what lists no job does without
+    """A model's fields; any other value unchanged."""
+    from batchai_magics.models.wire_model import WireModel  # slow import; what lists no job does without
 
-    if isinstance(value, BaseModel):
-        return _tidy_object(model_fields(value))
-    return None if isinstance(value, SecretStr) else value
+    return model_fields(value) if isinstance(value, WireModel) else value
 
 
-def model_fields(model: BaseModel) -> dict[str, Any]:
+def model_fields(model: WireModel) -> AzObject:
     """The fields of a model by their JSON names, and native options of a job."""
-    values = vars(model)
-    fields = {alias: values[name] for alias, name in _aliases(type(model))}
-    return {**fields, **(model.model_extra or {})}
+    data = model.to_wire()
+    return wire_fields(type(model), data[model.wrapper] if model.wrapper else data)
+
+
+def wire_fields(kind: type[BaseModel], data: Mapping[str, Any]) -> AzObject:
+    """The fields of a model of this kind in the service's JSON, with null for those that it leaves out."""
+    nulls, models = _schema(kind)
+    fields = {**nulls, **data}
+    for key, value in data.items():
+        if type(value) in _JSON_SCALARS:
+            continue
+        inner = models.get(key)
+        if inner is None:
+            fields[key] = to_az_json(value)
+        elif isinstance(value, Mapping):
+            fields[key] = wire_fields(inner, value)
+        else:
+            fields[key] = [wire_fields(inner, item) for item in value]
+    return _completed(fields)
 
 
 def format_time(time: datetime) -> str:
@@ -85,15 +100,24 @@ def format_duration(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _aliases(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
-    return tuple((field.alias or name, name) for name, field in model.model_fields.items())
+def _schema(kind: type[BaseModel]) -> tuple[AzObject, Mapping[str, type[BaseModel]]]:
+    """The JSON names of a model's fields, each with null, and the models of those that have some."""
+    fields = {field.alias or name: field.annotation for name, field in kind.model_fields.items()}
+    models = {name: inner for name, type in fields.items() if (inner := _model_in(type))}
+    return dict.fromkeys(sorted(fields)), models
 
 
-def _tidy_object(value: Mapping[str, Any]) -> dict[str, Any]:
-    data = {
-        key: item if type(item) in _JSON_SCALARS else to_az_json(item)  # most values of a long list
-        for key, item in value.items()
-    }
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model that a field has, or has many of."""
+    from pydantic import BaseModel
+
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next(filter(None, map(_model_in, get_args(annotation))), None)
+
+
+def _completed(data: AzObject) -> AzObject:
+    """An object with sorted keys, the resource group beside an ARM id, and its duration as `az` has it."""
     group = resource_group_of(str(data["id"])) if "id" in data else None
     if group:
         data["resourceGroup"] = group
@@ -107,7 +131,7 @@ def as_json(value: Any) -> Any:
     if type(value) in (list, tuple):
         return [as_json(item) for item in value]
     if isinstance(value, JobResource):
-        return {**to_az_json(_job(value)), **_job_extensions(value)}
+        return {**_job(value), **_job_extensions(value)}
     to_data = by_type_name(_CONVERTERS, value)
     if to_data:
         return to_az_json(to_data(value))
@@ -129,11 +153,13 @@ def _cluster(cluster: Cluster) -> AzObject:
 
 
 def _job(job: JobResource) -> AzObject:
-    info = job.execution
-    return {
-        **model_fields(job.spec),
+    from batchai_magics.models.job_spec import JobSpec  # slow imports, as above
+    from batchai_magics.models.toolkit_settings import toolkit_in
+
+    spec, info = job.wire_spec, job.execution
+    state = {
         **_head(job),
-        "toolType": job.spec.toolkit,
+        "toolType": toolkit_in(spec),
         "jobOutputDirectoryPathSegment": job.output_path_segment,
         "executionState": job.state,
         "executionStateTransitionTime": job.state_changed,
@@ -145,6 +171,7 @@ def _job(job: JobResource) -> AzObject:
             "errors": info.errors or None,
         },
     }
+    return _completed({**wire_fields(JobSpec, spec), **to_az_json(state)})
 
 
 def _job_extensions(job: JobResource) -> AzObject:

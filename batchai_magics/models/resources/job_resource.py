@@ -62,6 +62,12 @@ class JobResource:
     attempts: tuple[Attempt, ...] = ()
     cost: Cost | None = field(default=None, compare=False)
 
+    @property
+    def wire_spec(self) -> WireObject:
+        """The fields of its description in the service's JSON, without secrets; the caller may change it."""
+        fields: WireObject = self.spec.to_wire()["properties"]
+        return fields
+
     def with_cost(self, cost: Cost | None) -> JobResource:
         """The job with its cost."""
         return self._with(cost=cost)
@@ -138,7 +144,9 @@ class JobResource:
 
     def to_wire(self) -> WireObject:
         """The service's JSON without secrets, extended by the exits of its ranks."""
-        spec = self.spec.to_wire()["properties"]
+        from batchai_magics.models.toolkit_settings import toolkit_in  # as below
+
+        spec = self.wire_spec
         priority, cluster = spec.pop("schedulingPriority"), spec.pop("cluster")
         properties = {
             "experimentName": self.id.experiment,
@@ -146,7 +154,7 @@ class JobResource:
             "cluster": cluster,
             "jobOutputDirectoryPathSegment": self.output_path_segment,
             "nodeCount": spec.pop("nodeCount"),
-            "toolType": self.spec.toolkit.tool_type,
+            "toolType": toolkit_in(spec).tool_type,
             **spec,
             **self.provisioning.to_wire(),
             "executionState": self.state.value,
