@@ -77,6 +77,9 @@ def _standard_routes(kind: Kind, collection: str, parent: Kind) -> tuple[Route, 
 
 
 ROUTES = (
+    # What is polled comes first: the path of a request is compared with one route after the other.
+    Route("POST", f"{_JOBS}/{{name}}/batchaiTail", extensions.tail_logs, watch=LogWatcher),
+    Route("POST", f"{_PROVIDER}/batchaiLook", extensions.query_states),
     Route("GET", "/providers/Microsoft.BatchAI/operations", resource_handlers.list_operations),
     Route("GET", f"{_PROVIDER}/locations/{{location}}/usages", resource_handlers.list_usages),
     Route(
@@ -107,14 +110,12 @@ ROUTES = (
     Route("POST", f"{_JOBS}/{{name}}/listOutputFiles", job_handlers.list_output_files),
     Route("POST", f"{_JOBS}/{{name}}/listRemoteLoginInformation", resource_handlers.list_nodes(Kind.JOB)),
     Route("GET", "/providers/Microsoft.BatchAI/batchaiOffer", extensions.show_capabilities),
-    Route("POST", f"{_PROVIDER}/batchaiLook", extensions.query_states),
     Route("POST", f"{_PROVIDER}/batchaiHostNote", extensions.show_host_note),
     Route("POST", f"{_PROVIDER}/batchaiEnsure", extensions.ensure_resources),
     Route("POST", f"{_PROVIDER}/batchaiStoreFiles", storage_extensions.store_files, takes_files=True),
     Route("POST", f"{_PROVIDER}/batchaiFetchFiles", storage_extensions.fetch_files),
     Route("POST", f"{_JOBS}/{{name}}/batchaiAhead", extensions.list_jobs_ahead),
     Route("POST", f"{_JOBS}/{{name}}/batchaiRead", extensions.read_file),
-    Route("POST", f"{_JOBS}/{{name}}/batchaiTail", extensions.tail_logs, watch=LogWatcher),
     Route("POST", f"{_JOBS}/{{name}}/batchaiTelemetry", extensions.read_telemetry),
     Route("POST", f"{_JOBS}/{{name}}/batchaiRecords", extensions.read_records),
     Route("POST", f"{_PROVIDER}/batchaiLabels", extensions.read_labels),

@@ -45,6 +45,7 @@ class RequestBodies:
     def __init__(self, limits: ServerLimits, metrics: ServerMetrics) -> None:
         self._limits, self._metrics = limits, metrics
         self._taken: Counter[str] = Counter()
+        metrics.show_bodies(lambda name: self._taken[name])
 
     @contextlib.contextmanager
     def reserve(self, call: ApiCall, upload: ExpectedBody) -> Iterator[None]:
@@ -118,17 +119,11 @@ class RequestBodies:
             text = "The server has as many unfinished request bodies as it takes at once."
             raise ApiError(503, "ServerBusy", text)
         self._taken.update(dict.fromkeys(quotas, amount))
-        self._show()
         try:
             yield
         finally:
             self._taken.subtract(dict.fromkeys(quotas, amount))
             self._taken = +self._taken  # drops zero entries
-            self._show()
-
-    def _show(self) -> None:
-        taken = self._taken
-        self._metrics.set_bodies(taken[_BODIES], memory_bytes=taken[_MEMORY], disk_bytes=taken[_DISK])
 
 
 class BodyReader:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -111,11 +112,11 @@ class ServerMetrics:
         """Counts a request rejected by a limit."""
         self._refused.inc()
 
-    def set_bodies(self, unfinished: int, *, memory_bytes: int, disk_bytes: int) -> None:
-        """Sets the number of unfinished bodies and the room reserved for bodies."""
-        self._unfinished.set(unfinished)
-        self._held.labels("memory").set(memory_bytes)
-        self._held.labels("disk").set(disk_bytes)
+    def show_bodies(self, taken: Callable[[str], int]) -> None:
+        """Shows how many `bodies` are unfinished, and the room reserved in `memory` and on `disk`."""
+        self._unfinished.set_function(lambda: taken("bodies"))
+        for place in ("memory", "disk"):
+            self._held.labels(place).set_function(partial(taken, place))
 
     def count_body_bytes(self, count: int) -> None:
         """Counts received bytes of request bodies."""
