@@ -3,8 +3,6 @@
 import math
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
 
@@ -73,33 +71,3 @@ def test_a_time_and_a_share_have_their_units():
         "ms",
         "%",
     ]
-
-
-NAMES = st.sampled_from(["loss", "acc", "val_loss", "lr", "grad norm", "top1", "train/loss", "F1"])
-NUMBERS = st.floats(allow_nan=False, width=32).map(lambda number: f"{number:.4g}")
-PLACES = st.sampled_from(
-    ["step {}", "Step [{}/99999]", "iter {}", "Iteration: {}", "[step {} of 99999]", "Batch {}"]
-)
-SIGNS = st.sampled_from(["=", ": ", " = ", ":"])
-GAPS = st.sampled_from([", ", " | ", " ", "\t", "; ", " - "])
-
-
-@given(
-    step=st.integers(0, 10**6),
-    pairs=st.dictionaries(NAMES, NUMBERS.filter(lambda text: "." in text), min_size=1, max_size=6),
-    place=PLACES,
-    sign=SIGNS,
-    gap=GAPS,
-)
-def test_whatever_is_printed_with_a_step_comes_back(step, pairs, place, sign, gap):
-    text = gap.join(f"{name}{sign}{number}" for name, number in pairs.items())
-    records = read(f"{place.format(step)}: {text}\n")
-    numbers = {name.lower().replace(" ", "_"): float(number) for name, number in pairs.items()}
-    assert {record.name: record.value for record in records} == numbers
-    assert {record.step for record in records} == {step}
-
-
-@given(st.text(alphabet="step loss=0.5:,[]()/%|- ", max_size=60))
-def test_no_line_raises(text):
-    read(f"step 1: {text}\n")
-    read(f"Epoch [1/2], {text}\n")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from tests.metrics.program_samples import NAMES, PROGRAMS, read_rows
+from tests.metrics.program_samples import read_rows
 
 PREFIXES = (
     "",
@@ -180,10 +180,6 @@ def test_numbers_below_a_heading_have_its_position():
         ("val", 0.5),
         ("val", 0.8),
     ]
-
-
-def test_a_sample_is_not_empty():
-    assert all(read_rows((PROGRAMS / f"{name}.log").read_bytes()) for name in NAMES)
 
 
 def test_settings_behind_a_validations_numbers_are_none():

@@ -96,31 +96,6 @@ def test_any_interleaving_of_whole_lines_keeps_each_ranks_series(series, random)
         )
 
 
-samples = st.lists(st.sampled_from(KNOWN_LINES), max_size=6)
-
-
-@given(st.lists(samples, min_size=1, max_size=4), st.randoms())
-def test_any_interleaving_keeps_each_ranks_numbers_of_other_programs(series, random):
-    texts = [[line for sample in lines for line in sample.splitlines()] for lines in series]
-    order = [rank for rank, lines in enumerate(texts) for _ in lines]
-    random.shuffle(order)
-    rest = [iter(lines) for lines in texts]
-    mixed = Parser().feed("".join(f"[1,{rank}]<stdout>:{next(rest[rank])}\n" for rank in order).encode())
-    for rank, lines in enumerate(texts):
-        alone = Parser().feed("".join(f"[1,{rank}]<stdout>:{line}\n" for line in lines).encode())
-        assert without_offsets(r for r in mixed if r.rank == rank) == without_offsets(alone)
-
-
-def without_offsets(records):
-    return [repr(record).rsplit(", offset=", 1)[0] for record in records]
-
-
-@given(st.lists(st.one_of(samples.map("\n".join), st.just("noise\n" * 300)), max_size=8))
-def test_a_long_block_gives_what_its_lines_give(parts):
-    log = "".join(f"{part}\n" for part in parts).encode()
-    assert read(log) == read(*log.splitlines(keepends=True))
-
-
 @given(st.lists(some_step_lines.filter(lambda line: not line.startswith("0\t")), max_size=30))
 def test_glued_lines_give_as_many_records_as_whole_ones(lines):
     def shown(log):

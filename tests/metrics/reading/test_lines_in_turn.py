@@ -1,55 +1,8 @@
 """Lines that depend on those above them give the same numbers at once as one by one."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_reader import read_table
-
-TEMPLATES = (
-    "Epoch {b}/9",
-    "epoch {b}: step {a}: loss 0.{c}",
-    "step {a}: loss 0.{c}",
-    "  val_loss: 0.{c}",
-    "  {name}_loss: 0.{c}",
-    "Validation:",
-    "train:  12%|█▏        | {a}/900 [00:12<01:33,  8.52it/s, loss=0.{c}, lr=0.1]",
-    "Epoch {b}:  12%|█▏     | {a}/900 [00:12<01:33,  8.52it/s, loss=0.{c}, val_loss=0.{b}]",
-    "  7%|▋         | {a}/900 [00:01<00:10,  8.52it/s]",
-    "{{'loss': 0.{c}, 'learning_rate': 1e-05, 'epoch': 0.{b}}}",
-    "{a}/900 [=====>....] - ETA: 2s - loss: 0.{c} - accuracy: 0.{b}",
-    "I0405 01:30:0{b}.123456 140000 train.py:88] step = {a}, loss = 0.{c}",
-    "2026-03-02 10:00:0{b},087 INFO step {a} loss=0.{c}",
-    "{a}\timages/sec: {b}.1 +/- 0.4 (jitter = 1.3)\t0.{c}",
-    "a line of text",
-)
-LINES = st.builds(
-    lambda template, a, b, c, name: template.format(a=a, b=b, c=c, name=name),
-    st.sampled_from(TEMPLATES),
-    st.sampled_from((1, 2, 10, 20)),
-    st.integers(1, 3),
-    st.integers(1, 4),
-    st.sampled_from(("box", "mask")),
-)
-RUNS = st.lists(st.tuples(LINES, st.integers(1, 6)), max_size=12)
-PREFIXES = ("", "[rank{}]: ", "[1,{}]<stdout>:")
-
-
-def values(records):
-    return [tuple(record) for record in records]
-
-
-@given(RUNS, st.sampled_from(PREFIXES), st.integers(1, 2))
-def test_lines_give_the_same_at_once_as_one_by_one(runs, prefix, ranks):
-    texts = [line for line, count in runs for _ in range(count)]
-    lines = [
-        f"{prefix.format(rank % ranks)}{line}\n".encode()
-        for rank, line in enumerate(line for line in texts for _ in range(ranks))
-    ]
-    parser = Parser()
-    one_by_one = [record for line in lines for record in parser.feed(line)] + parser.finish()
-    assert values(read_table([b"".join(lines)])) == values(one_by_one)
 
 
 def test_indented_lines_right_below_a_step_line_are_of_that_step():

@@ -1,12 +1,9 @@
 """What blocks of lines tell when they are read at once: what they would tell line by line."""
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from batchai_magics.metrics import Fact, Measurement, Parser
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
-from tests.metrics.formats.program_lines import KNOWN_LINES, LINES
 from tests.metrics.log_text import HEADER, step, step_lines, total
 
 LINE = step(10)
@@ -139,40 +136,9 @@ def test_a_number_of_a_rank_without_a_table_is_no_row():
     assert values_of(read(log)) == [(0, 0.5), (0, 0.25), (0, 0.25), (0, 0.5)]
 
 
-def test_a_line_that_may_go_on_counts_only_when_it_has_ended():
-    assert values_of(read("step=1 loss=0.5")) == []
-    assert values_of(read('{"step": 1, "loss": 0.5}')) == [(None, 0.5)]
-
-
 def test_a_finished_parser_knows_neither_ranks_nor_offsets():
     parser = Parser()
     parser.feed(f"[1,3]<stdout>:{LINE}\n".encode())
     parser.finish()
     (record,) = step_lines(parser.feed(f"{LINE}\n".encode()))
     assert (record.rank, record.offset) == (None, len(LINE) + 1)
-
-
-texts = st.sampled_from(
-    [step(10), step(20), "hello", total(5.25), step(10) + step(20), LINE[:CUT], LINE[CUT:], *KNOWN_LINES]
-)
-tags = st.sampled_from(["", "", "[1,0]<stdout>:", "[1,1]<stdout>:", "[1,0]<stderr>:"])
-even_blocks = st.builds(
-    lambda tag, lines: "".join(f"{tag}{line}\n" for line in lines), tags, st.lists(texts, max_size=8)
-)
-broken_lines = st.builds("{}{}{}{}\n".format, tags, texts, tags, texts)
-blocks = st.lists(st.one_of(even_blocks, even_blocks, broken_lines, st.just(HEADER)), max_size=8)
-
-
-EPOCH, BAR, LOSS = "Epoch 1/12", LINES["Keras 2 bar"][0], LINES["convolutional.py loss"][0]
-PLACED, RATE = "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.310000", "Iter #3: 101.2 img/sec per GPU"
-BELOW = "I0608 01:25:32.246443   551 solver.cpp:397]     Test net output #0: accuracy = 0.9913"
-GLUED = f"{KNOWN_LINES[-1]}INFO:root:Epoch[0] Batch [20]\tSpeed: 13681.57 samples/sec"
-
-
-@given(blocks)
-@example([tagged(f"{EPOCH}\n{BAR}", 0), f"{EPOCH}\n{LOSS}\n"])  # a message with and without a tag
-@example([f"{PLACED}\n{RATE}\n", f"x{BELOW}\n"])  # the epoch is not that of the last line
-@example([tagged(GLUED, 1), f"{BAR}\n", f"{GLUED}\nValidation error: 1.0%\n"])
-def test_even_and_broken_blocks_give_what_their_lines_give(chunks):
-    lines = [line for chunk in chunks for line in chunk.splitlines(keepends=True)]
-    assert repr(read(*chunks)) == repr(read(*lines)) == repr(read("".join(chunks)))
