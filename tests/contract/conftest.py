@@ -55,6 +55,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             for name, offer in PLACES.items()
             if all(offer.has(mark.args[0]) is wanted[mark.name] for mark in marks)
             and (not offer.only or module in offer.only)
+            and module not in offer.elsewhere
             and (is_sample or module not in offer.samples)
         ]
         metafunc.parametrize("place", fit, indirect=True)

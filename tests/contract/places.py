@@ -59,9 +59,13 @@ _OF_NODES = frozenset(
         "test_stacks",
         "test_temporary_files",
         "test_toolkits",
+        "test_uploads",
         "test_workdir",
     }
 )
+
+# What nodes do alike, whoever starts their programs. Files that stay on a node are those of scratch folders.
+_OF_ANY_NODES = frozenset({"test_directories", "test_metrics", "test_profile", "test_workdir"})
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
 NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
@@ -120,6 +124,7 @@ class PlaceKind:
     skip_reason: Callable[[], str] = str  # why it cannot be opened here; empty if it can
     only: frozenset[str] = frozenset()  # the contract modules to run; empty: all
     samples: frozenset[str] = frozenset()  # the modules of which only the tests marked `sample` run
+    elsewhere: frozenset[str] = frozenset()  # the modules that run in another place on the same engine
 
     def has(self, name: str) -> bool:
         """Whether its backend has a capability or facet."""
@@ -341,8 +346,9 @@ PLACES = {
     "arm": PlaceKind(
         _arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"}), samples=_OF_NODES
     ),
-    # Its storage is a folder, like the local backend's; over ssh it is one of another machine.
-    "slurm": PlaceKind(_slurm, SLURM, NOT_SLURMS | {"own_storage"}, real_slurm.skip_reason),
+    "slurm": PlaceKind(
+        _slurm, SLURM, NOT_SLURMS, real_slurm.skip_reason, samples=_OF_ANY_NODES, elsewhere=_OF_FILES
+    ),
     "slurm over ssh": PlaceKind(
         _over_ssh,
         SLURM,
@@ -367,6 +373,7 @@ PLACES = {
         NOT_RAYS,
         real_ray.skip_reason,
         only=_OF_RUNNERS | {"test_attempts", "test_chains", "test_profile", "test_stacks"},
+        samples=frozenset({"test_profile"}),
     ),
     "slurm on any nodes": PlaceKind(
         _slurm_any,

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 REPORT = "from batchai_magics import log; [log(step=s, loss=s / 4, images_per_sec=100 * s) for s in (1, 2)]"
 
 
+@pytest.mark.sample
 def test_a_script_reports_numbers_on_nodes_that_have_nothing_of_ours(place: Place) -> None:
     id = place.start_ranks(f'exec python3 -S -c "{REPORT}"', count=4)
     place.wait(id)

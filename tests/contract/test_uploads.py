@@ -33,6 +33,7 @@ Path("data/é.csv").write_text("changed")
 """
 
 
+@pytest.mark.sample
 def test_uploads_are_in_the_working_directory_of_every_rank_as_copies(place: Place, tmp_path: Path) -> None:
     for name, text in {**FILES, "../elsewhere/one.txt": "7"}.items():
         file = tmp_path / "notebook" / name
