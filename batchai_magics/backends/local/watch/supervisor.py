@@ -64,6 +64,8 @@ def main() -> None:
     del message, secrets
     while next_job:
         next_job = supervisor.take_over(next_job)
+    supervisor.close()
+    os._exit(0)  # taking the modules apart would take longer than most of what it has done
 
 
 class Supervisor:
@@ -105,6 +107,10 @@ class Supervisor:
         """Like `watch`, for a job that takes over the nodes of the previous one."""
         detached_process.redirect_output(self._layout.job(job.guid).supervisor_log)
         return self.watch(job.key, job.guid, JobSecrets())
+
+    def close(self) -> None:
+        """Closes the store."""
+        self._store.close()
 
     def _run(self, job: JobLayout, writer: OutcomeWriter, secrets: JobSecrets) -> bool:
         """Runs the job on its nodes and records its outcome; True if it is requeued."""

@@ -25,7 +25,12 @@ from batchai_magics.backends.node.ranks.output_streams import (
 )
 from batchai_magics.backends.node.ranks.rank import Pipe, PmiEnvironment, Rank
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import LogSeal, SignedRecord, exit_record
+from batchai_magics.backends.node.ranks.signed_records import (
+    LogSeal,
+    SignedRecord,
+    exit_record,
+    prepare_seals,
+)
 from batchai_magics.backends.node.ranks.telemetry_sampler import Sampler, sampler
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.ranks.trainer_file_log import TrainerFileLog, trainer_file_log
@@ -88,8 +93,7 @@ class Ranks:
         self._trainer_files = None if first else trainer_file_log(self.plan)
         for process in own:
             self._start(process)
-        self._sampler = sampler(self.plan, first_rank=first)
-        self._recording = machine_recording.start(self.plan, rank=first)
+        self._start_recording(first)
 
     def start_one(self, index: int) -> None:
         """Starts a single process, for another launcher that started this program.
@@ -100,8 +104,7 @@ class Ranks:
         self._external = PmiEnvironment({}, None)
         self._trainer_files = trainer_file_log(self.plan) if index == 0 else None
         self._start(self.plan.processes[index])
-        self._sampler = sampler(self.plan, first_rank=index)
-        self._recording = machine_recording.start(self.plan, rank=index)
+        self._start_recording(index)
 
     @property
     def is_running(self) -> bool:
@@ -201,6 +204,12 @@ class Ranks:
         if self._has_own_folder:
             self._temporary.remove()
         self._selector.close()
+
+    def _start_recording(self, first_rank: int) -> None:
+        """Starts what is done beside the processes, while they load."""
+        self._sampler = sampler(self.plan, first_rank=first_rank)
+        self._recording = machine_recording.start(self.plan, rank=first_rank)
+        prepare_seals()
 
     def _start(self, process: Process) -> None:
         """Starts a process, after reserving disk space for its exit record."""

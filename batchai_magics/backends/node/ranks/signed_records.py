@@ -149,8 +149,12 @@ class GrowingSeal:
         return LogSeal(self._size, (self._digest or _sha256()).hexdigest(), lost)
 
 
+def prepare_seals() -> None:
+    """Loads OpenSSL, which takes time: when processes have just started, and before they end."""
+    _sha256()
+
+
 def _sha256() -> hashlib._Hash:
-    """A new digest. Loading OpenSSL takes time, so it happens after the processes have started."""
     import hashlib
 
     return hashlib.sha256()
