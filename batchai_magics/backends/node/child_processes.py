@@ -70,11 +70,6 @@ class ChildProcesses:
         """What ranks asked of MPI's process manager that it does not do."""
         return tuple(self._ranks.manager.unsupported) if self._ranks.manager else ()
 
-    @property
-    def recorder_pids(self) -> set[int]:
-        """The helper that records this machine, which may outlive a short job."""
-        return self._ranks.recorder_pids
-
     def start(self) -> None:
         """Starts all processes."""
         self._ranks.start()

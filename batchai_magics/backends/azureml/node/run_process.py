@@ -270,7 +270,9 @@ class ServiceProcess:
             self._sampling.close()
         if self._numbers:
             self._numbers.close()
-        termination.kill(partial(termination.live_descendants, {self._recorder} if self._recorder else ()))
+        if self._recorder:
+            machine_recording.finish(self._recorder)
+        termination.kill()
         if self._end:
             self._check_numbers()
             unchecked = {"unchecked": self._watch.unchecked} if self._watch else {}

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,14 +80,13 @@ def marked(mark: str) -> list[LiveProcess]:
     return found
 
 
-def descendants(but: Set[int]) -> list[LiveProcess]:
-    """Every live descendant of this process but these children; it adopts orphans."""
+def descendants() -> list[LiveProcess]:
+    """Every live descendant of this process, which adopts orphans."""
     if sys.platform == "linux":
-        return leftovers.descendants(but)
+        return leftovers.descendants(set())
     import psutil
 
-    below = psutil.Process().children(recursive=True)
-    return [_to_found(process) for process in below if process.pid not in but]
+    return [_to_found(process) for process in psutil.Process().children(recursive=True)]
 
 
 def processes_of(ranks: Ranks) -> list[LiveProcess]:

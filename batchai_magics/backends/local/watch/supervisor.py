@@ -234,8 +234,7 @@ class LocalLauncher(ChildLauncher):
         return self._child_processes()
 
     def _child_processes(self) -> list[LiveProcess]:
-        recorders = {pid for processes in self._launched for pid in processes.recorder_pids}
-        return termination.without_mount_servers(process.descendants(recorders), self.plan)
+        return termination.without_mount_servers(process.descendants(), self.plan)
 
 
 class LocalReport(Report):

@@ -1,7 +1,7 @@
 """Records the hardware and the packages of a machine, once for each machine of a run, beside its ranks.
 
 A fork of the program that has started the ranks does it, since an interpreter of its own would take longer
-than a short job. It yields to everything else.
+than a short job.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,8 @@ from batchai_magics.backends.node.ranks.leftovers import run_in_fork
 from batchai_magics.launch.plan import Plan
 
 VERSION = 1
+PATIENCE_S = 2.0  # how long the end of a run waits for the record: folders of packages may be far away
+_POLL_S = 0.002
 _ENDINGS = (".dist-info", ".egg-info")
 
 
@@ -37,9 +40,18 @@ def start(plan: Plan, *, rank: int = 0) -> int | None:
         return None
 
 
+def finish(pid: int) -> None:
+    """Waits until the recording has ended, but not for long."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    try:
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline_s:
+            time.sleep(_POLL_S)
+    except ChildProcessError:  # it was reaped
+        return
+
+
 def _record(file: Path, *, is_image: bool) -> None:
     """Writes the file atomically, unless the run's record is gone; `is_image` if ranks run in containers."""
-    os.nice(19)
     os.setpgid(0, 0)
     software: dict[str, object] = {
         "python": sys.version.split()[0],

@@ -135,12 +135,7 @@ class Ranks:
     @property
     def helper_pids(self) -> set[int]:
         """Helper processes of this one that are not part of the job."""
-        return self.recorder_pids | ({self._guard.pid} if self._guard else set())
-
-    @property
-    def recorder_pids(self) -> set[int]:
-        """The helper that records this machine, which may outlive a short job."""
-        return {self._recording} if self._recording else set()
+        return {pid for pid in (self._recording, self._guard and self._guard.pid) if pid}
 
     @property
     def seals(self) -> dict[str, LogSeal]:
@@ -199,6 +194,8 @@ class Ranks:
             file.close()
         if self._sampler:
             self._sampler.close()
+        if self._recording:
+            machine_recording.finish(self._recording)
         if self._guard:
             self._guard.dismiss()
         if self._has_own_folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -58,10 +59,12 @@ def supervisors(world: World) -> list[str]:
 
 
 def test_short_jobs_run_one_after_the_other_in_one_process(world: World) -> None:
+    world.settings = replace(world.settings, provenance="full")
     jobs = queue(world, "print(1)", "print(2)")
     let_go(world)
     assert [job.wait(PATIENCE_S).log() for job in jobs] == ["", "1\n", "2\n"]
     assert len(set(supervisors(world))) == 1
+    assert [len(job.provenance().machines) for job in jobs] == [1, 1, 1]  # complete when a job has ended
 
 
 def test_a_process_that_runs_short_jobs_one_after_the_other_loads_no_models(
