@@ -8,7 +8,8 @@ _BEGINNINGS = (
     rb"(?:Iter|Step) #\d",  # Horovod
     rb"(?:Img/sec per|Total img/sec on|Number of|Running warmup|Running benchmark|Batch size: ) ?",
     rb"Finished (?:Epoch|Evaluation )\[",  # CNTK
-    rb" ?(?:Evaluation )?Minibatch\[",
+    rb"(?:(?<!\]) )?Evaluation Minibatch\[",  # a blank behind a label is of the label
+    rb"(?<!Evaluation)(?:(?<!\]) )?Minibatch\[",
     rb"(?:Train )?Epoch:? \d",  # Keras, PyTorch
     rb"Test (?:loss|accuracy|set): ",
     rb":::ML(?:L|Pv0\.5\.0) ",

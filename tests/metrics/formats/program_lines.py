@@ -167,6 +167,11 @@ LINES = {
         {"loss": 0.412031, "metric": 12.31, "epoch_time": 12.345, "total_samples_per_sec": 4860.3},
         (1, None),
     ),
+    "CNTK evaluation of minibatches": (
+        "Evaluation Minibatch[1-100]: loss = 2.302585 * 6400, metric = 90.12% * 6400;",
+        {"test_loss": 2.302585, "test_metric": 90.12},
+        (None, 100),
+    ),
     "CNTK evaluation": (
         "Finished Evaluation [1]: Minibatch[1-79]: metric = 2.31% * 10000;",
         {"test_metric": 2.31},
