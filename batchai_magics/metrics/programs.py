@@ -428,13 +428,6 @@ PROGRAM_LINES = (
         phase="train",
     ),
     ProgramLine(
-        program="Sockeye",
-        sample="Checkpoint [1]\tUpdates=<step=100> Epoch=<epoch=0> Samples=18412 Time-cost=<time-cost=32.114> "
-        "Updates/sec=<updates/sec=3.114>",
-        kind=LineKind.STEP,
-        phase="train",
-    ),
-    ProgramLine(
         program="PaddleOCR",
         sample="cur metric, [[<name:acc>: <{name}=0.4211>||, ]]",
         kind=LineKind.LOOSE,
