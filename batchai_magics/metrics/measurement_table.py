@@ -174,7 +174,7 @@ def _add_line(groups: dict[tuple[MetricName, ...], LineGroup], row: int, line: l
     metrics = tuple([MetricName(number.name, number.unit, number.phase) for number in line])
     group = groups.get(metrics)
     if group is None:
-        group = groups[metrics] = LineGroup(metrics)
+        group = groups[metrics] = LineGroup.empty(metrics)
     first = line[0]
     cast("list[int]", group.rows).append(row)
     group.steps.append(first.step)

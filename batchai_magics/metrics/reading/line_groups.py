@@ -15,7 +15,6 @@ from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind
-from batchai_magics.metrics.grammar.metric_names import split_phase
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
 from batchai_magics.metrics.reading.lines import Lines
@@ -47,9 +46,6 @@ class PlanLines:
 
     __slots__ = (
         "columns",
-        "is_member",
-        "is_of_bar",
-        "is_simple",
         "kept",
         "next_place",
         "plan",
@@ -62,7 +58,6 @@ class PlanLines:
         self.rows: Sequence[int] = []
         self.texts: list[bytes] = []
         self.columns = LineGroup(plan.metrics)
-        self.is_simple, self.is_of_bar, self.is_member = _is_simple(plan), is_of_bar(plan), _is_member(plan)
         self.next_place = 0
         self.kept: list[int] = []
 
@@ -350,32 +345,6 @@ def _json_seconds(texts: Sequence[bytes | None]) -> list[float | None]:
 @lru_cache(4096)
 def _json_timestamp(text: bytes | None) -> Timestamp | None:
     return json_timestamp(text.decode()) if text else None
-
-
-def _is_simple(plan: LinePlan) -> bool:
-    """Whether a line depends on nothing but the epoch above it."""
-    reading = plan.reading
-    if reading.kind is LineKind.STEP:
-        return plan.layout.step >= 0 and not reading.is_bar
-    return reading.kind is LineKind.OBJECT or reading.kind is LineKind.BENCHMARK
-
-
-def is_of_bar(plan: LinePlan) -> bool:
-    """Whether a line is a printed dict whose step only a bar tells."""
-    reading = plan.reading
-    return reading.is_dict and reading.step is None and reading.kind is LineKind.STEP
-
-
-def _is_member(plan: LinePlan) -> bool:
-    """Whether a line is one number of a block, in the phase of that."""
-    reading = plan.reading
-    is_one = (
-        reading.kind is LineKind.LOOSE
-        and reading.is_member
-        and len(plan.metrics) == 1
-        and plan.layout.clock.glog_at < 0
-    )
-    return is_one and not split_phase(plan.metrics[0].name)[0]
 
 
 def rank_of(lines: Lines, row: int, plan: LinePlan, groups: Groups) -> int | None:

@@ -16,8 +16,8 @@ from functools import lru_cache
 from operator import eq
 from typing import NamedTuple
 
-from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
-from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase
+from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber, Span
+from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase, split_phase
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
 from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.reading.timestamps import TimestampSlices
@@ -68,12 +68,19 @@ class LineClock:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinePlan:
-    """What the groups of a layout mean on lines whose names have these digits."""
+    """What the groups of a layout mean on lines whose names have these digits.
+
+    `is_simple`: a line depends on nothing but the epoch above it. `is_of_bar`: it is a printed dict whose
+    step only a bar tells. `is_member`: it is one number of a block, in the phase of that.
+    """
 
     layout: Layout
     reading: LineReading
     metrics: tuple[MetricName, ...]
     converters: tuple[Callable[[bytes], float], ...]
+    is_simple: bool
+    is_of_bar: bool
+    is_member: bool
 
     @classmethod
     def of(cls, layout: Layout, reading: LineReading, line: bytes, plain: bytes | None = None) -> LinePlan:
@@ -84,12 +91,31 @@ class LinePlan:
             _converter(line[each.begin : each.end], plain[each.begin : each.end], each)
             for each in reading.numbers
         )
-        return cls(layout, reading, metrics, tuple(converters))
+        return cls(
+            layout,
+            reading,
+            metrics,
+            tuple(converters),
+            is_simple=_is_simple(layout, reading),
+            is_of_bar=reading.is_dict and reading.step is None and reading.kind is LineKind.STEP,
+            is_member=_is_member(layout, reading, metrics),
+        )
 
     def values_of(self, groups: Groups) -> list[float]:
         """The numbers on a line."""
         places = self.layout.numbers
         return [convert(groups[place]) for convert, place in zip(self.converters, places, strict=True)]
+
+
+def _is_simple(layout: Layout, reading: LineReading) -> bool:
+    if reading.kind is LineKind.STEP:
+        return layout.step >= 0 and not reading.is_bar
+    return reading.kind is LineKind.OBJECT or reading.kind is LineKind.BENCHMARK
+
+
+def _is_member(layout: Layout, reading: LineReading, metrics: Sequence[MetricName]) -> bool:
+    is_one = reading.kind is LineKind.LOOSE and reading.is_member and len(metrics) == 1
+    return is_one and layout.clock.glog_at < 0 and not split_phase(metrics[0].name)[0]
 
 
 @dataclass(slots=True, eq=False)

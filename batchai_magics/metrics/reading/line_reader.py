@@ -14,7 +14,7 @@ from batchai_magics.metrics.measurement import Measurement, Record, measurement
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_context import LineContext, Values
-from batchai_magics.metrics.reading.line_groups import Block, PlanLines, is_of_bar, rank_of
+from batchai_magics.metrics.reading.line_groups import Block, PlanLines, rank_of
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan
 from batchai_magics.metrics.reading.lines import Lines
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
@@ -77,7 +77,7 @@ class LineReader:
             return False
         if sum(group.plan.layout.clock.glog_at >= 0 for group in block.groups) > 1:
             return False  # the month of a line may tell the year of the next
-        return all(group.is_simple for group in block.groups) and _has_one_epoch(block.groups)
+        return all(group.plan.is_simple for group in block.groups) and _has_one_epoch(block.groups)
 
     def _read_uniform(self, block: Block) -> None:
         """Read lines whose epochs are all their own, or all that of the lines above, in any order."""
@@ -100,7 +100,7 @@ class LineReader:
                 row += 1
             elif owner is None:
                 row += 1
-            elif owner.is_member and (end := self._enter_members(lines.first, owners, row)) > row:
+            elif owner.plan.is_member and (end := self._enter_members(lines.first, owners, row)) > row:
                 row = end
             else:
                 begin, row = owner.next_place, _run_end(owners, row)
@@ -125,7 +125,7 @@ class LineReader:
 
         Lines that are not simple are of one rank.
         """
-        if group.is_simple:
+        if group.plan.is_simple:
             self._release_before(group, run, readings)
             for context, place in self._read_simple(lines, group, run):
                 self._note(lines, group, place, context)
@@ -137,7 +137,7 @@ class LineReader:
         reading = group.plan.reading
         if reading.is_bar and reading.kind is LineKind.STEP and group.plan.layout.step >= 0:
             self._enter_bars(lines, group, rest, readings)
-        elif group.is_of_bar and self._bar_step(group.columns.ranks[run.start]) is None:
+        elif group.plan.is_of_bar and self._bar_step(group.columns.ranks[run.start]) is None:
             self._enter_dicts(lines, group, rest)
         elif reading.kind is LineKind.REDRAWN:
             self._enter_redrawn(lines, group, rest, readings)
@@ -157,7 +157,7 @@ class LineReader:
             group = owners[row]
             if group is None:
                 continue
-            if not (isinstance(group, PlanLines) and group.is_member):
+            if not (isinstance(group, PlanLines) and group.plan.is_member):
                 break
             place, columns = group.next_place, group.columns
             if columns.ranks[place] is not None or not context.enter_member(first + row):
@@ -230,7 +230,7 @@ class LineReader:
         if placed is None:
             return
         step, epoch, new = placed
-        is_waiting = group.is_of_bar and not (step is None and read.times[place] is None)
+        is_waiting = group.plan.is_of_bar and not (step is None and read.times[place] is None)
         if new is not numbers or is_waiting:
             readings.add(row, self._records_at(lines, row, plan, groups, rank, placed))
             return
@@ -422,7 +422,7 @@ class LineReader:
             measurement((name, value, unit, step, epoch, rank, end, seconds, phase))
             for (name, unit, phase), value in numbers
         ]
-        if is_of_bar(plan):
+        if plan.is_of_bar:
             if step is not None:
                 self._states.held[rank] = HeldDict(lines.first + row, records)
                 return []
@@ -466,7 +466,7 @@ class LineReader:
         if reading.is_member:
             self._pass_unread(lines, row, context)
         position = context.enter(plan, own_number, *told)
-        if reading.kind is LineKind.STEP and not (reading.is_bar or is_of_bar(plan)):
+        if reading.kind is LineKind.STEP and not (reading.is_bar or plan.is_of_bar):
             self._note_step_line(lines.first + row, rank, plan)
         self._touch(lines, row, plan, rank, own_number)
         before = self._released(lines, row, reading, rank)
@@ -535,12 +535,12 @@ def _run_end(owners: Sequence[PlanLines | SkeletonPlans | None], row: int) -> in
         return row + 1
     ranks, begin = owner.columns.ranks, owner.next_place
     place = begin
-    if not begin and len(owner.rows) == count and (owner.is_simple or ranks.count(ranks[0]) == count):
+    if not begin and len(owner.rows) == count and (owner.plan.is_simple or ranks.count(ranks[0]) == count):
         owner.next_place = count
         return count
     while row < count and (owners[row] is owner or owners[row] is None):
         if owners[row] is owner:
-            if not owner.is_simple and ranks[place] != ranks[begin]:
+            if not owner.plan.is_simple and ranks[place] != ranks[begin]:
                 break
             place += 1
         row += 1

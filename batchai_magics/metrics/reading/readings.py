@@ -8,6 +8,8 @@ from operator import itemgetter
 from batchai_magics.metrics.measurement import Record, measurement
 from batchai_magics.metrics.reading.line_plan import MetricName
 
+_POSITIONS = ("steps", "epochs", "ranks", "ends", "times")
+
 
 class LineGroup:
     """The numbers of lines of one plan, in file order: a column for each metric.
@@ -17,22 +19,32 @@ class LineGroup:
 
     __slots__ = ("ends", "epochs", "metrics", "ranks", "rows", "steps", "times", "values")
 
-    def __init__(self, metrics: tuple[MetricName, ...], rows: list[int] | None = None) -> None:
+    rows: Sequence[int]
+    steps: list[int | None]
+    epochs: list[float | None]
+    ranks: list[int | None]
+    ends: list[int]
+    times: list[float | None]
+    values: list[Sequence[float]]
+
+    def __init__(self, metrics: tuple[MetricName, ...]) -> None:
         self.metrics = metrics
-        self.rows: Sequence[int] = rows or []
-        self.steps: list[int | None] = []
-        self.epochs: list[float | None] = []
-        self.ranks: list[int | None] = []
-        self.ends: list[int] = []
-        self.times: list[float | None] = []
-        self.values: list[Sequence[float]] = [[] for _ in metrics]
+
+    @classmethod
+    def empty(cls, metrics: tuple[MetricName, ...]) -> LineGroup:
+        """No lines, to which some are added one by one."""
+        group = cls(metrics)
+        for name in ("rows", *_POSITIONS):
+            setattr(group, name, [])
+        group.values = [[] for _ in metrics]
+        return group
 
     def take(self, places: Sequence[int]) -> LineGroup:
         """Some of the lines, in this order."""
         if len(places) == len(self.rows):
             return self
         taken = LineGroup(self.metrics)
-        for name in ("rows", "steps", "epochs", "ranks", "ends", "times"):
+        for name in ("rows", *_POSITIONS):
             column = getattr(self, name)
             setattr(taken, name, [column[place] for place in places])
         taken.values = [[column[place] for place in places] for column in self.values]
