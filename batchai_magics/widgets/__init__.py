@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from batchai_magics.metrics import Comparison, Scaling
     from batchai_magics.widgets.core.publisher import Publisher
     from batchai_magics.widgets.job.job_output import LiveJobOutput
-    from batchai_magics.widgets.job.job_stream import FollowedJob
+    from batchai_magics.widgets.job.job_view import FollowedJob
 
 TIERS = ("auto", "widget", "html", "text")
 
@@ -147,7 +147,7 @@ def _publisher() -> Publisher:
 
 def _job_model(job: Job) -> FollowedJob:
     """The model of a job that all its views share."""
-    from batchai_magics.widgets.job.job_stream import followed_job
+    from batchai_magics.widgets.job.job_view import followed_job
 
     return _publisher().model(job.id.key, lambda: followed_job(job))
 

@@ -12,7 +12,7 @@ from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.reading.event_files import EventFileWriter, _masked_crc
 from batchai_magics.models.runs.scalar_export import ExportedRun, ScalarPoint
 from batchai_magics.models.states import ExecutionState
-from batchai_magics.widgets.job.job_stream import followed_job
+from batchai_magics.widgets.job.job_view import followed_job
 from tests.contract.place import Place
 from tests.world import until
 

@@ -392,8 +392,9 @@ class ComparisonStream(DashboardStream):
     A page that says hello is sent all lines again.
     """
 
+    _model: ComparisonModel
+
     def __init__(self, model: ComparisonModel, *, work: RunInBackground, clock: Clock) -> None:
-        self._runs = model
         self._sent: dict[tuple[int, str], int] = {}  # versions of lines by run and metric
         self._drawn: tuple[str, ...] = ()  # metrics that pages have asked for
         super().__init__(model, work=work, clock=clock)
@@ -413,12 +414,12 @@ class ComparisonStream(DashboardStream):
         runs: list[PageData] = []
         size, limit = 0, min(limit_bytes, MESSAGE_BYTES)
         names = self._drawn or self._first_metrics()
-        for index, version in enumerate(self._runs.line_versions):
+        for index, version in enumerate(self._model.line_versions):
             stale = [name for name in names if self._sent.get((index, name)) != version]
             if not stale:
                 continue
             self._sent.update(((index, name), version) for name in stale)
-            columns = line_columns(self._runs.lines[index], stale, max_points(len(self._runs.runs)))
+            columns = line_columns(self._model.lines[index], stale, max_points(len(self._model.runs)))
             runs.append({"run": index, **columns})
             size += len(str(columns))
             if size >= limit:

@@ -24,12 +24,11 @@ from batchai_magics.widgets.comparison.comparison_output import show_figure
 from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_number
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
+from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, answer_to
 from batchai_magics.widgets.dashboards.dashboard import (
     DashboardStream,
     DashboardView,
     OpenJobs,
-    answer_to,
 )
 from batchai_magics.widgets.job.job_header import progress_fields
 
@@ -435,8 +434,9 @@ def _in_thread(task: Callable[[], None]) -> None:
 class SweepStream(DashboardStream):
     """Trials as rows, sent when they change."""
 
+    _model: SweepModel
+
     def __init__(self, model: SweepModel, *, work: RunInBackground, clock: Clock) -> None:
-        self._trials = model
         self._sent_version = 0
         self._unsent: dict[int, None] = {}  # numbers of trials
         super().__init__(model, work=work, clock=clock)
@@ -448,17 +448,17 @@ class SweepStream(DashboardStream):
 
     def next_message(self, limit_bytes: int) -> Batch | None:
         """The next trials for which the page is out of date."""
-        for number, version in reversed(self._trials.changed.items()):
+        for number, version in reversed(self._model.changed.items()):
             if version <= self._sent_version:
                 break
             self._unsent[number] = None
-        self._sent_version = self._trials.version
+        self._sent_version = self._model.version
         numbers = list(self._unsent)[:ROWS_PER_MESSAGE]
         for number in numbers:
             del self._unsent[number]
         if not numbers:
             return None
-        return Batch({"kind": "trials", "rows": [self._trials.trials[number] for number in numbers]})
+        return Batch({"kind": "trials", "rows": [self._model.trials[number] for number in numbers]})
 
 
 class SweepView(SweepStream, DashboardView):
@@ -480,12 +480,12 @@ class SweepView(SweepStream, DashboardView):
         """Creates the live view of the jobs `content["names"]`."""
         try:
             names = [str(name) for name in content.get("names", ())]
-            trials = self._trials.sweep.snapshot().trials
+            trials = self._model.sweep.snapshot().trials
             by_name = {trial.name: trial.job for trial in trials if trial.name in names}
             jobs = [job for name in names if (job := by_name.get(name))]
             return answer_to(content, "", model=self._open_jobs(*jobs))
         except BatchAIError as error:
-            return answer_to(content, error.message, is_done=False)
+            return answer_to(content, error.message)
 
 
 def show(sweep: Sweep, publisher: Publisher, open_jobs: OpenJobs, *, ui: str) -> None:

@@ -36,6 +36,11 @@ class Batch:
         return OVERHEAD_BYTES + sum(map(len, self.buffers))
 
 
+def answer_to(content: PageData, text: str, **fields: object) -> Batch:
+    """The answer to a request: a message for the user, empty after a success, and what else it says."""
+    return Batch({"kind": "answer", "id": content.get("id", ""), "text": text, **fields})
+
+
 class ViewStream:
     """What one view is sent: its state by name, and messages.
 

@@ -15,8 +15,8 @@ from batchai_magics.models.resources import Cluster, Node
 from batchai_magics.models.states import AllocationState, NodeState
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
-from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView, answer_to
+from batchai_magics.widgets.core.view_stream import Batch, answer_to
+from batchai_magics.widgets.dashboards.dashboard import DashboardModel, DashboardView
 
 NODES_TTL_S = 4.0  # cache TTL of the node list: two nodes that swap states change no count
 
@@ -129,10 +129,7 @@ class ClusterView(DashboardView):
     """Nodes as tiles; the request `scale` resizes the cluster or turns auto-scale on."""
 
     script = "cluster_dashboard"
-
-    def __init__(self, model: ClusterModel, *, work: RunInBackground, clock: Clock) -> None:
-        self._cluster = model
-        super().__init__(model, work=work, clock=clock)
+    _model: ClusterModel
 
     def handles(self, content: PageData) -> bool:
         """Whether a message is the request to scale."""
@@ -142,7 +139,7 @@ class ClusterView(DashboardView):
         """Applies `content["settings"]`, which has the shape of `scaleSettings` in cluster.json."""
         try:
             patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})
-            self._cluster.backend.update(self._cluster.id, patch)
+            self._model.backend.update(self._model.id, patch)
         except BatchAIError as error:
-            return answer_to(content, str(error), is_done=False)
-        return answer_to(content, "")
+            return answer_to(content, str(error), done=False)
+        return answer_to(content, "", done=True)

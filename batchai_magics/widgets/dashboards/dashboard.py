@@ -99,8 +99,3 @@ class DashboardView(DashboardStream, LiveView):
     def __init__(self, model: DashboardModel, *, work: RunInBackground, clock: Clock) -> None:
         DashboardStream.__init__(self, model, work=work, clock=clock)
         self.open_model(self.script, uuid.uuid4().hex)
-
-
-def answer_to(content: PageData, text: str, *, is_done: bool = True, **more: str) -> Batch:
-    """The answer to a page's request: whether it succeeded, and a message for the user."""
-    return Batch({"kind": "answer", "id": content.get("id", ""), "text": text, "done": is_done, **more})

@@ -27,13 +27,12 @@ from batchai_magics.models.resources import JobResource, Workspace
 from batchai_magics.models.runs.labels import Labels, varying_parameters
 from batchai_magics.widgets.core.display import Bundle
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground
+from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, answer_to
 from batchai_magics.widgets.dashboards.dashboard import (
     DashboardModel,
     DashboardStream,
     DashboardView,
     OpenJobs,
-    answer_to,
 )
 from batchai_magics.widgets.job.job_header import execution_of, progress_fields
 
@@ -373,8 +372,9 @@ RATES_PER_MESSAGE = 20
 class JobsStream(DashboardStream):
     """Jobs as rows, each with its headline metric."""
 
+    _model: JobsModel
+
     def __init__(self, model: JobsModel, *, work: RunInBackground, clock: Clock) -> None:
-        self._jobs = model
         self._sent: dict[str, tuple[str, int]] = {}  # the runs and versions of rates, by the name of the job
         super().__init__(model, work=work, clock=clock)
 
@@ -385,14 +385,14 @@ class JobsStream(DashboardStream):
 
     def next_message(self, limit_bytes: int) -> Batch | None:
         """The values of a few jobs for which the page is out of date."""
-        known = self._jobs.rates
+        known = self._model.rates
         versions = {name: (rates.run, rates.version) for name, rates in known.items() if rates.version}
         names = [name for name, version in versions.items() if self._sent.get(name) != version]
         names = names[:RATES_PER_MESSAGE]
         if not names:
             return None
         self._sent.update((name, versions[name]) for name in names)
-        progress = self._jobs.progress
+        progress = self._model.progress
         return Batch(
             {
                 "kind": "rates",
@@ -419,10 +419,10 @@ class JobsView(JobsStream, DashboardView):
     def answer(self, content: PageData) -> Batch:
         """Creates the live view of the jobs `content["names"]`."""
         names = [str(name) for name in content.get("names", ())]
-        jobs = [job for name in names if (job := self._jobs.job(name))]
+        jobs = [job for name in names if (job := self._model.job(name))]
         if not jobs or len(jobs) < len(names):
-            return answer_to(content, "The job was deleted.", is_done=False)
+            return answer_to(content, "The job was deleted.")
         try:
             return answer_to(content, "", model=self._open_jobs(*jobs))
         except BatchAIError as error:
-            return answer_to(content, error.message, is_done=False)
+            return answer_to(content, error.message)

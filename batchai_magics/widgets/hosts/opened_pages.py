@@ -30,7 +30,7 @@ from batchai_magics.widgets.dashboards.jobs_dashboard import AllJobsModel, JobsS
 from batchai_magics.widgets.hosts.page_server import PageServer, PageStream
 from batchai_magics.widgets.hosts.recorder import BYTES_PER_S, MESSAGES_PER_S, record, settings_report
 from batchai_magics.widgets.hosts.recording_file import check_recording, read_recording
-from batchai_magics.widgets.job.job_stream import JobStream, followed_job
+from batchai_magics.widgets.job.job_view import JobStream, followed_job
 
 __all__ = ["export_html", "open_job", "open_jobs", "open_recording", "record", "settings_report"]
 

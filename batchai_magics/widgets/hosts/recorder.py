@@ -31,7 +31,7 @@ from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.core.view_stream import Batch
 from batchai_magics.widgets.hosts.recording_file import RecordingFile
-from batchai_magics.widgets.job.job_stream import EventSource, JobStream, followed_job, follower_of
+from batchai_magics.widgets.job.job_view import EventSource, JobStream, followed_job, follower_of
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job

@@ -24,8 +24,7 @@ from batchai_magics.widgets.core.cell_output import (
 from batchai_magics.widgets.core.display import EMPTY, Bundle, figure
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.core.view_stream import Clock, RunInBackground
-from batchai_magics.widgets.job.job_stream import FollowedJob
-from batchai_magics.widgets.job.job_view import JobView
+from batchai_magics.widgets.job.job_view import FollowedJob, JobView
 from batchai_magics.widgets.job.page_requests import OpenJob
 
 if TYPE_CHECKING:

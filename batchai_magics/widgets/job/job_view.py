@@ -1,20 +1,190 @@
-"""The anywidget model of a job's live view: small state as traits, log and points as binary messages."""
+"""The live view of a job: the model that follows it, what one view is sent, and the view in a notebook."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
 import traitlets
 
+from batchai_magics.follow import MAX_DELAY_S, Event, Follower, StateChanged
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.widgets.core.flow_control import main_loop_scheduler
+from batchai_magics.jobs.log_numbers import POINT_BYTES, VALUE_BYTES
+from batchai_magics.jobs.log_tail import LogTail
+from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.jobs.watch_records import stalled_s
+from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, Schedule, main_loop_scheduler
 from batchai_magics.widgets.core.live_view import LiveView
-from batchai_magics.widgets.core.view_stream import RunInBackground
-from batchai_magics.widgets.job.job_stream import JobStream
-from batchai_magics.widgets.job.page_requests import OpenJob
+from batchai_magics.widgets.core.polled_model import PageData
+from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream, answer_to
+from batchai_magics.widgets.job.job_header import counts_of, facts_of, open_lines_of, status_of
+from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job
+
+LOG_BYTES = 1 << 15  # per message while following
+REPLAY_BYTES = 1 << 17  # in the first message
+
+
+class EventSource(Protocol):
+    """What a model follows, such as a `Follower`."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event will follow."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+
+    def poll(self) -> Sequence[Event]:
+        """Returns the events since the last poll; does not block."""
+
+
+class FollowedJob(JobModel):
+    """The model of a job that polls for its events."""
+
+    max_interval_s = MAX_DELAY_S
+
+    def __init__(self, source: EventSource, **options: Any) -> None:
+        super().__init__(**options)
+        self._source = source
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether there is more to read immediately."""
+        return self._source.is_behind
+
+    def poll(self) -> bool:
+        """Applies the events since the last poll, and returns whether there were any; does not block."""
+        events = self._source.poll()
+        for event in events:
+            self.take(event)
+        self.poll_ended()
+        if self._source.is_over:
+            self.end()
+        return bool(events)
+
+
+def followed_job(job: Job, source: EventSource | None = None) -> FollowedJob:
+    """The model of a job with its current state; it follows `source`, by default all of the job's events."""
+    model = FollowedJob(
+        source or follower_of(job),
+        processes=job.process_count(),
+        patterns=job.patterns,
+        preferences=metric_preferences(patterns=job.patterns),
+    )
+    model.take(StateChanged(job.show()))
+    return model
+
+
+def follower_of(job: Job) -> Follower:
+    """What reads all events of a job."""
+    return Follower(job.backend, job.id, patterns=job.patterns, with_telemetry=True, stalled_s=stalled_s())
+
+
+class JobStream(ViewStream):
+    """What one view of a job is sent: what header and tabs show as its state, log and points as messages."""
+
+    _model: JobModel
+
+    def __init__(
+        self,
+        job: Job,
+        model: JobModel,
+        *,
+        work: RunInBackground,
+        schedule: Schedule,
+        open_job: OpenJob | None = None,
+        is_read_only: bool = False,
+    ) -> None:
+        self._requests = RequestHandler(job, open_job, model=model, is_read_only=is_read_only)
+        self._rights = {
+            "can_again": open_job is not None and not is_read_only,
+            "can_profile": job.backend.node_commands is not None and not is_read_only,
+            "is_read_only": is_read_only,
+        }
+        self._ack_window = AckWindow(schedule)
+        self._cursor = Cursor()
+        self._hello: PageData | None = None
+        self.is_hello_new = False  # a page has said hello, which has not been handled yet
+        self.is_detached = False
+        ViewStream.__init__(self, model, work=work, clock=time.monotonic)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing more is to be sent."""
+        return self.is_removed or self.is_detached
+
+    @property
+    def is_unwatched(self) -> bool:
+        """Never: the job is followed with or without a page."""
+        return False
+
+    @property
+    def is_up_to_date(self) -> bool:
+        """Whether the page has been sent everything, or no longer acknowledges messages."""
+        with self._lock:
+            is_waiting = bool(self._replies) or self._hello is not None
+        if is_waiting or self._version != self._model.version:
+            return False
+        return self._cursor.is_up_to_date(self._model) or not self._ack_window.is_open
+
+    def current_state(self) -> PageData:
+        """What the header and the tabs show."""
+        facts = facts_of(self._model)
+        return {
+            "facts": {**facts, **self._rights} if facts else facts,
+            "counts": counts_of(self._model),
+            "history": list(self._model.history),
+            "files": self._model.files,
+        }
+
+    def next_message(self, limit_bytes: int) -> Batch | None:
+        """The next batch of what the page lacks, unless it acknowledges nothing any more."""
+        with self._lock:
+            hello, self._hello = self._hello, None
+        if hello:
+            self._cursor.rewind(
+                int(hello.get("points", 0)),
+                dict(hello.get("logs", {})),
+                values=dict(hello.get("values", {})),
+                generation=int(hello.get("generation", 0)),
+            )
+        batch = self._cursor.next_batch(self._model, limit_bytes) if self._ack_window.is_open else None
+        self._ack_window.sent(self._cursor.seq)
+        return batch
+
+    def on_hello(self, content: PageData) -> None:
+        """A page has said hello, and what it has already."""
+        self._hello = dict(content.get("have") or {"points": 0})
+        self.is_hello_new = True
+        self._ack_window.acknowledge()
+
+    def on_message(self, content: PageData) -> None:
+        """The page acknowledges messages, or detaches the view."""
+        kind = content.get("kind")
+        if kind in ("ack", "alive"):
+            self._ack_window.acknowledge(int(content.get("seq", 0)))
+        elif kind == "detach":
+            self.is_detached = True
+            self.reply(answer_to(content, "detached: the job keeps running"))
+            self._work(lambda: None)
+
+    def handles(self, content: PageData) -> bool:
+        """Whether a message is a request about the job."""
+        return self._requests.handles(content)
+
+    def answer(self, content: PageData) -> Batch:
+        """The reply to a request; may block."""
+        return self._requests.handle(content)
+
+    def keep(self) -> None:
+        """Tells the page to keep the view although its output is about to be frozen."""
+        self.transmit(Batch({"kind": "keep"}))
 
 
 class JobView(JobStream, LiveView):
@@ -37,3 +207,144 @@ class JobView(JobStream, LiveView):
     ) -> None:
         JobStream.__init__(self, job, model, work=work, schedule=main_loop_scheduler(), open_job=open_job)
         self.open_model("job_view", view_id)
+
+
+@dataclass
+class _LogPosition:
+    """A view's position in a log file."""
+
+    offset: int
+    line: int
+    generation: int
+
+
+class Cursor:
+    """A view's position in a job's model; produces the batches that it lacks, in sequence."""
+
+    def __init__(self) -> None:
+        self.seq = 0
+        self._positions: dict[str, _LogPosition] = {}
+        self.rewind(0, {})
+
+    def rewind(
+        self,
+        points: int,
+        logs: Mapping[str, int],
+        *,
+        values: Mapping[str, int] | None = None,
+        generation: int = 0,
+    ) -> None:
+        """Sets what the view has: points and their generation, other values, bytes of each log file.
+
+        At least one batch, the greeting, is sent afterwards.
+        """
+        self._points = points
+        self._values = dict(values or {})
+        self._generation = generation
+        self._positions = {
+            file: position for file, position in self._positions.items() if logs.get(file) == position.offset
+        }
+        self._sent_complete = False
+        self._sent_status: PageData = {}
+        self._sent_open_lines: list[PageData] = []
+        self._sent_use = 0
+        self._is_greeted = False
+        self._log_limit = REPLAY_BYTES
+
+    def is_up_to_date(self, model: JobModel) -> bool:
+        """Whether everything has been sent."""
+        return (
+            self._is_greeted
+            and self._sent_complete == model.is_over
+            and self._sent_use == model.use.version
+            and self._has_all_numbers(model)
+            and self._sent_status == status_of(model)
+            and self._sent_open_lines == open_lines_of(model)
+            and all(not self._is_stale(file, tail) for file, tail in model.tails.items())
+        )
+
+    def _has_all_numbers(self, model: JobModel) -> bool:
+        return (
+            self._generation == model.points.generation
+            and self._points == len(model.points)
+            and all(self._values.get(name, 0) == len(values) for name, values in model.points.others.items())
+        )
+
+    def next_batch(self, model: JobModel, limit_bytes: int) -> Batch | None:
+        """Returns the next batch of about `limit_bytes` at most; None if the view is up to date."""
+        if self.is_up_to_date(model) or limit_bytes < OVERHEAD_BYTES + POINT_BYTES:
+            return None
+        batch = Batch({"kind": "batch"})
+        self._add_points(batch, model, limit_bytes)
+        self._add_values(batch, model, limit_bytes)
+        self._add_logs(batch, model, limit_bytes)
+        self._add_status(batch, model)
+        self.seq += 1
+        self._is_greeted = True
+        self._sent_complete = model.is_over
+        batch.content.update(seq=self.seq, complete=model.is_over)
+        return batch
+
+    def _add_status(self, batch: Batch, model: JobModel) -> None:
+        """Adds what is small, and sent as a whole: progress, unterminated lines and resource usage."""
+        status, lines = status_of(model), open_lines_of(model)
+        if status != self._sent_status:
+            self._sent_status = batch.content["status"] = status
+        if lines != self._sent_open_lines:
+            self._sent_open_lines = batch.content["open"] = lines
+        if self._sent_use != model.use.version:
+            self._sent_use = model.use.version
+            batch.content["use"] = True
+            batch.buffers.append(model.use.to_json(model.records))
+
+    def _add_points(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
+        is_restarted = self._generation != model.points.generation
+        if is_restarted:
+            self._generation, self._points, self._values = model.points.generation, 0, {}
+        count = max(0, min(len(model.points) - self._points, (limit_bytes - batch.size_bytes) // POINT_BYTES))
+        if count or is_restarted:
+            batch.content["points"] = {"first": self._points, "generation": self._generation}
+            batch.buffers.extend(model.points.columns(self._points, count))
+            self._points += count
+
+    def _add_values(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
+        parts = batch.content["values"] = []
+        for name, values in model.points.others.items():
+            first = self._values.get(name, 0)
+            count = min(len(values) - first, (limit_bytes - batch.size_bytes) // VALUE_BYTES)
+            if count > 0:
+                parts.append({"name": name, "first": first})
+                batch.buffers.extend(values.columns(first, count))
+                self._values[name] = first + count
+
+    def _add_logs(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
+        parts = batch.content["logs"] = []
+        for file, tail in model.tails.items():
+            limit = min(self._log_limit, limit_bytes - batch.size_bytes)
+            if limit > 0 and self._is_stale(file, tail):
+                parts.append(self._part(file, tail, limit, batch.buffers))
+        self._log_limit = LOG_BYTES
+
+    def _is_stale(self, file: str, tail: LogTail) -> bool:
+        position = self._positions.get(file)
+        return position is None or position.offset < tail.end or position.generation != tail.generation
+
+    def _part(self, file: str, tail: LogTail, limit: int, buffers: list[bytes]) -> PageData:
+        position = self._positions.get(file)
+        is_restarted = position is not None and position.generation != tail.generation
+        if position is None or is_restarted:
+            position = _LogPosition(0, 0, tail.generation)
+        fragment = tail.fragment(position.offset, limit, line=position.line)
+        self._positions[file] = _LogPosition(fragment.end, fragment.line, tail.generation)
+        buffers.append(fragment.data)
+        ranks = tail.ranks(fragment)
+        if ranks:
+            buffers.append(ranks)
+        return {
+            "file": file,
+            "offset": fragment.offset,
+            "size": tail.size,
+            "skipped": fragment.skipped_lines,
+            "ranked": bool(ranks),
+            "restarted": is_restarted,
+        }

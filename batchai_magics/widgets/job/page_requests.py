@@ -20,7 +20,7 @@ from batchai_magics.jobs.log_tail import ranks_between
 from batchai_magics.jobs.merged_log import MERGED, unmarked
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.polled_model import PageData
-from batchai_magics.widgets.core.view_stream import Batch
+from batchai_magics.widgets.core.view_stream import Batch, answer_to
 from batchai_magics.widgets.job.failure_report import failure_report
 from batchai_magics.widgets.job.rank_lines import (
     ERROR_PATTERN,
@@ -93,11 +93,11 @@ class RequestHandler:
     def handle(self, content: PageData) -> Batch:
         """Returns the reply; one with `text` says why the request failed."""
         if self._is_read_only and content["kind"] not in READING:
-            return text_answer(content, "This page is read-only.")
+            return answer_to(content, "This page is read-only.")
         try:
             return self._kinds[content["kind"]](content)
         except BatchAIError as error:
-            return text_answer(content, error.message)
+            return answer_to(content, error.message)
 
     def _read(self, content: PageData) -> Batch:
         file = _file(self._job, content)
@@ -180,7 +180,7 @@ class RequestHandler:
     def _cancel(self, content: PageData) -> Batch:
         is_saving = bool(self._model and self._model.job and saving_text(self._model.job))
         self._job.backend.terminate(self._job.id, now=is_saving)
-        return text_answer(content, "")
+        return answer_to(content, "")
 
     def _run_again(self, content: PageData) -> Batch:
         """Submits the job again and creates the view of the new one, or replies why it cannot."""
@@ -231,11 +231,6 @@ class RequestHandler:
             return read_redacted(backend, replace(file, path=path), offset, limit)
 
         return lambda offset, limit: model.merged.read(read_file, offset, limit, is_complete=model.is_over)
-
-
-def text_answer(content: PageData, text: str) -> Batch:
-    """An answer with a message; an empty one means success."""
-    return Batch({"kind": "answer", "id": content.get("id", ""), "text": text})
 
 
 def _reply(content: PageData, parts: PageData, *buffers: bytes) -> Batch:

@@ -4,7 +4,7 @@ from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.core import display, pages
 from batchai_magics.widgets.job.job_output import LiveJobOutput
-from batchai_magics.widgets.job.job_stream import FollowedJob
+from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.widgets.scripted_job import JOB
 
 

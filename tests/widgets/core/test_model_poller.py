@@ -3,7 +3,7 @@
 from batchai_magics.errors import BatchAIError, UnreachableError
 from batchai_magics.follow import StateChanged
 from batchai_magics.widgets.core.polled_model import ModelPoller
-from batchai_magics.widgets.job.job_stream import FollowedJob
+from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.widgets.core.recorded_page import turns
 from tests.widgets.scripted_job import resource
 

@@ -9,7 +9,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.follow import Follower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.widgets.job.job_output import JobCardOutput
-from batchai_magics.widgets.job.job_stream import FollowedJob, followed_job
+from batchai_magics.widgets.job.job_view import FollowedJob, followed_job
 from tests.patience import PATIENCE_S
 from tests.threads import join_all
 from tests.widgets.core.recorded_page import live, say, turns

@@ -6,7 +6,7 @@ from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.job_output import JobCardOutput
-from batchai_magics.widgets.job.job_stream import FollowedJob
+from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
 from tests.widgets.core.recorded_page import live, say, turns

@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.widgets.core.cell_output import CellOutput
 from batchai_magics.widgets.core.publisher import Publisher
-from batchai_magics.widgets.job.job_stream import FollowedJob
+from batchai_magics.widgets.job.job_view import FollowedJob
 from tests.widgets.core.test_model_poller import Scripted
 from tests.world import until
 

@@ -125,7 +125,8 @@ def test_page_opens_existing_jobs_only(publisher, clock, place, page):
     answers = {answer["id"]: answer for answer in sent(page, "answer")}
     assert answers["a"]["model"] == "model of resnet"
     assert answers["c"]["model"] == "model of resnet, old"
-    assert not answers["b"]["done"]
+    assert answers["b"]["text"] == "The job was deleted."
+    assert "model" not in answers["b"]
 
 
 @pytest.mark.parametrize("kind", KINDS)

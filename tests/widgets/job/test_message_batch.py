@@ -21,7 +21,7 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.job_error import JobError
 from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES
 from batchai_magics.widgets.job.job_header import facts_of
-from batchai_magics.widgets.job.message_batch import LOG_BYTES, REPLAY_BYTES, Cursor
+from batchai_magics.widgets.job.job_view import LOG_BYTES, REPLAY_BYTES, Cursor
 from tests.metrics.log_text import step_numbers
 from tests.widgets.scripted_job import FAILURE, JOB, resource
 

@@ -7,7 +7,7 @@ from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.log_numbers import MAX_POINTS, MAX_RANKS, RecordHistory, UsageCurve, UsageCurves
 from batchai_magics.metrics import Measurement
 from batchai_magics.models.telemetry_records import GpuUse, MachineUse, RankUse, Sample, TelemetryRecord
-from batchai_magics.widgets.job.message_batch import Cursor
+from batchai_magics.widgets.job.job_view import Cursor
 
 
 def record(*times, ranks=2, gpus=(), busy=1):

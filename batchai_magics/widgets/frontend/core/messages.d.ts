@@ -104,12 +104,12 @@ export interface JobRow {
   parameters: Record<string, string>; // those that differ between jobs
 }
 
-/** The answer to a request; `model` is the id of a newly created view. */
+/** The answer to a request: `done` says whether a cluster is resized, `model` is the id of a new view. */
 export interface DashboardAnswer {
   kind: "answer";
   id: string;
   text: string;
-  done: boolean;
+  done?: boolean;
   model?: string;
 }
 

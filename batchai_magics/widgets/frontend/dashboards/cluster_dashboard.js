@@ -46,7 +46,7 @@ async function resize(dashboard, settings) {
   setText(dashboard.note, "Asking …");
   const answer = await dashboard.connection.ask({ kind: "scale", settings });
   setText(dashboard.note, answer.done ? "Resizing: the nodes will follow." : answer.text);
-  return answer.done;
+  return Boolean(answer.done);
 }
 
 /** @returns {{element: HTMLElement, update: (facts: ClusterFacts) => void}} */
