@@ -19,7 +19,7 @@ from batchai_magics.backends.base.backend_registry import load_settings
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.metrics_commands import ComparisonResult
-from batchai_magics.commands.handlers.run_record_commands import LabelsResult, RunDiffResult
+from batchai_magics.commands.handlers.run_record_commands import diff_data, labels_data
 from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
@@ -297,7 +297,7 @@ class AgentTools:
 
     def diff_jobs(self, job: str, other: str) -> Data:
         """Show what differs between two jobs: code, arguments, parameters, packages, hardware, metrics."""
-        return {"diff": _visible(RunDiffResult(diff_runs(self._find(job), self._find(other))).to_data())}
+        return {"diff": _visible(diff_data(diff_runs(self._find(job), self._find(other))))}
 
     def list_sweeps(self) -> Data:
         """List the sweeps of the experiment, whose trials are jobs with the tag `sweep:NAME`."""
@@ -353,7 +353,7 @@ class AgentTools:
         for change in ((handle.tag, tag), (handle.untag, untag)):
             labels = change[0](*change[1]) if change[1] else labels
         labels = labels if note is None else handle.note(note)
-        shown: Data = _visible(LabelsResult(handle.name, labels).to_data())
+        shown: Data = _visible(labels_data(handle.name, labels))
         return shown
 
     def _dry_run(self, command: Sequence[str]) -> str:

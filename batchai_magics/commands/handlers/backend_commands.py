@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import CLEANING, StoredItem
 from batchai_magics.backends.base.backend_registry import (
@@ -19,7 +20,7 @@ from batchai_magics.backends.base.backend_registry import (
     with_backend_settings,
 )
 from batchai_magics.commands.command_context import Context
-from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.command_result import TableResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import UsageError
 from batchai_magics.models.resource_ids import Kind, check_name, cluster_id, workspace_id
@@ -101,48 +102,35 @@ def changes_settings(arguments: Namespace) -> bool:
     return any(getattr(arguments, name) for name in (*SETTING_NAMES, *BACKEND_OPTIONS))
 
 
-@dataclass(frozen=True)
-class CleaningReport:
-    """What was or would be removed."""
-
-    parts: tuple[StoredItem, ...]
-
-    def to_data(self) -> list[dict[str, Any]]:
-        """One object per part."""
-        return [
-            {"part": part.name, "files": part.file_count, "bytes": part.size_bytes, "path": part.path}
-            for part in self.parts
-        ]
-
-    def to_table(self) -> Table:
-        """One row per part, and the total."""
-        rows = [(part.name, part.file_count, size_text(part.size_bytes), part.path) for part in self.parts]
-        total = (
-            "all",
-            sum(p.file_count for p in self.parts),
-            size_text(sum(p.size_bytes for p in self.parts)),
-            "",
-        )
-        return Table(("Part", "Files", "Size", "Path"), (*rows, total))
-
-
-def preview(context: Context, arguments: Namespace) -> CleaningReport:
+def preview(context: Context, arguments: Namespace) -> TableResult:
     """What would be removed; all of it only if no job runs, else raises ConflictError."""
     cleaning, before = CLEANING.of(context.backend), _before(arguments)
     if before is not None:
-        return CleaningReport(tuple(cleaning.old_runs(before, keeps_tagged=arguments.keep_tagged)))
+        return _parts(cleaning.old_runs(before, keeps_tagged=arguments.keep_tagged))
     cleaning.check()
-    return CleaningReport(tuple(cleaning.stored_items()))
+    return _parts(cleaning.stored_items())
 
 
-def clean(context: Context, arguments: Namespace) -> CleaningReport:
+def clean(context: Context, arguments: Namespace) -> TableResult:
     """Removes what the backend stores on this machine: everything, or the runs of `--older-than`."""
     cleaning, before = CLEANING.of(context.backend), _before(arguments)
     if before is not None:
-        return CleaningReport(tuple(cleaning.clean_runs(before, keeps_tagged=arguments.keep_tagged)))
+        return _parts(cleaning.clean_runs(before, keeps_tagged=arguments.keep_tagged))
     cleaned = preview(context, arguments)
     cleaning.clean()
     return cleaned
+
+
+def _parts(parts: Sequence[StoredItem]) -> TableResult:
+    """What was or would be removed, and the total."""
+    rows = [(part.name, part.file_count, size_text(part.size_bytes), part.path) for part in parts]
+    file_count, size_bytes = sum(p.file_count for p in parts), sum(p.size_bytes for p in parts)
+    total = ("all", file_count, size_text(size_bytes), "")
+    data = [
+        {"part": part.name, "files": part.file_count, "bytes": part.size_bytes, "path": part.path}
+        for part in parts
+    ]
+    return TableResult(data, Table(("Part", "Files", "Size", "Path"), (*rows, total)))
 
 
 def _before(arguments: Namespace) -> float | None:

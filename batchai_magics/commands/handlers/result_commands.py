@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import BYTES, Operation
-from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.command_result import TableResult, ValueWithNotes
 from batchai_magics.commands.output.resource_json import format_time
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import StorageError, visible
@@ -30,53 +29,20 @@ from batchai_magics.records.preflight import size_text
 LOG_INCOMPLETE = "LogIncomplete"
 
 
-@dataclass(frozen=True)
-class ResultFiles:
-    """The files of a job, each with its place."""
-
-    files: Sequence[OutputFile]
-
-    def to_data(self) -> Any:
-        """JSON-ready data."""
-        return [_file_data(*pair) for pair in zip(self.files, places_of(self.files), strict=True)]
-
-    def to_table(self) -> Table:
-        """The same for people."""
-        pairs = zip(self.files, places_of(self.files), strict=True)
-        rows = ((path, size_text(file.size_bytes), _local_time(file)) for file, path in pairs)
-        return Table(("File", "Size", "Modified"), tuple(rows))
+def files(context: Context, arguments: Namespace) -> ValueWithNotes:
+    """The files of a job: artifacts, what its script wrote, what was sent, logs."""
+    job = Job(context.backend, resource_commands.show_job(context, arguments).id)
+    files = [file for file in job.files() if file.is_file]
+    pairs = list(zip(files, places_of(files), strict=True))
+    rows = ((path, size_text(file.size_bytes), _local_time(file)) for file, path in pairs)
+    table = Table(("File", "Size", "Modified"), tuple(rows))
+    listed = TableResult([_file_data(*pair) for pair in pairs], table)
+    return ValueWithNotes(listed, () if files else (f"{job.name} has no files yet.",))
 
 
 def _file_data(file: OutputFile, path: str) -> dict[str, Any]:
     modified = {"modified": format_time(file.modified)} if file.modified else {}
     return {"path": path, "size_bytes": file.size_bytes, **modified}
-
-
-@dataclass(frozen=True)
-class CopiedFiles:
-    """The files that were copied: each with its path on this machine."""
-
-    copies: Sequence[tuple[OutputFile, Path]]
-
-    def to_data(self) -> Any:
-        """JSON-ready data, as `job file download` prints it."""
-        return [
-            {"contentLength": file.size_bytes, "name": file.place, "path": str(path)}
-            for file, path in self.copies
-        ]
-
-    def to_table(self) -> Table:
-        """The same for people."""
-        here = Path.cwd()
-        rows = ((_relative_path(path, here), size_text(file.size_bytes)) for file, path in self.copies)
-        return Table(("Copy", "Size"), tuple(rows))
-
-
-def files(context: Context, arguments: Namespace) -> ValueWithNotes:
-    """The files of a job: artifacts, what its script wrote, what was sent, logs."""
-    job = Job(context.backend, resource_commands.show_job(context, arguments).id)
-    files = [file for file in job.files() if file.is_file]
-    return ValueWithNotes(ResultFiles(files), () if files else (f"{job.name} has no files yet.",))
 
 
 def download(context: Context, arguments: Namespace) -> Operation:
@@ -106,7 +72,12 @@ def _copy_all(
             save(job.backend, ref_of(job.id, file), path, partial=True)
         copies.append((file, path))
         yield file.size_bytes
-    return ValueWithNotes(CopiedFiles(copies), tuple(notes))
+    data = [  # as `job file download` prints it
+        {"contentLength": file.size_bytes, "name": file.place, "path": str(path)} for file, path in copies
+    ]
+    here = Path.cwd()
+    rows = ((_relative_path(path, here), size_text(file.size_bytes)) for file, path in copies)
+    return ValueWithNotes(TableResult(data, Table(("Copy", "Size"), tuple(rows))), tuple(notes))
 
 
 def _local_time(file: OutputFile) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import Message, Stream, StreamParts
-from batchai_magics.commands.output.command_result import ValueWithNotes
+from batchai_magics.commands.output.command_result import TableResult, ValueWithNotes
 from batchai_magics.commands.output.text_table import Table
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.jobs.sweeps.sweep_definition import SweepFiles
@@ -39,22 +39,6 @@ class SweepTable:
         return Table(titles, tuple(tuple(map(_rounded, row.values())) for row in self._rows))
 
 
-@dataclass(frozen=True)
-class SweepList:
-    """The sweeps of an experiment."""
-
-    rows: tuple[dict[str, Any], ...]
-
-    def to_data(self) -> list[dict[str, Any]]:
-        """One object per sweep."""
-        return list(self.rows)
-
-    def to_table(self) -> Table:
-        """One row per sweep."""
-        titles = ("name", "state", "trials", "ended", "failed", "search")
-        return Table(titles, tuple(tuple(row[title] for title in titles) for row in self.to_data()))
-
-
 def files_of(context: Context, arguments: Namespace) -> SweepFiles:
     """The definitions of the sweeps of the line's experiment."""
     return SweepFiles(context.backend, context.settings.share, context.experiment(arguments).name)
@@ -72,7 +56,9 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
         except BatchAIError as error:
             rows.append({**_UNREADABLE, "name": name})
             notes.append(f"Warning: {error}")
-    return ValueWithNotes(SweepList(tuple(rows)), tuple(notes))
+    titles = ("name", "state", "trials", "ended", "failed", "search")
+    table = Table(titles, tuple(tuple(row[title] for title in titles) for row in rows))
+    return ValueWithNotes(TableResult(rows, table), tuple(notes))
 
 
 def show(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -219,6 +219,30 @@ def _translate_query_errors(jmespath: Any) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
+class TableResult:
+    """Data, and the table of it for people."""
+
+    data: Any
+    table: Table
+
+    def to_data(self) -> Any:
+        """JSON-ready data."""
+        return self.data
+
+    def to_table(self) -> Table:
+        """The same for people."""
+        return self.table
+
+
+@dataclass(frozen=True)
+class ReportResult(TableResult):
+    """Data, table and text of a value that displays itself in a notebook."""
+
+    in_notebook: Any
+    terminal_text: str
+
+
+@dataclass(frozen=True)
 class ValueWithNotes:
     """A handler's value with messages for the user."""
 
