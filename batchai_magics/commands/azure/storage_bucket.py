@@ -13,8 +13,6 @@ from typing import Any
 from batchai_magics.backends.base import Copy, ShareFile, Storage
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import BYTES, Operation
-from batchai_magics.commands.output.command_result import ValueWithNotes
-from batchai_magics.commands.output.resource_json import AzObject
 from batchai_magics.commands.specs.shared_options import BucketKind
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
@@ -84,30 +82,10 @@ class Bucket:
                 files.append(item)
         return files
 
-    def create(self) -> dict[str, bool]:
-        """Creates the bucket unless it exists; returns the output of `az`."""
-        is_there = self.is_there
-        self.storage.make(self.name)
-        return {"created": not is_there}
-
-    def exists(self) -> dict[str, bool]:
-        """Whether the bucket exists, as the output of `az`."""
-        return {"exists": self.is_there}
-
-    def delete(self) -> dict[str, bool]:
-        """Deletes the bucket with its content."""
-        self.storage.remove(self.name)
-        return {"deleted": True}
-
-    def has(self, path: str, *, is_directory: bool) -> dict[str, bool]:
+    def has(self, path: str, *, is_directory: bool) -> bool:
         """Whether the bucket contains that file or folder."""
         item = self.find(path) if self.is_there else None
-        return {"exists": item is not None and item.is_directory is is_directory}
-
-    def delete_item(self, path: str) -> dict[str, bool]:
-        """Deletes a file or folder."""
-        self.storage.delete(self.name, path)
-        return {"deleted": True}
+        return item is not None and item.is_directory is is_directory
 
 
 def open_bucket(
@@ -116,27 +94,6 @@ def open_bucket(
     """The share or container of that name, in `account` or the account of the line."""
     storage = context.storage if kind is BucketKind.SHARE else context.containers
     return Bucket(storage, _full_name(context, arguments, name, account))
-
-
-def create(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str, bool]:
-    """Creates a share or container unless it exists."""
-    return open_bucket(context, arguments, kind, arguments.name).create()
-
-
-def list_all(context: Context, arguments: Namespace, kind: BucketKind) -> list[AzObject]:
-    """The shares or containers of the account."""
-    storage = context.storage if kind is BucketKind.SHARE else context.containers
-    return [{"name": name} for name in bucket_names(context, arguments, storage)]
-
-
-def exists(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str, bool]:
-    """Whether the share or container exists."""
-    return open_bucket(context, arguments, kind, arguments.name).exists()
-
-
-def delete(context: Context, arguments: Namespace, kind: BucketKind) -> dict[str, bool]:
-    """Deletes a share or container with its content."""
-    return open_bucket(context, arguments, kind, arguments.name).delete()
 
 
 def bucket_names(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
@@ -219,7 +176,7 @@ def folder_uploads(source: str, below: str, pattern: str | None, *, place: str =
     return [
         Copy(Path(entry.path), f"{base}/{text_of(name)}".lstrip("/"), entry.stat().st_size)
         for name, entry in sorted(_walk(root, ""))
-        if _matches(name, pattern) and _is_own_file(entry, root)
+        if matches(name, pattern) and _is_own_file(entry, root)
     ]
 
 
@@ -260,7 +217,7 @@ def bucket_downloads(bucket: Bucket, destination: str, *, below: str, pattern: s
     return [
         Copy(folder.path_of(file.path), file.path, file.size_bytes)
         for file in bucket.files(below)
-        if _matches(file.path, pattern)
+        if matches(file.path, pattern)
     ]
 
 
@@ -275,25 +232,9 @@ def upload_path(path: str | None, source: str, is_folder: Callable[[str], bool],
     return clean
 
 
-def _matches(name: str, pattern: str | None) -> bool:
+def matches(name: str, pattern: str | None) -> bool:
+    """Whether a name fits the pattern of a line, if it has one."""
     return pattern is None or fnmatch(name, pattern)
-
-
-def delete_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
-    """Deletes the files or blobs that match a pattern."""
-    emptied = open_bucket(context, arguments, kind, arguments.source)
-    paths = [file.path for file in emptied.files() if _matches(file.path, arguments.pattern)]
-    if arguments.dryrun:
-        return paths
-    steps = _delete_all(emptied, paths)
-    return Operation("Deleting", len(paths), "file", steps, RESUME_HINT, is_quiet=arguments.no_progress)
-
-
-def _delete_all(bucket: Bucket, paths: Sequence[str]) -> Generator[int, None, ValueWithNotes]:
-    for path in paths:
-        bucket.storage.delete(bucket.name, path)
-        yield 1
-    return ValueWithNotes(None, (f"{len(paths)} file{'' if len(paths) == 1 else 's'} deleted.",))
 
 
 def checked_file(bucket: Bucket, path: str) -> ShareFile:

@@ -299,12 +299,15 @@ _SHORT_COMMANDS = (
         (*_SOME, _NAME, _TO),
     ),
     CommandSpec(
-        "files", "List what a job wrote, results first.", "handlers.result_commands:files", (*_SOME, _NAME)
+        "files",
+        "List what a job wrote, results first.",
+        "handlers.output_file_commands:files",
+        (*_SOME, _NAME),
     ),
     CommandSpec(
         "download",
         "Copy what a job wrote to this machine: all, a folder, or a file.",
-        "handlers.result_commands:download",
+        "handlers.output_file_commands:download_results",
         (*_SOME, _NAME, _PATH, _DEST),
     ),
     CommandSpec("cancel", "Cancel a job.", "handlers.job_commands:cancel", (*_SOME, _NAME)),

@@ -46,16 +46,18 @@ _CONTAINER_NAME = container_option("--name", "-n")
 
 def _bucket_commands(kind: BucketKind, *, title: str, name: Option, ignored: str) -> tuple[CommandSpec, ...]:
     """The commands that shares and containers share; `ignored` is an option of `create` without effect."""
-    noun, module = kind.value, "azure.storage_bucket"
+    noun, module = kind.value, "azure.storage_commands"
     words = f"storage {noun}"
     new = text_option(("--name", "-n"), f"Name of the {noun}.", is_required=True)
     creating, one = (new, *o.ACCESS, text_option((ignored,), "Accepted.")), (name, *o.ACCESS)
     return (
-        CommandSpec(f"{words} create", f"Create a {title}.", f"{module}:create", creating, kind=kind),
-        CommandSpec(f"{words} list", f"List {title}s.", f"{module}:list_all", o.ACCESS, kind=kind),
-        CommandSpec(f"{words} exists", f"Say whether a {noun} exists.", f"{module}:exists", one, kind=kind),
+        CommandSpec(f"{words} create", f"Create a {title}.", f"{module}:create_bucket", creating, kind=kind),
+        CommandSpec(f"{words} list", f"List {title}s.", f"{module}:list_buckets", o.ACCESS, kind=kind),
         CommandSpec(
-            f"{words} delete", f"Delete a {noun} with all in it.", f"{module}:delete", one, kind=kind
+            f"{words} exists", f"Say whether a {noun} exists.", f"{module}:bucket_exists", one, kind=kind
+        ),
+        CommandSpec(
+            f"{words} delete", f"Delete a {noun} with all in it.", f"{module}:delete_bucket", one, kind=kind
         ),
     )
 
@@ -64,50 +66,50 @@ _ACCOUNTS = (
     CommandSpec(
         "storage account create",
         "Create a storage account.",
-        "azure.storage_account_commands:create",
+        "azure.storage_commands:create_account",
         _CREATE_ACCOUNT,
     ),
     CommandSpec(
         "storage account show",
         "Show a storage account.",
-        "azure.storage_account_commands:show",
+        "azure.storage_commands:show_account",
         (o.GROUP, _ACCOUNT),
     ),
     CommandSpec(
         "storage account list",
         "List storage accounts.",
-        "azure.storage_account_commands:list_all",
+        "azure.storage_commands:list_accounts",
         (o.GROUP,),
     ),
     CommandSpec(
         "storage account check-name",
         "Say whether a name is free for an account.",
-        "azure.storage_account_commands:check",
+        "azure.storage_commands:check_account_name",
         (_ACCOUNT,),
     ),
     CommandSpec(
         "storage account delete",
         "Delete a storage account with all in it.",
-        "azure.storage_account_commands:delete",
+        "azure.storage_commands:delete_account",
         (o.GROUP, _ACCOUNT, o.YES),
         is_confirmed=True,
     ),
     CommandSpec(
         "storage account show-connection-string",
         "Show what programs connect to an account with.",
-        "azure.storage_account_commands:connection_string",
+        "azure.storage_commands:connection_string",
         (o.GROUP, _ACCOUNT),
     ),
     CommandSpec(
         "storage account keys list",
         "List the keys of an account.",
-        "azure.storage_account_commands:keys",
+        "azure.storage_commands:account_keys",
         (o.GROUP, _KEYED),
     ),
     CommandSpec(
         "storage account keys renew",
         "Make a new key of an account.",
-        "azure.storage_account_commands:renew",
+        "azure.storage_commands:renew_account_key",
         (
             o.GROUP,
             _KEYED,
@@ -125,25 +127,25 @@ _SHARES = (
     CommandSpec(
         "storage directory create",
         "Create a folder on a share.",
-        "azure.share_commands:create_folder",
+        "azure.storage_commands:create_folder",
         (_FOLDER, _OF_SHARE, *o.ACCESS),
     ),
     CommandSpec(
         "storage directory list",
         "List the folders of a folder.",
-        "azure.share_commands:list_folders",
+        "azure.storage_commands:list_folders",
         (_OF_SHARE, text_option(("--name", "-n"), "Path of the folder."), *o.ACCESS),
     ),
     CommandSpec(
         "storage directory exists",
         "Say whether a folder exists.",
-        "azure.share_commands:folder_exists",
+        "azure.storage_commands:folder_exists",
         (_FOLDER, _OF_SHARE, *o.ACCESS),
     ),
     CommandSpec(
         "storage directory delete",
         "Delete a folder with all in it.",
-        "azure.share_commands:delete_folder",
+        "azure.storage_commands:delete_folder",
         (_FOLDER, _OF_SHARE, *o.ACCESS),
     ),
 )
@@ -167,7 +169,7 @@ _FILES = (
     CommandSpec(
         "storage file upload",
         "Upload a file to a share.",
-        "azure.share_commands:upload",
+        "azure.storage_commands:upload_file",
         (
             _OF_SHARE,
             path_option(("--source",), "File to upload."),
@@ -179,7 +181,7 @@ _FILES = (
     CommandSpec(
         "storage file upload-batch",
         "Upload a folder to a share.",
-        "azure.share_commands:upload_batch",
+        "azure.storage_commands:upload_batch",
         (
             share_option("--destination", "-d"),
             path_option(("--source", "-s"), "Folder to upload."),
@@ -189,11 +191,12 @@ _FILES = (
             _QUIET,
             *o.ACCESS,
         ),
+        kind=BucketKind.SHARE,
     ),
     CommandSpec(
         "storage file download",
         "Download a file from a share.",
-        "azure.share_commands:download",
+        "azure.storage_commands:download",
         (
             _OF_SHARE,
             _FILE,
@@ -203,11 +206,12 @@ _FILES = (
             _QUIET,
             *o.ACCESS,
         ),
+        kind=BucketKind.SHARE,
     ),
     CommandSpec(
         "storage file download-batch",
         "Download a share, or a part of it.",
-        "azure.share_commands:download_batch",
+        "azure.storage_commands:download_batch",
         (
             share_option("--source", "-s"),
             path_option(("--destination", "-d"), "Folder to write to."),
@@ -217,38 +221,48 @@ _FILES = (
             _QUIET,
             *o.ACCESS,
         ),
+        kind=BucketKind.SHARE,
     ),
     CommandSpec(
         "storage file list",
         "List files and folders of a share.",
-        "azure.share_commands:list_all",
+        "azure.storage_commands:list_files",
         (_OF_SHARE, text_option(("--path", "-p"), "Folder on the share."), *o.ACCESS),
     ),
     CommandSpec(
-        "storage file show", "Show a file.", "azure.share_commands:show", (_OF_SHARE, _FILE, *o.ACCESS)
+        "storage file show",
+        "Show a file.",
+        "azure.storage_commands:show",
+        (_OF_SHARE, _FILE, *o.ACCESS),
+        kind=BucketKind.SHARE,
     ),
     CommandSpec(
         "storage file exists",
         "Say whether a file exists.",
-        "azure.share_commands:exists",
+        "azure.storage_commands:exists",
         (_OF_SHARE, _FILE, *o.ACCESS),
+        kind=BucketKind.SHARE,
     ),
     CommandSpec(
         "storage file delete-batch",
         "Delete files of a share.",
-        "azure.storage_bucket:delete_batch",
+        "azure.storage_commands:delete_batch",
         (share_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
         kind=BucketKind.SHARE,
     ),
     CommandSpec(
-        "storage file delete", "Delete a file.", "azure.share_commands:delete", (_OF_SHARE, _FILE, *o.ACCESS)
+        "storage file delete",
+        "Delete a file.",
+        "azure.storage_commands:delete",
+        (_OF_SHARE, _FILE, *o.ACCESS),
+        kind=BucketKind.SHARE,
     ),
 )
 _BLOBS = (
     CommandSpec(
         "storage blob upload",
         "Upload a file as a blob.",
-        "azure.blob_commands:upload",
+        "azure.storage_commands:upload_blob",
         (
             _OF_CONTAINER,
             path_option(("--file", "-f"), "File to upload."),
@@ -261,7 +275,7 @@ _BLOBS = (
     CommandSpec(
         "storage blob upload-batch",
         "Upload a folder to a container.",
-        "azure.blob_commands:upload_batch",
+        "azure.storage_commands:upload_batch",
         (
             container_option("--destination", "-d"),
             path_option(("--source", "-s"), "Folder to upload."),
@@ -272,11 +286,12 @@ _BLOBS = (
             _QUIET,
             *o.ACCESS,
         ),
+        kind=BucketKind.CONTAINER,
     ),
     CommandSpec(
         "storage blob download",
         "Download a blob.",
-        "azure.blob_commands:download",
+        "azure.storage_commands:download",
         (
             _OF_CONTAINER,
             _BLOB,
@@ -286,11 +301,12 @@ _BLOBS = (
             _QUIET,
             *o.ACCESS,
         ),
+        kind=BucketKind.CONTAINER,
     ),
     CommandSpec(
         "storage blob download-batch",
         "Download a container, or a part of it.",
-        "azure.blob_commands:download_batch",
+        "azure.storage_commands:download_batch",
         (
             container_option("--source", "-s"),
             path_option(("--destination", "-d"), "Folder to write to."),
@@ -299,34 +315,41 @@ _BLOBS = (
             _QUIET,
             *o.ACCESS,
         ),
+        kind=BucketKind.CONTAINER,
     ),
     CommandSpec(
         "storage blob list",
         "List the blobs of a container.",
-        "azure.blob_commands:list_all",
+        "azure.storage_commands:list_blobs",
         (_OF_CONTAINER, text_option(("--prefix",), "Only blobs whose name begins so."), *o.ACCESS),
     ),
     CommandSpec(
-        "storage blob show", "Show a blob.", "azure.blob_commands:show", (_OF_CONTAINER, _BLOB, *o.ACCESS)
+        "storage blob show",
+        "Show a blob.",
+        "azure.storage_commands:show",
+        (_OF_CONTAINER, _BLOB, *o.ACCESS),
+        kind=BucketKind.CONTAINER,
     ),
     CommandSpec(
         "storage blob exists",
         "Say whether a blob exists.",
-        "azure.blob_commands:exists",
+        "azure.storage_commands:exists",
         (_OF_CONTAINER, _BLOB, *o.ACCESS),
+        kind=BucketKind.CONTAINER,
     ),
     CommandSpec(
         "storage blob delete-batch",
         "Delete blobs of a container.",
-        "azure.storage_bucket:delete_batch",
+        "azure.storage_commands:delete_batch",
         (container_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
         kind=BucketKind.CONTAINER,
     ),
     CommandSpec(
         "storage blob delete",
         "Delete a blob.",
-        "azure.blob_commands:delete",
+        "azure.storage_commands:delete",
         (_OF_CONTAINER, _BLOB, *o.ACCESS),
+        kind=BucketKind.CONTAINER,
     ),
 )
 
