@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.server.arm import resource_groups, storage_accounts, subscriptions
+from batchai_magics.server.arm import storage_accounts, subscriptions
 from batchai_magics.server.batchai import batchai_responses, extensions, job_handlers, resource_handlers
 from batchai_magics.server.batchai.job_handlers import LogWatcher
 from batchai_magics.server.handler_context import Route
@@ -33,13 +33,13 @@ ARM_ROUTES = (
     Route("GET", "/subscriptions", subscriptions.list_subscriptions),
     Route("GET", _SUBSCRIPTION, subscriptions.show_subscription),
     Route("GET", f"{_SUBSCRIPTION}/locations", subscriptions.list_locations),
-    Route("GET", f"{_SUBSCRIPTION}/operationresults/{{operation}}", resource_groups.operation_result),
-    Route("GET", f"{_SUBSCRIPTION}/resourceGroups", resource_groups.list_all),
-    Route("HEAD", _GROUP, resource_groups.exists),
-    Route("GET", _GROUP, resource_groups.show),
-    Route("PUT", _GROUP, resource_groups.create),
-    Route("PATCH", _GROUP, resource_groups.update),
-    Route("DELETE", _GROUP, resource_groups.delete),
+    Route("GET", f"{_SUBSCRIPTION}/operationresults/{{operation}}", subscriptions.operation_result),
+    Route("GET", f"{_SUBSCRIPTION}/resourceGroups", subscriptions.list_groups),
+    Route("HEAD", _GROUP, subscriptions.group_exists),
+    Route("GET", _GROUP, subscriptions.show_group),
+    Route("PUT", _GROUP, subscriptions.create_group),
+    Route("PATCH", _GROUP, subscriptions.update_group),
+    Route("DELETE", _GROUP, subscriptions.delete_group),
     Route("GET", f"{_STORAGE}/storageAccounts", storage_accounts.list_all),
     Route("POST", f"{_STORAGE}/checkNameAvailability", storage_accounts.check_name),
     Route("GET", _ACCOUNTS, storage_accounts.list_all),

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.base import GROUPS, Backend, Groups
+from batchai_magics.backends.base import GROUPS, Backend
 from batchai_magics.backends.service.private_files import write
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
@@ -130,8 +130,7 @@ class Operations:
     def _delete(self, operation: AsyncOperation) -> None:
         with contextlib.suppress(NotFoundError):  # deleted concurrently
             if operation.kind == DELETE_GROUP:
-                groups: Groups = GROUPS.of(self._backend)
-                groups.delete(operation.target)
+                GROUPS.of(self._backend).delete(operation.target)
             else:
                 self._backend.delete(ResourceId.parse(operation.target))
 

@@ -100,7 +100,7 @@ def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uv
     """The uvicorn configuration: our limits, no logging of its own."""
     import uvicorn
 
-    from batchai_magics.server.http.h11_protocol import TimeoutProtocol
+    from batchai_magics.server.http.request_limits import TimeoutProtocol
 
     return uvicorn.Config(
         app,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from batchai_magics.backends.base import ACCOUNTS, Accounts
+from batchai_magics.backends.base import ACCOUNTS
 from batchai_magics.errors import NotFoundError, SpecError
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import StorageAccount
@@ -36,7 +36,7 @@ def create(context: HandlerContext, call: ApiCall) -> ApiResponse:
         if is_new
         else nullcontext()
     ):
-        account = _accounts(context).create(name, group, wanted.location, wanted.sku)
+        account = ACCOUNTS.of(context.backend).create(name, group, wanted.location, wanted.sku)
     return ApiResponse(data=_account_json(call, account))
 
 
@@ -47,7 +47,7 @@ def show(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def list_all(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the accounts of a group, or of the subscription."""
-    accounts = _accounts(context).list(call.parts.get("group"))
+    accounts = ACCOUNTS.of(context.backend).list(call.parts.get("group"))
     return ApiResponse(data={"value": [_account_json(call, account) for account in accounts]})
 
 
@@ -58,7 +58,7 @@ def delete(context: HandlerContext, call: ApiCall) -> ApiResponse:
     except NotFoundError:
         return ApiResponse(204)
     context.check_owner(call, _owner_key(context, account))
-    _accounts(context).delete(account.name)
+    ACCOUNTS.of(context.backend).delete(account.name)
     context.owners.forget(_owner_key(context, account))
     return ApiResponse(200)
 
@@ -130,14 +130,9 @@ def _account(context: HandlerContext, call: ApiCall) -> StorageAccount:
 
 def _find(context: HandlerContext, name: str) -> StorageAccount | None:
     try:
-        return _accounts(context).show(name)
+        return ACCOUNTS.of(context.backend).show(name)
     except NotFoundError:
         return None
-
-
-def _accounts(context: HandlerContext) -> Accounts:
-    accounts: Accounts = ACCOUNTS.of(context.backend)
-    return accounts
 
 
 def _keys_response(context: HandlerContext, name: str) -> ApiResponse:

@@ -18,11 +18,7 @@ from batchai_magics.backends.base import (
     TELEMETRY,
     FileRef,
     JobNeeds,
-    NodeCommands,
     Pace,
-    Preemption,
-    Records,
-    SetupLogs,
     Spec,
 )
 from batchai_magics.backends.base.job_defaults import ignoring_existing, missing
@@ -117,7 +113,7 @@ def execute_command(kind: Kind) -> Handler:
 
     def handle(context: HandlerContext, call: ApiCall) -> ApiResponse:
         id, body = call.id(kind), call.json()
-        on_nodes: NodeCommands = NODE_COMMANDS.of(context.backend)
+        on_nodes = NODE_COMMANDS.of(context.backend)
         context.backend.show(id)
         context.check_owner(call, id.key)
         node, command = string_field(body, "nodeId"), string_field(body, "command")
@@ -130,7 +126,7 @@ def execute_command(kind: Kind) -> Handler:
 def preempt_node(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Preempts a node of a cluster."""
     cluster, node = call.id(Kind.CLUSTER), string_field(call.json(), "nodeId")
-    nodes: Preemption = PREEMPTION.of(context.backend)
+    nodes = PREEMPTION.of(context.backend)
     context.backend.show(cluster)
     context.check_owner(call, cluster.key)
     nodes.preempt(cluster, node)
@@ -154,15 +150,14 @@ def read_records(context: HandlerContext, call: ApiCall) -> ApiResponse:
     names = call.json().get("names")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > 100:
         raise ApiError(400, "InvalidRequestContent", "names must be a list of at most 100 texts.")
-    records: Records = RECORDS.of(context.backend)
-    return ApiResponse(data=extension_bodies.files_to_wire(records.read(call.id(Kind.JOB), names)))
+    files = RECORDS.of(context.backend).read(call.id(Kind.JOB), names)
+    return ApiResponse(data=extension_bodies.files_to_wire(files))
 
 
 def read_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The labels of those jobs among `ids` that have any."""
-    ids = _ids(call)
-    records: Records = RECORDS.of(context.backend)
-    return ApiResponse(data=extension_bodies.labels_to_wire(records.labels(ids)))
+    labels = RECORDS.of(context.backend).labels(_ids(call))
+    return ApiResponse(data=extension_bodies.labels_to_wire(labels))
 
 
 def change_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -172,7 +167,7 @@ def change_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
         change = LabelChange.from_json(call.json())
     except ValueError as error:
         raise ApiError(400, "InvalidRequestContent", f"{error}.") from None
-    records: Records = RECORDS.of(context.backend)
+    records = RECORDS.of(context.backend)
     context.backend.show(job)
     context.check_owner(call, job.key)
     return ApiResponse(data=records.relabel(job, change).to_json())
@@ -180,13 +175,12 @@ def change_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 def show_baseline(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """The name of the run that others of an experiment are compared with."""
-    records: Records = RECORDS.of(context.backend)
-    return ApiResponse(data={"value": records.baseline(call.id(Kind.EXPERIMENT))})
+    return ApiResponse(data={"value": RECORDS.of(context.backend).baseline(call.id(Kind.EXPERIMENT))})
 
 
 def list_setup_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists one level of the output of a cluster's setup tasks; `directory` selects it."""
-    logs: SetupLogs = SETUP_LOGS.of(context.backend)
+    logs = SETUP_LOGS.of(context.backend)
     files = logs.files(call.id(Kind.CLUSTER), directory_path(call.query.get("directory", ".")))
     return ApiResponse(data={"value": [file.to_wire() for file in files]})
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from batchai_magics.backends.base import USAGES, Spec, Usages
+from batchai_magics.backends.base import USAGES, Spec
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
@@ -272,8 +272,8 @@ _WORDS = {
 
 def list_usages(context: HandlerContext, call: ApiCall) -> ApiResponse:
     """Lists the usage of each quota in a location."""
-    usages: Usages = USAGES.of(context.backend)
-    return ApiResponse(data={"value": [usage.to_wire() for usage in usages.list(call.parts["location"])]})
+    usages = USAGES.of(context.backend).list(call.parts["location"])
+    return ApiResponse(data={"value": [usage.to_wire() for usage in usages]})
 
 
 def list_operations(context: HandlerContext, call: ApiCall) -> ApiResponse:

@@ -45,8 +45,7 @@ def put(request: StorageRequest) -> ApiResponse:
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.put_blob_properties(request.call)
     )
-    pieces = _verify_md5(request.call.body_chunks(_PIECE), request.call.headers.get("content-md5"))
-    return ApiResponse(201, headers=_create_blob(request, pieces, record))
+    return ApiResponse(201, headers=_create_blob(request, _checked_body(request), record))
 
 
 def put_block(request: StorageRequest) -> ApiResponse:
@@ -56,11 +55,8 @@ def put_block(request: StorageRequest) -> ApiResponse:
     if not _BLOCK_ID.fullmatch(id):
         raise StorageApiError(400, "InvalidQueryParameterValue", f"blockid must be base64, not {id!r}.")
     with request.uploads.part_file(request.storage, request.resource, request.share) as part:
-        _write(
-            request,
-            part,
-            _verify_md5(request.call.body_chunks(_PIECE), request.call.headers.get("content-md5")),
-        )
+        _make_folders(request, part)
+        _write(request, part, _checked_body(request))
     old = request.uploads.add_block(request.resource, id, part)
     if old:
         request.uploads.discard(request.storage, request.share, old)
@@ -76,7 +72,8 @@ def put_block_list(request: StorageRequest) -> ApiResponse:
     )
     if not set(ids) <= set(blocks):
         raise StorageApiError(400, "InvalidBlockList", "The specified block list is invalid.")
-    stamp = _create_blob(request, (piece for id in ids for piece in _read(request, blocks[id])), record)
+    pieces = (piece for id in ids for piece in _read(request, request.share, blocks[id]))
+    stamp = _create_blob(request, pieces, record)
     request.uploads.drop_blocks(request.storage, request.resource, request.share)
     return ApiResponse(201, headers=stamp)
 
@@ -90,7 +87,7 @@ def read(request: StorageRequest) -> ApiResponse:
 
     def read_span(span: ByteSpan) -> Iterator[bytes]:
         start = span.start
-        for data in _read(request, request.path, span):
+        for data in _read(request, request.share, request.path, span):
             yield mask(start, data) if mask else data
             start += len(data)
 
@@ -160,6 +157,7 @@ def commit_blob(request: StorageRequest, part: str, record: StorageRecord) -> Ma
 def _create_blob(request: StorageRequest, pieces: Iterator[bytes], record: StorageRecord) -> dict[str, str]:
     """Creates a blob atomically from these chunks; returns the response headers."""
     with request.uploads.part_file(request.storage, request.resource, request.share) as part:
+        _make_folders(request, part)
         _write(request, part, pieces)
         stamp = commit_blob(request, part, record)
     request.uploads.parts.end(part)
@@ -178,11 +176,15 @@ def _change_record(
         return {**version_headers(blob, request.record), "x-ms-request-server-encrypted": "true"}
 
 
-def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
-    """Writes a hidden part file, creating its folders."""
+def _make_folders(request: StorageRequest, part: str) -> None:
+    """Creates the folders of a part file: a container has none of its own."""
     for folder in reversed(PurePosixPath(part).parents):
         if str(folder) != ".":
             request.storage.make_folder(request.share, str(folder))
+
+
+def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
+    """Writes a hidden part file."""
     request.storage.resize(request.share, part, 0)
     offset = 0
     for piece in pieces:
@@ -190,11 +192,9 @@ def _write(request: StorageRequest, part: str, pieces: Iterator[bytes]) -> None:
         offset += len(piece)
 
 
-def _read(request: StorageRequest, path: str, span: ByteSpan | None = None) -> Iterator[bytes]:
+def _read(request: StorageRequest, share: str, path: str, span: ByteSpan | None = None) -> Iterator[bytes]:
     start, end = (span.start, span.end or 0) if span else (0, 1 << 62)
-    while start < end and (
-        data := request.storage.read(request.share, path, start, min(_PIECE, end - start))
-    ):
+    while start < end and (data := request.storage.read(share, path, start, min(_PIECE, end - start))):
         yield data
         start += len(data)
 
@@ -239,10 +239,10 @@ def _blob_headers(request: StorageRequest, blob: ShareFile) -> dict[str, str]:
     }
 
 
-def _verify_md5(pieces: Iterator[bytes], wanted_md5: str | None) -> Iterator[bytes]:
-    """The chunks of a body; raises after the last one if they do not match the MD5."""
-    digest = hashlib.md5(usedforsecurity=False)
-    for piece in pieces:
+def _checked_body(request: StorageRequest) -> Iterator[bytes]:
+    """The body in pieces; raises after the last one if they do not match the MD5 of the header."""
+    wanted_md5, digest = request.call.headers.get("content-md5"), hashlib.md5(usedforsecurity=False)
+    for piece in request.call.body_chunks(_PIECE):
         if wanted_md5:
             digest.update(piece)
         yield piece
@@ -268,11 +268,7 @@ def copy(request: StorageRequest) -> ApiResponse:
         storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
     )
     with request.uploads.part_file(request.storage, request.resource, request.share) as part:
-        request.storage.resize(request.share, part, 0)
-        offset = 0
-        for piece in _read_pieces(request, share, source.path):
-            request.storage.change(request.share, part, offset, piece)
-            offset += len(piece)
+        _write(request, part, _read(request, share, source.path))
         stamp = commit_blob(request, part, record) if is_blob else _commit_file(request, part, record)
     request.uploads.parts.end(part)
     copy_headers = {"x-ms-copy-id": str(uuid.uuid4()), "x-ms-copy-status": "success"}
@@ -285,13 +281,6 @@ def _commit_file(request: StorageRequest, part: str, record: StorageRecord) -> M
         request.storage.rename(request.share, part, request.path)
         request.context.metadata.set_new(request.resource, record)
         return version_headers(request.storage.show(request.share, request.path))
-
-
-def _read_pieces(request: StorageRequest, share: str, path: str) -> Iterator[bytes]:
-    offset = 0
-    while data := request.storage.read(share, path, offset, _PIECE):
-        yield data
-        offset += len(data)
 
 
 def _source_resource(request: StorageRequest) -> StorageResource:

@@ -129,7 +129,7 @@ def fetch_files(context: HandlerContext, call: ApiCall) -> ApiResponse:
 def _storage_of(context: HandlerContext, call: ApiCall, share: str) -> Storage:
     """The backend's shares or containers; raises if the share does not exist."""
     is_blob = _service_of(call) == "blob"
-    storage: Storage = (CONTAINERS if is_blob else STORAGE).of(context.backend)
+    storage = (CONTAINERS if is_blob else STORAGE).of(context.backend)
     if share not in storage.shares():
         raise api_errors.share_not_found(share, "container" if is_blob else "share")
     return storage

@@ -24,11 +24,10 @@ from batchai_magics.server.http.request_checks import client_address, parse_head
 from batchai_magics.server.http.request_limits import ThreadPool
 from batchai_magics.server.http.response_encoder import response_of, send_response
 from batchai_magics.server.storage import (
-    blob_containers,
     blobs,
-    file_shares,
     sas,
     share_files,
+    shares,
     storage_extensions,
 )
 from batchai_magics.server.storage.sas import RequestOrigin, SasRule
@@ -61,20 +60,20 @@ class StorageAction:
 
 # (resource type: s, c or o; method; `restype`; `comp`) → action.
 _FILE_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
-    ("s", "GET", "", "list"): StorageAction(file_shares.list_shares, sas.LIST_SHARES),
-    ("c", "PUT", "share", ""): StorageAction(file_shares.create_share, sas.CREATE_SHARE),
-    ("c", "GET", "share", ""): StorageAction(file_shares.show_share, sas.READ_SHARE),
-    ("c", "DELETE", "share", ""): StorageAction(file_shares.delete_share, sas.DELETE_SHARE),
-    ("c", "PUT", "share", "metadata"): StorageAction(file_shares.set_metadata, sas.CHANGE_SHARE),
-    ("c", "GET", "share", "metadata"): StorageAction(file_shares.show_share, sas.READ_SHARE),
-    ("c", "GET", "directory", ""): StorageAction(file_shares.show_folder, sas.READ_FOLDER),
-    ("c", "GET", "directory", "list"): StorageAction(file_shares.list_folder, sas.LIST_FILES),
-    ("o", "PUT", "directory", ""): StorageAction(file_shares.create_folder, sas.CREATE_FOLDER),
-    ("o", "GET", "directory", ""): StorageAction(file_shares.show_folder, sas.READ_FOLDER),
-    ("o", "PUT", "directory", "metadata"): StorageAction(file_shares.set_metadata, sas.CHANGE_FOLDER),
-    ("o", "GET", "directory", "metadata"): StorageAction(file_shares.show_folder, sas.READ_FOLDER),
-    ("o", "DELETE", "directory", ""): StorageAction(file_shares.delete_folder, sas.DELETE_FOLDER),
-    ("o", "GET", "directory", "list"): StorageAction(file_shares.list_folder, sas.LIST_FILES),
+    ("s", "GET", "", "list"): StorageAction(shares.list_shares, sas.LIST_SHARES),
+    ("c", "PUT", "share", ""): StorageAction(shares.create_share, sas.CREATE_SHARE),
+    ("c", "GET", "share", ""): StorageAction(shares.show_share, sas.READ_SHARE),
+    ("c", "DELETE", "share", ""): StorageAction(shares.delete_share, sas.DELETE_SHARE),
+    ("c", "PUT", "share", "metadata"): StorageAction(shares.set_metadata, sas.CHANGE_SHARE),
+    ("c", "GET", "share", "metadata"): StorageAction(shares.show_share, sas.READ_SHARE),
+    ("c", "GET", "directory", ""): StorageAction(shares.show_folder, sas.READ_FOLDER),
+    ("c", "GET", "directory", "list"): StorageAction(shares.list_folder, sas.LIST_FILES),
+    ("o", "PUT", "directory", ""): StorageAction(shares.create_folder, sas.CREATE_FOLDER),
+    ("o", "GET", "directory", ""): StorageAction(shares.show_folder, sas.READ_FOLDER),
+    ("o", "PUT", "directory", "metadata"): StorageAction(shares.set_metadata, sas.CHANGE_FOLDER),
+    ("o", "GET", "directory", "metadata"): StorageAction(shares.show_folder, sas.READ_FOLDER),
+    ("o", "DELETE", "directory", ""): StorageAction(shares.delete_folder, sas.DELETE_FOLDER),
+    ("o", "GET", "directory", "list"): StorageAction(shares.list_folder, sas.LIST_FILES),
     ("o", "PUT", "directory", "rename"): StorageAction(
         share_files.rename, sas.RENAME_FOLDER, (share_files.RENAME_SOURCE, sas.DELETE_FOLDER)
     ),
@@ -93,13 +92,13 @@ _FILE_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
     ("o", "DELETE", "", ""): StorageAction(share_files.delete, sas.DELETE_FILE),
 }
 _BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
-    ("s", "GET", "", "list"): StorageAction(blob_containers.list_all, sas.LIST_SHARES),
-    ("c", "PUT", "container", ""): StorageAction(blob_containers.create, sas.CREATE_SHARE),
-    ("c", "GET", "container", ""): StorageAction(blob_containers.show, sas.READ_SHARE),
-    ("c", "PUT", "container", "metadata"): StorageAction(blob_containers.set_metadata, sas.CHANGE_SHARE),
-    ("c", "GET", "container", "metadata"): StorageAction(blob_containers.show, sas.READ_SHARE),
-    ("c", "DELETE", "container", ""): StorageAction(blob_containers.delete, sas.DELETE_SHARE),
-    ("c", "GET", "container", "list"): StorageAction(blob_containers.list_blobs, sas.LIST_FILES),
+    ("s", "GET", "", "list"): StorageAction(shares.list_containers, sas.LIST_SHARES),
+    ("c", "PUT", "container", ""): StorageAction(shares.create_container, sas.CREATE_SHARE),
+    ("c", "GET", "container", ""): StorageAction(shares.show_container, sas.READ_SHARE),
+    ("c", "PUT", "container", "metadata"): StorageAction(shares.set_container_metadata, sas.CHANGE_SHARE),
+    ("c", "GET", "container", "metadata"): StorageAction(shares.show_container, sas.READ_SHARE),
+    ("c", "DELETE", "container", ""): StorageAction(shares.delete_container, sas.DELETE_SHARE),
+    ("c", "GET", "container", "list"): StorageAction(shares.list_blobs, sas.LIST_FILES),
     ("o", "PUT", "", ""): StorageAction(blobs.put, sas.CREATE_FILE),
     ("o", "PUT", "", "block"): StorageAction(blobs.put_block, sas.CHANGE_FILE),
     ("o", "PUT", "", "blocklist"): StorageAction(blobs.put_block_list, sas.CHANGE_FILE),
@@ -111,7 +110,7 @@ _BLOB_ACTIONS: Mapping[tuple[str, str, str, str], StorageAction] = {
     ("o", "HEAD", "", ""): StorageAction(blobs.show, sas.READ_FILE),
     ("o", "DELETE", "", ""): StorageAction(blobs.delete, sas.DELETE_FILE),
 }
-_LIST_ACCOUNT = StorageAction(blob_containers.list_account, sas.LIST_SHARES)
+_LIST_ACCOUNT = StorageAction(shares.list_account, sas.LIST_SHARES)
 _READ_OUTPUT = StorageAction(share_files.read_output, sas.READ_FILE)
 _COPY = StorageAction(blobs.copy, sas.CREATE_FILE, (blobs.COPY_SOURCE, sas.READ_FILE))
 # Chunked uploads of our own client: (method, `comp`, step) → action.

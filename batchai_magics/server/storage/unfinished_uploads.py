@@ -57,7 +57,7 @@ class PartFiles:
         for note in self._folder.glob("*.json") if self._folder.exists() else ():
             with contextlib.suppress(BatchAIError, ValueError, KeyError):  # its share may be gone
                 data = json.loads(note.read_text(encoding="utf-8"))
-                storage: Storage = (CONTAINERS if data["service"] == "blob" else STORAGE).of(backend)
+                storage = (CONTAINERS if data["service"] == "blob" else STORAGE).of(backend)
                 share, part = data["share"], data["path"]
                 if _is_running(int(data["pid"])) and not _is_stale(storage, share, part):
                     continue

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from batchai_magics.server.http.h11_protocol import TimeoutProtocol
-from batchai_magics.server.http.request_limits import ServerLimits
+from batchai_magics.server.http.request_limits import ServerLimits, TimeoutProtocol
 from tests.patience import PATIENCE_S
 from tests.server.running import TOKEN, WORKSPACE, Running, serving
 from tests.server.storage.signed_urls import signed_path

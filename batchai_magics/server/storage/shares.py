@@ -1,10 +1,11 @@
-"""File shares and their folders."""
+"""File shares with their folders, blob containers, and lists of both and of what is in them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timezone
+from email.utils import parsedate_to_datetime
 from xml.sax.saxutils import escape
 
 from batchai_magics.backends.base import ShareFile
@@ -12,7 +13,7 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import check_share_name
 from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.storage import storage_metadata
+from batchai_magics.server.storage import storage_metadata, storage_request
 from batchai_magics.server.storage.storage_request import StorageRequest, version_headers
 from batchai_magics.server.storage.storage_resource import StorageApiError, resource_of_share
 from batchai_magics.server.storage.storage_responses import (
@@ -37,14 +38,14 @@ def create_share(request: StorageRequest, *, noun: str = "share") -> ApiResponse
     new_metadata = storage_metadata.parse_metadata(request.call)
     request.storage.make(request.share)
     request.context.metadata.set_metadata(request.resource.key, new_metadata)
-    return ApiResponse(201, headers=share_headers(request))
+    return ApiResponse(201, headers=_share_headers(request))
 
 
 def show_share(request: StorageRequest) -> ApiResponse:
     """The properties of a share."""
     request.check_share()
-    quota = {"x-ms-share-quota": str(_SHARE_QUOTA_GB)}
-    return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers, **quota})
+    more = {**request.metadata_headers, "x-ms-share-quota": str(_SHARE_QUOTA_GB)}
+    return ApiResponse(200, body=b"", headers={**_share_headers(request), **more})
 
 
 def delete_share(request: StorageRequest) -> ApiResponse:
@@ -67,24 +68,24 @@ def set_metadata(request: StorageRequest) -> ApiResponse:
 
 def list_shares(request: StorageRequest) -> ApiResponse:
     """Lists the shares of the account."""
-    page = name_page(request.call, share_names(request))
-    entries = share_entries(request, page)
+    page = name_page(request.call, _share_names(request))
+    entries = _share_entries(request, page)
     return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
 
 
-def share_entries(request: StorageRequest, page: NamePage) -> ListEntries:
+def _share_entries(request: StorageRequest, page: NamePage) -> ListEntries:
     """The shares of a page as XML."""
-    now = share_headers(request)
+    now = _share_headers(request)
     inner = [
         f"<Share><Name>{name}</Name><Properties><Last-Modified>{now['Last-Modified']}</Last-Modified>"
         f"<Etag>{escape(now['ETag'])}</Etag><Quota>{_SHARE_QUOTA_GB}</Quota></Properties>"
-        f"{listed_metadata(request, name)}</Share>"
+        f"{_listed_metadata(request, name)}</Share>"
         for name in page.items
     ]
     return ListEntries("Shares", inner, page.next)
 
 
-def share_names(request: StorageRequest) -> list[str]:
+def _share_names(request: StorageRequest) -> list[str]:
     """The names of the account's shares or containers with the requested prefix."""
     prefix = request.call.query.get("prefix", "")
     resources = [resource_of_share(request.resource.service, share, "") for share in request.storage.shares()]
@@ -109,7 +110,7 @@ def show_folder(request: StorageRequest) -> ApiResponse:
     """The properties of a folder, or of the share's root."""
     request.check_share()
     if not request.path:
-        return ApiResponse(200, body=b"", headers={**share_headers(request), **request.metadata_headers})
+        return ApiResponse(200, body=b"", headers={**_share_headers(request), **request.metadata_headers})
     folder = request.storage.show(request.share, request.path)
     if not folder.is_directory:
         raise StorageApiError(404, "ResourceNotFound", "The specified resource does not exist.")
@@ -174,13 +175,127 @@ def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
     return f"<{element}>{name_element(name)}{properties}{kind}</{element}>"
 
 
-def share_headers(request: StorageRequest) -> Mapping[str, str]:
+def _share_headers(request: StorageRequest) -> Mapping[str, str]:
     """The version headers of a share, which has no modification time of its own here."""
     return version_headers(ShareFile(request.resource.share, FileKind.DIRECTORY, 0, _EPOCH))
 
 
-def listed_metadata(request: StorageRequest, name: str) -> str:
+def _listed_metadata(request: StorageRequest, name: str) -> str:
     """The metadata of a listed share or container, if the request includes them."""
     return storage_metadata.metadata_element(
         request.call, request.context.metadata.metadata_of(replace(request.resource, share=name).key)
+    )
+
+
+def create_container(request: StorageRequest) -> ApiResponse:
+    """Creates a container."""
+    return create_share(request, noun="container")
+
+
+def show_container(request: StorageRequest) -> ApiResponse:
+    """The properties of a container."""
+    request.check_share()
+    return ApiResponse(200, body=b"", headers={**_share_headers(request), **request.metadata_headers})
+
+
+def set_container_metadata(request: StorageRequest) -> ApiResponse:
+    """Replaces the metadata of a container."""
+    new_metadata = storage_metadata.parse_metadata(request.call)
+    request.check_share()
+    _check_conditions(request, "if-modified-since")
+    request.context.metadata.set_metadata(request.resource.key, new_metadata)
+    return ApiResponse(200, body=b"", headers=_share_headers(request))
+
+
+def delete_container(request: StorageRequest) -> ApiResponse:
+    """Deletes a container and its blobs."""
+    request.check_share()
+    _check_conditions(request, "if-modified-since", "if-unmodified-since")
+    request.storage.remove(request.share)
+    request.context.metadata.forget(request.resource.key)
+    return ApiResponse(202)
+
+
+def _check_conditions(request: StorageRequest, *supported: str) -> None:
+    stamp = _share_headers(request)
+    version = storage_request.BlobVersion(stamp["ETag"], parsedate_to_datetime(stamp["Last-Modified"]))
+    storage_request.container_conditions(request.call.headers, *supported).check_write(version)
+
+
+def list_containers(request: StorageRequest) -> ApiResponse:
+    """Lists the containers of the account."""
+    entries = _container_entries(request, name_page(request.call, _share_names(request)))
+    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, entries)
+
+
+def list_account(request: StorageRequest) -> ApiResponse:
+    """Lists shares and containers of the account in one response.
+
+    Such a request does not tell which of them is meant; clients read the list they know.
+    """
+    files, blobs = (request.with_service(service) for service in ("file", "blob"))
+    backend = request.context.backend
+    shares = _share_names(files) if backend.storage else []
+    names = _share_names(blobs) if backend.containers else []
+    page = name_page(request.call, sorted({*shares, *names}))
+    lists = _share_entries(files, page.of(shares)), _container_entries(blobs, page.of(names))
+    return list_response(request.call, {"ServiceEndpoint": f"{request.call.origin}/"}, *lists)
+
+
+def _container_entries(request: StorageRequest, page: NamePage) -> ListEntries:
+    stamp = _share_headers(request)
+    times = f"<Last-Modified>{stamp['Last-Modified']}</Last-Modified><Etag>{escape(stamp['ETag'])}</Etag>"
+    properties = f"<Properties>{times}</Properties>"
+    inner = [
+        f"<Container><Name>{name}</Name>{properties}{_listed_metadata(request, name)}</Container>"
+        for name in page.items
+    ]
+    return ListEntries("Containers", inner, page.next)
+
+
+def list_blobs(request: StorageRequest) -> ApiResponse:
+    """Lists the blobs of a container; with a delimiter, one level of them and the prefixes of the rest."""
+    request.check_share()
+    prefix, delimiter = request.call.query.get("prefix", ""), request.call.query.get("delimiter", "")
+    blobs = {
+        blob.path: blob for blob in _walk(request, prefix.rpartition("/")[0]) if blob.path.startswith(prefix)
+    }
+    names = sorted({_collapse(name, prefix, delimiter) for name in blobs}) if delimiter else sorted(blobs)
+    page = name_page(request.call, names)
+    inner = [
+        _blob_xml(request, blobs[name]) if name in blobs else f"<BlobPrefix>{name_element(name)}</BlobPrefix>"
+        for name in page.items
+    ]
+    attributes = {"ServiceEndpoint": f"{request.call.origin}/", "ContainerName": request.resource.share}
+    return list_response(request.call, attributes, ListEntries("Blobs", inner, page.next))
+
+
+def _walk(request: StorageRequest, folder: str) -> Iterator[ShareFile]:
+    """All files below a folder; none if it does not exist."""
+    try:
+        level = request.storage.list(request.share, folder)
+    except NotFoundError:
+        return
+    for entry in level:
+        if entry.is_directory:
+            yield from _walk(request, entry.path)
+        elif entry.is_file and not is_part(entry.path):
+            yield entry
+
+
+def _collapse(name: str, prefix: str, delimiter: str) -> str:
+    """The name, or its part up to the first delimiter after the prefix."""
+    head, sign, _ = name[len(prefix) :].partition(delimiter)
+    return f"{prefix}{head}{sign}"
+
+
+def _blob_xml(request: StorageRequest, blob: ShareFile) -> str:
+    record = request.context.metadata.record(replace(request.resource, path=blob.path).key)
+    stamp = version_headers(blob, record)
+    return (
+        f"<Blob>{name_element(blob.path)}<Properties><Last-Modified>{stamp['Last-Modified']}</Last-Modified>"
+        f"<Etag>{escape(stamp['ETag'])}</Etag><Content-Length>{blob.size_bytes}</Content-Length>"
+        f"{storage_metadata.property_elements(record.properties)}<BlobType>BlockBlob</BlobType>"
+        "<LeaseStatus>unlocked</LeaseStatus><LeaseState>available</LeaseState></Properties>"
+        f"{storage_metadata.metadata_element(request.call, record.metadata)}</Blob>"
     )
