@@ -103,7 +103,7 @@ class Attempt:
         reason: Why it ended, a sentence without its period; empty for the latest one.
     """
 
-    number: int  # from 1
+    number: int
     nodes: tuple[str, ...]
     started: datetime
     ended: datetime | None = None
@@ -158,7 +158,7 @@ class RankExit:
     node: str
     exit_code: int | None
     ended: datetime | None = None
-    peak_bytes: int | None = None  # peak memory of its largest process
+    peak_bytes: int | None = None
 
     @property
     def meaning(self) -> str:
@@ -254,9 +254,9 @@ class OutputFile:
     kind: FileKind
     size_bytes: int
     modified: datetime | None = None
-    download_url: str | None = None  # for browsers and curl; files only
-    is_link: bool = False  # a link inside the directory; has the properties of its target
-    directory_id: str = ""  # id of its output directory, set by `Job.files`
+    download_url: str | None = None
+    is_link: bool = False
+    directory_id: str = ""
 
     @classmethod
     def regular(cls, path: str, *, directory_id: str = "") -> OutputFile:

@@ -76,7 +76,7 @@ class StopCondition:
     """
 
     text: str
-    metric: str  # canonical name: images_per_sec
+    metric: str
     test: Predicate
     bound: float = 0.0
     held_s: float = 0.0

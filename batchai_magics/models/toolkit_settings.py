@@ -44,12 +44,17 @@ class CntkSettings(WireModel):
         return self
 
 
-class PyTorchSettings(WireModel):
-    """PyTorch: one script, started `processCount` times."""
+class PythonScript(WireModel):
+    """What toolkits with one Python script have in common."""
 
     python_script_file_path: Text
     python_interpreter_path: Text | None = None
     command_line_args: str | None = None
+
+
+class PyTorchSettings(PythonScript):
+    """PyTorch: one script, started `processCount` times."""
+
     process_count: Positive | None = None
     communication_backend: CommunicationBackend | None = None
 
@@ -82,20 +87,13 @@ class CaffeSettings(WireModel):
         return self
 
 
-class Caffe2Settings(WireModel):
+class Caffe2Settings(PythonScript):
     """Caffe2: one script on every node, with a shared folder for rendezvous."""
 
-    python_script_file_path: Text
-    python_interpreter_path: Text | None = None
-    command_line_args: str | None = None
 
-
-class ChainerSettings(WireModel):
+class ChainerSettings(PythonScript):
     """Chainer: one script under MPI."""
 
-    python_script_file_path: Text
-    python_interpreter_path: Text | None = None
-    command_line_args: str | None = None
     process_count: Positive | None = None
 
 
@@ -113,12 +111,9 @@ class CustomMpiSettings(WireModel):
     process_count: Positive | None = None
 
 
-class HorovodSettings(WireModel):
+class HorovodSettings(PythonScript):
     """Horovod: one Python script under MPI."""
 
-    python_script_file_path: Text
-    python_interpreter_path: Text | None = None
-    command_line_args: str | None = None
     process_count: Positive | None = None
 
 

@@ -118,10 +118,10 @@ class Description:
         default_account: The account given to mounts without one; empty if there are none.
     """
 
-    source: str  # names the text in messages
+    source: str
     wire: dict[str, Any] = field(repr=False)
     unknown: tuple[Problem, ...] = ()
-    default_account: str = ""  # account given to mounts without one
+    default_account: str = ""
 
     @property
     def body(self) -> dict[str, Any]:

@@ -46,9 +46,7 @@ class Cluster:
     node_states: NodeStateCounts
     errors: tuple[ErrorDetail, ...] = ()
     partition: str = ""
-    notes: tuple[str, ...] = field(
-        default=(), compare=False
-    )  # messages for its creator; not part of its JSON
+    notes: tuple[str, ...] = field(default=(), compare=False)
 
     def to_wire(self) -> WireObject:
         """The service's JSON, without any secret."""
