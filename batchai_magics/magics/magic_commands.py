@@ -236,7 +236,7 @@ class BatchAIMagics(Magics):
             return {"completions": []}
         from batchai_magics.commands.parsing.command_completion import NameLookup
 
-        self._lookup = self._lookup or NameLookup(self)
+        self._lookup = self._lookup or NameLookup(lambda: self.context)
         fragment = at_cursor[1]
         # Without a result, IPython would ask Python's completers.
         texts = completions_for(at_cursor, self._lookup, self._namespace) or [fragment]

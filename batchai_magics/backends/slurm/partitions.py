@@ -18,13 +18,15 @@ _SHOWN_IDLE = (NodeState.IDLE, NodeState.PREPARING, NodeState.LEAVING)
 
 def lines_of(partition: str, lines: Sequence[NodeLine]) -> list[NodeLine]:
     """The nodes of a partition, or of Slurm's default one; SpecError if it does not exist."""
-    problems = [line for line in lines if line.partition == partition or (not partition and line.is_default)]
-    if not problems:
+    of_partition = [
+        line for line in lines if line.partition == partition or (not partition and line.is_default)
+    ]
+    if not of_partition:
         known = sorted({line.partition for line in lines})
         text = f"Slurm has no partition {partition!r}" if partition else "Slurm has no default partition"
         fix = did_you_mean(partition, known) or f"slurm.partition may be one of {', '.join(known) or 'none'}"
         raise SpecError([Problem("properties.vmSize", text, fix)], what=ClusterSpec.what)
-    return problems
+    return of_partition
 
 
 def choose_nodes(
@@ -112,11 +114,11 @@ def _gres(values: Mapping[str, str], lines: Sequence[NodeLine]) -> Iterator[tupl
 
 def _has_gres(line: NodeLine, wanted: re.Match[str]) -> bool:
     """Whether a node has enough of a resource."""
-    problems = [match for each in _entries(line.gres) if (match := _GRES.fullmatch(each))]
+    resources = [match for entry in _entries(line.gres) if (match := _GRES.fullmatch(entry))]
     counts = [
-        _count(each)
-        for each in problems
-        if each["name"] == wanted["name"] and wanted["kind"] in (None, each["kind"])
+        _count(resource)
+        for resource in resources
+        if resource["name"] == wanted["name"] and wanted["kind"] in (None, resource["kind"])
     ]
     return _count(wanted) <= sum(counts)
 

@@ -22,7 +22,7 @@ from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
     ArrayTask,
-    AwaitedRun,
+    EarlierRun,
     EngineReport,
     RunFiles,
     SlurmSubmission,
@@ -85,7 +85,7 @@ class PendingNotes(NamedTuple):
 class Chain(NamedTuple):
     """The runs after which a run starts: those that have not ended, and the name of one that failed."""
 
-    waiting: tuple[AwaitedRun, ...] = ()
+    waiting: tuple[EarlierRun, ...] = ()
     failed: str = ""
 
     @property
@@ -122,7 +122,7 @@ class Runs:
     def note_predecessors(self, planned: PlannedRun) -> None:
         """Records after which runs a new one starts."""
         awaited = [
-            AwaitedRun(run.guid, run.name, must_succeed, run.created, run.state.get("grace_s", GRACE_S))
+            EarlierRun(run.guid, run.name, must_succeed, run.created, run.state.get("grace_s", GRACE_S))
             for run, must_succeed in planned.after
         ]
         if awaited:
@@ -197,7 +197,7 @@ class Runs:
             self.files(run.guid).note_end(dependency_failed(failed)._replace(ended=self._clock.now()))
         return bool(failed)
 
-    def _condition(self, awaited: AwaitedRun) -> str:
+    def _condition(self, awaited: EarlierRun) -> str:
         """Slurm's condition that a run has ended.
 
         Raises:
@@ -236,7 +236,7 @@ class Runs:
                 return Chain(failed=each.name)
         return Chain(tuple(waiting))
 
-    def _end_of_predecessor(self, awaited: AwaitedRun, known: Ends, depth: int) -> Outcome | None:
+    def _end_of_predecessor(self, awaited: EarlierRun, known: Ends, depth: int) -> Outcome | None:
         files = self.files(awaited.guid)
         if not files.root.exists():
             return Outcome(0)

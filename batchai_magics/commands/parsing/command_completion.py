@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from batchai_magics.commands.parsing.dialect_2017 import legacy_flags, legacy_words, translate
 from batchai_magics.commands.specs.command_table import COMMANDS
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 
 _TIMEOUT_S = 0.03  # TAB must respond within 50 ms
-
-
-class Session(Protocol):
-    """Provides the context; creating one may be slow."""
-
-    @property
-    def context(self) -> Context:
-        """The current settings and backend."""
 
 
 def expected_in_line(words: Sequence[str], settings: Settings | None = None) -> Expected:
@@ -124,10 +116,13 @@ def matching_paths(fragment: str) -> list[str]:
 
 
 class NameLookup:
-    """Looks up names in the background, so that a slow backend or import never blocks the keyboard."""
+    """Looks up names in the background, so that a slow backend or import never blocks the keyboard.
 
-    def __init__(self, session: Session, *, timeout_s: float = _TIMEOUT_S) -> None:
-        self._session = session
+    `find_context` returns the current settings and backend, which may be slow too.
+    """
+
+    def __init__(self, find_context: Callable[[], Context], *, timeout_s: float = _TIMEOUT_S) -> None:
+        self._find_context = find_context
         self._timeout_s = timeout_s
         self._known: dict[str, Sequence[str]] = {}
 
@@ -145,6 +140,6 @@ class NameLookup:
 
     def _ask(self, key: str, expected: Expected) -> None:
         try:
-            self._known[key] = list(live_names_of(self._session.context, expected.live, expected.arguments))
+            self._known[key] = list(live_names_of(self._find_context(), expected.live, expected.arguments))
         except Exception:  # noqa: BLE001  any failure means no candidates; running the line reports it
             self._known[key] = ()

@@ -79,15 +79,8 @@ def line_candidates(words: Sequence[str]) -> list[str]:
     *words_before, fragment = [word for word in words if word != "="] or [""]
     context = Context(load_settings())
     expected = _expected(words_before, context)
-    names = NameLookup(_Session(context), timeout_s=_TIMEOUT_S).names(expected)
+    names = NameLookup(lambda: context, timeout_s=_TIMEOUT_S).names(expected)
     return candidates(expected, fragment, names)
-
-
-class _Session:
-    """The settings and the backend of this process."""
-
-    def __init__(self, context: Context) -> None:
-        self.context = context
 
 
 def _expected(words: Sequence[str], context: Context) -> Expected:

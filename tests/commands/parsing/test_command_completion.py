@@ -140,33 +140,22 @@ def test_paths_are_offered_with_their_folder(tmp_path):
     assert "/tmp/" in matching_paths("/tm")
 
 
-class Session:
-    def __init__(self, context):
-        self.context = context
-
-
 def test_live_names_come_from_the_backend(context, do):
     do("cluster create -n small -s Standard_D2 -t 0")
     expected = expected_in_line(["cluster", "show", "-n"])
-    lookup = NameLookup(Session(context))
+    lookup = NameLookup(lambda: context)
     until(lambda: lookup.names(expected) == ["small"])
 
 
 def test_a_lookup_that_fails_offers_nothing(context):
-    lookup = NameLookup(Session(context))
+    lookup = NameLookup(lambda: context)
     assert list(lookup.names(expected_in_line(["cluster", "show", "-w", "nowhere", "-n"]))) == []
 
 
 def test_a_slow_answer_comes_with_the_next_tab(context, do):
-    class Slow(Session):
-        context = property(lambda self: answer.wait(PATIENCE_S) and context)
-
-        def __init__(self):
-            pass
-
     do("cluster create -n small -s Standard_D2 -t 0")
     answer, expected = threading.Event(), expected_in_line(["cluster", "show", "-n"])
-    lookup = NameLookup(Slow())
+    lookup = NameLookup(lambda: answer.wait(PATIENCE_S) and context)
     assert list(lookup.names(expected)) == []
     answer.set()
     until(lambda: lookup.names(expected) == ["small"])

@@ -87,7 +87,7 @@ class ArrayTask(NamedTuple):
     task: int
 
 
-class AwaitedRun(NamedTuple):
+class EarlierRun(NamedTuple):
     """A run of the home that has to end, or to succeed, before another one starts."""
 
     guid: str
@@ -182,14 +182,14 @@ class RunFiles:
         private_files.write(self.root / "array.json", json.dumps(task._asdict()))
 
     @property
-    def after(self) -> tuple[AwaitedRun, ...]:
+    def after(self) -> tuple[EarlierRun, ...]:
         """The runs after which this one starts."""
         try:
-            return tuple(AwaitedRun(*each) for each in read_json(self.root / "after.json"))
+            return tuple(EarlierRun(*each) for each in read_json(self.root / "after.json"))
         except (FileNotFoundError, NotRegularError, ValueError, TypeError):
             return ()
 
-    def note_after(self, runs: Sequence[AwaitedRun]) -> None:
+    def note_after(self, runs: Sequence[EarlierRun]) -> None:
         """Records, before the submission, after which runs this one starts."""
         private_files.write(self.root / "after.json", json.dumps(runs))
 

@@ -13,7 +13,7 @@ import pytest
 from batchai_magics.backends.node.launcher import PlanProcesses
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import AwaitedRun, RunFiles, SlurmSubmission, Stop
+from batchai_magics.backends.slurm.node.run_files import EarlierRun, RunFiles, SlurmSubmission, Stop
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmReport
 from batchai_magics.launch.plan import LogPaths, Output, Plan, ProcessExit
 
@@ -49,7 +49,7 @@ def test_a_job_that_cannot_go_back_to_the_queue_fails_instead_of_running_beside_
     first, second = RunFiles(tmp_path / "first"), RunFiles(tmp_path / "second")
     first.note_submission(1, SlurmSubmission("7", 1.0))
     first.ask_to_stop(1, Stop(REQUEUE, 2.0))
-    second.note_after([AwaitedRun("first", "first", True, 1.0, 1.0)])
+    second.note_after([EarlierRun("first", "first", True, 1.0, 1.0)])
     words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
     done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol
     assert done.returncode == 1

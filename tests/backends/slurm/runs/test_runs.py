@@ -22,7 +22,7 @@ from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.node.run_files import (
     AttemptEnd,
     AttemptStart,
-    AwaitedRun,
+    EarlierRun,
     RunFiles,
     SlurmSubmission,
     Stop,
@@ -254,7 +254,7 @@ def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
     files.root.mkdir()
     files.note_submission(1, SlurmSubmission("7", time.time()))
     age(files, "submission", 1.0)
-    runs.files("guid").note_after([AwaitedRun("first", "first", must_succeed, 0.0, GRACE_S)])
+    runs.files("guid").note_after([EarlierRun("first", "first", must_succeed, 0.0, GRACE_S)])
     return files
 
 
