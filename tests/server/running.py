@@ -13,7 +13,7 @@ import requests
 import uvicorn
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.connection import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.local.settings import LocalSettings

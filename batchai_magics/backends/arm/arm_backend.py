@@ -7,13 +7,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.arm.connection import (
+    Endpoint,
     EndpointConnection,
     collection_path,
     parse_resource,
     request_body,
     resource_path,
 )
-from batchai_magics.backends.arm.endpoint import Endpoint
 from batchai_magics.backends.arm.extended_storage import extended_storage
 from batchai_magics.backends.arm.published_api import PublishedApi, output_listing
 from batchai_magics.backends.arm.published_storage import PublishedStorage

@@ -18,7 +18,7 @@ OWN_SETTINGS = ArmSettings
 def open_backend(settings: Settings) -> Backend:
     """The backend at the endpoint of the settings; sends no request yet."""
     from batchai_magics.backends.arm.arm_backend import ArmBackend
-    from batchai_magics.backends.arm.endpoint import Endpoint
+    from batchai_magics.backends.arm.connection import Endpoint
 
     return ArmBackend(Endpoint.of(settings.for_backend(ArmSettings)), settings)
 

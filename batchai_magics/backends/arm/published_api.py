@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from batchai_magics.backends.arm.connection import EndpointConnection, resource_path
-from batchai_magics.backends.arm.endpoint import is_loopback
+from batchai_magics.backends.arm.connection import EndpointConnection, is_loopback, resource_path
 from batchai_magics.backends.arm.published_storage import PublishedStorage
 from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors

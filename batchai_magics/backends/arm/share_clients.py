@@ -10,8 +10,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote
 
-from batchai_magics.backends.arm.connection import EndpointConnection
-from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.connection import Endpoint, EndpointConnection
 from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import USER_AGENT

@@ -16,7 +16,7 @@ from azure.core.pipeline import PipelineContext, PipelineRequest
 from azure.core.rest import HttpRequest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.arm.endpoint import Endpoint, credentials
+from batchai_magics.backends.arm.connection import Endpoint, credentials
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import ServiceError

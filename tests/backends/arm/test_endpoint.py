@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.connection import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base.backend_registry import load_settings, open_backend
 from batchai_magics.errors import UsageError

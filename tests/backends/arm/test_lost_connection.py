@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics import cell
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.connection import Endpoint
 from batchai_magics.backends.arm.settings import ArmSettings
 from batchai_magics.backends.base import FileRef, Seal
 from batchai_magics.commands.handlers.job_wait import watch_job

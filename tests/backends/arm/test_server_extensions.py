@@ -10,7 +10,7 @@ from dataclasses import asdict
 import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.connection import Endpoint
 from batchai_magics.backends.arm.published_api import PublishedApi
 from batchai_magics.backends.arm.server_extensions import ServerDiscovery, ServerExtensions
 from batchai_magics.backends.arm.settings import ArmSettings

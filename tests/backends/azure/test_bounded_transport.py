@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.arm.endpoint import Endpoint
+from batchai_magics.backends.arm.connection import Endpoint
 from batchai_magics.backends.arm.extended_storage import ServerPacks
 from batchai_magics.backends.arm.server_extensions import ServerNodeCommands
 from batchai_magics.backends.arm.settings import ArmSettings
