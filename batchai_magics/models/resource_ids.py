@@ -18,8 +18,9 @@ _LONGEST_MADE = 56
 _GROUP = re.compile(r"[-\w.()]{1,90}", re.ASCII)
 _ACCOUNT = re.compile(r"[a-z0-9]{3,24}")
 _SHARE = re.compile(r"(?:[a-z0-9]{3,24}/)?[a-z0-9](?:-?[a-z0-9]){2,62}")
-# An example of the published specification says `workspace` for `workspaces`.
 _PART = r"[^/\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+"
+_SUBSCRIPTION = re.compile(_PART)
+# An example of the published specification says `workspace` for `workspaces`.
 _ID = re.compile(
     rf"/?subscriptions/(?P<subscription>{_PART})/resourceGroups/(?P<group>{_PART})/providers/Microsoft\.BatchAI"
     rf"/workspaces?/(?P<workspace>{_PART})"
@@ -210,11 +211,9 @@ def check_name(name: str, kind: Kind) -> str:
     Raises:
         SpecError: It is not.
     """
-    if NAME.fullmatch(name):
-        return name
-    allowed = "1 to 64 letters, digits, '-' and '_'"
-    problem = Problem("name", f"{quoted(name)} is not a valid {kind.noun} name", f"use {allowed}")
-    raise SpecError([problem], what=f"the {kind.noun} name")
+    fix = "use 1 to 64 letters, digits, '-' and '_'"
+    problem = Problem("name", f"{quoted(name)} is not a valid {kind.noun} name", fix)
+    return _checked(name, NAME, problem, f"the {kind.noun} name")
 
 
 def check_group_name(name: str) -> str:
@@ -223,19 +222,15 @@ def check_group_name(name: str) -> str:
     Raises:
         SpecError: It is not.
     """
-    if _GROUP.fullmatch(name):
-        return name
     fix = "use 1 to 90 letters, digits and -_.()"
-    raise SpecError([Problem("name", f"{quoted(name)} is not a resource group name", fix)], what="the group")
+    problem = Problem("name", f"{quoted(name)} is not a resource group name", fix)
+    return _checked(name, _GROUP, problem, "the group")
 
 
 def _check_subscription(subscription: str) -> str:
-    if re.fullmatch(_PART, subscription):
-        return subscription
-    problem = Problem(
-        "subscription", f"{quoted(subscription)} is not a subscription", "leave --subscription out"
-    )
-    raise SpecError([problem], what="the subscription")
+    text = f"{quoted(subscription)} is not a subscription"
+    problem = Problem("subscription", text, "leave --subscription out")
+    return _checked(subscription, _SUBSCRIPTION, problem, "the subscription")
 
 
 def check_account_name(name: str) -> str:
@@ -244,10 +239,10 @@ def check_account_name(name: str) -> str:
     Raises:
         SpecError: It is not.
     """
-    if _ACCOUNT.fullmatch(name):
-        return name
-    fix = "use 3 to 24 small letters and digits"
-    raise SpecError([Problem("name", f"{quoted(name)} is not an account name", fix)], what="the account")
+    problem = Problem(
+        "name", f"{quoted(name)} is not an account name", "use 3 to 24 small letters and digits"
+    )
+    return _checked(name, _ACCOUNT, problem, "the account")
 
 
 def check_share_name(share: str) -> str:
@@ -256,10 +251,15 @@ def check_share_name(share: str) -> str:
     Raises:
         SpecError: It is not.
     """
-    if _SHARE.fullmatch(share):
-        return share
     fix = "use 3 to 63 small letters, digits and single '-'"
-    raise SpecError([Problem("share", f"{quoted(share)} is not a valid share name", fix)], what="the share")
+    problem = Problem("share", f"{quoted(share)} is not a valid share name", fix)
+    return _checked(share, _SHARE, problem, "the share")
+
+
+def _checked(text: str, pattern: re.Pattern[str], problem: Problem, what: str) -> str:
+    if not pattern.fullmatch(text):
+        raise SpecError([problem], what=what)
+    return text
 
 
 def _ill_formed(text: str) -> SpecError:

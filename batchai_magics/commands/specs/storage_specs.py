@@ -165,6 +165,22 @@ _OF_CONTAINER = container_option("--container-name", "-c")
 _FILE = text_option(("--path", "-p"), "Path of the file on the share.", is_required=True)
 _BLOB = text_option(("--name", "-n"), "Name of the blob.", is_required=True)
 
+
+def _item_commands(
+    kind: BucketKind, noun: str, named: tuple[Option, Option], source: Option
+) -> tuple[CommandSpec, ...]:
+    """The commands that files and blobs share; `named` are the options that name the bucket and the item."""
+    words, module = f"storage {noun}", "azure.storage_commands"
+    one, several = (*named, *o.ACCESS), (source, _PATTERN, _DRY, _QUIET, *o.ACCESS)
+    batch = f"Delete {noun}s of a {kind.value}."
+    return (
+        CommandSpec(f"{words} show", f"Show a {noun}.", f"{module}:show", one, kind=kind),
+        CommandSpec(f"{words} exists", f"Say whether a {noun} exists.", f"{module}:exists", one, kind=kind),
+        CommandSpec(f"{words} delete-batch", batch, f"{module}:delete_batch", several, kind=kind),
+        CommandSpec(f"{words} delete", f"Delete a {noun}.", f"{module}:delete", one, kind=kind),
+    )
+
+
 _FILES = (
     CommandSpec(
         "storage file upload",
@@ -229,34 +245,7 @@ _FILES = (
         "azure.storage_commands:list_files",
         (_OF_SHARE, text_option(("--path", "-p"), "Folder on the share."), *o.ACCESS),
     ),
-    CommandSpec(
-        "storage file show",
-        "Show a file.",
-        "azure.storage_commands:show",
-        (_OF_SHARE, _FILE, *o.ACCESS),
-        kind=BucketKind.SHARE,
-    ),
-    CommandSpec(
-        "storage file exists",
-        "Say whether a file exists.",
-        "azure.storage_commands:exists",
-        (_OF_SHARE, _FILE, *o.ACCESS),
-        kind=BucketKind.SHARE,
-    ),
-    CommandSpec(
-        "storage file delete-batch",
-        "Delete files of a share.",
-        "azure.storage_commands:delete_batch",
-        (share_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
-        kind=BucketKind.SHARE,
-    ),
-    CommandSpec(
-        "storage file delete",
-        "Delete a file.",
-        "azure.storage_commands:delete",
-        (_OF_SHARE, _FILE, *o.ACCESS),
-        kind=BucketKind.SHARE,
-    ),
+    *_item_commands(BucketKind.SHARE, "file", (_OF_SHARE, _FILE), share_option("--source", "-s")),
 )
 _BLOBS = (
     CommandSpec(
@@ -323,34 +312,7 @@ _BLOBS = (
         "azure.storage_commands:list_blobs",
         (_OF_CONTAINER, text_option(("--prefix",), "Only blobs whose name begins so."), *o.ACCESS),
     ),
-    CommandSpec(
-        "storage blob show",
-        "Show a blob.",
-        "azure.storage_commands:show",
-        (_OF_CONTAINER, _BLOB, *o.ACCESS),
-        kind=BucketKind.CONTAINER,
-    ),
-    CommandSpec(
-        "storage blob exists",
-        "Say whether a blob exists.",
-        "azure.storage_commands:exists",
-        (_OF_CONTAINER, _BLOB, *o.ACCESS),
-        kind=BucketKind.CONTAINER,
-    ),
-    CommandSpec(
-        "storage blob delete-batch",
-        "Delete blobs of a container.",
-        "azure.storage_commands:delete_batch",
-        (container_option("--source", "-s"), _PATTERN, _DRY, _QUIET, *o.ACCESS),
-        kind=BucketKind.CONTAINER,
-    ),
-    CommandSpec(
-        "storage blob delete",
-        "Delete a blob.",
-        "azure.storage_commands:delete",
-        (_OF_CONTAINER, _BLOB, *o.ACCESS),
-        kind=BucketKind.CONTAINER,
-    ),
+    *_item_commands(BucketKind.CONTAINER, "blob", (_OF_CONTAINER, _BLOB), container_option("--source", "-s")),
 )
 
 COMMANDS = (*_ACCOUNTS, *_SHARES, *_CONTAINERS, *_FILES, *_BLOBS)
