@@ -60,7 +60,7 @@ class JobListCard:
                     str(job.spec.node_count),
                     job.spec.toolkit.label,
                     cluster_of(job),
-                    self._duration(job),
+                    job.elapsed(self.now) if job.execution else "",
                     exit_code_of(job),
                     f"{self.labels.get(job.id.name, '')} {number_text(rates[-1])}".strip() if rates else "",
                     sparkline(rates),
@@ -86,9 +86,6 @@ class JobListCard:
     def _progress_of(self, job: JobResource) -> str:
         progress = self.progress.get(job.id.name)
         return progress_text(job, progress, self.now.timestamp()) if progress else ""
-
-    def _duration(self, job: JobResource) -> str:
-        return job.elapsed(self.now) if job.execution else ""
 
 
 def cluster_of(job: JobResource) -> str:

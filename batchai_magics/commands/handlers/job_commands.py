@@ -41,7 +41,7 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
     from batchai_magics.commands.handlers import job_submission
 
     if arguments.dry_run:
-        return Stream(_yield_all(_previews(context, arguments)), "Nothing was written or submitted.")
+        return Stream(_previews(context, arguments), "Nothing was written or submitted.")
     if job_submission.is_bulk(arguments.config_file):
         return job_submission.create(context, arguments)
     ((id, file),) = job_submission.job_ids_and_files(context, arguments)
@@ -51,8 +51,8 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
     return ValueWithNotes(submitted.job, tuple(filter(None, notes)))
 
 
-def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutput]:
-    """The dry run of each file."""
+def _previews(context: Context, arguments: Namespace) -> StreamParts:
+    """The dry run of each file, once all are known to be right."""
     from batchai_magics.commands.handlers import job_submission
     from batchai_magics.commands.output.dry_run import dry_run_text
 
@@ -63,11 +63,7 @@ def _previews(context: Context, arguments: Namespace) -> list[Message | LogOutpu
         text = dry_run_text(asked, context.settings, created_before=read)
         read.append(id)
         parts += [*map(Message, asked.notes), LogOutput(f"{text}\n".encode())]
-    return parts
-
-
-def _yield_all(parts: list[Message | LogOutput]) -> StreamParts:
-    yield from parts
+    return (part for part in parts)
 
 
 def show(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -170,17 +170,15 @@ def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:
         yield from ({_KIND: "line", **row} for row in line_rows(log.table))
     for is_fact, records in groupby(log.table, key=lambda record: isinstance(record, Fact)):
         if is_fact:
-            yield from (_total_row(fact) for fact in records if isinstance(fact, Fact) and fact.key == TOTAL)
+            for fact in records:
+                if isinstance(fact, Fact) and fact.key == TOTAL:
+                    yield {_KIND: "total", "rank": fact.rank, "images_per_sec": float(fact.value)}
         elif is_benchmark:
             yield from ({_KIND: "step", **row} for row in step_rows(records))
     summary = log.summary()
     if summary.steady:
         speed = {name: getattr(summary.steady, name) for name in COLUMNS[2:5]}
         yield {_KIND: _SUMMARY, "step": summary.steps, **speed, "loss": summary.last_loss}
-
-
-def _total_row(total: Fact) -> dict[str, Any]:
-    return {_KIND: "total", "rank": total.rank, "images_per_sec": float(total.value)}
 
 
 def _tidy_rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

@@ -150,16 +150,9 @@ def _visible_entries(request: StorageRequest) -> dict[str, ShareFile]:
         file.path.rsplit("/", 1)[-1]: file for file in request.storage.list(request.share, request.path)
     }
     wanted = {name: file for name, file in entries.items() if name.startswith(prefix) and not is_part(name)}
-    return (
-        wanted
-        if request.is_own_client
-        else {name: file for name, file in wanted.items() if _is_published(file)}
-    )
-
-
-def _is_published(file: ShareFile) -> bool:
-    """Whether Azure Files has this kind of file."""
-    return file.is_file or file.is_directory
+    if request.is_own_client:
+        return wanted
+    return {name: file for name, file in wanted.items() if file.is_file or file.is_directory}
 
 
 def _entry_xml(name: str, file: ShareFile, *, is_kind_wanted: bool) -> str:
