@@ -30,4 +30,4 @@ def name_of(text: str) -> str:
     """
     if "\\x" not in text:
         return text
-    return os.fsdecode(_ESCAPE.sub(lambda found: bytes([int(found[1], 16)]), os.fsencode(text)))
+    return os.fsdecode(_ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), os.fsencode(text)))

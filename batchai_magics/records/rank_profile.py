@@ -226,13 +226,14 @@ class RunProfile:
 
         Communication does not count: there, the others wait for them.
         """
-        found: list[tuple[float, Activity, tuple[RankProfile, ...]]] = []
+        differences: list[tuple[float, Activity, tuple[RankProfile, ...]]] = []
         for activity in Activity:
             usual = self._median_share(activity)
             more = [rank for rank in self.sampled if rank.shares[activity] - usual >= DIFFERS]
             if activity is not Activity.COMMUNICATION and 0 < 2 * len(more) <= len(self.sampled):
-                found.append((max(rank.shares[activity] for rank in more) - usual, activity, tuple(more)))
-        return max(found, key=lambda each: each[0])[1:] if found else None
+                excess = max(rank.shares[activity] for rank in more) - usual
+                differences.append((excess, activity, tuple(more)))
+        return max(differences, key=lambda difference: difference[0])[1:] if differences else None
 
     @property
     def different(self) -> tuple[int, ...]:
@@ -365,34 +366,34 @@ class RunProfile:
     @property
     def _faults(self) -> list[str]:
         """Which ranks have no samples, or hung for a part of the time; those that hung come first."""
-        found: dict[str, list[int]] = {}
+        ranks_by_fault: dict[str, list[int]] = {}
         for rank in sorted(self.ranks, key=lambda rank: not rank.is_hung):
             if rank.is_hung or not rank.count:
-                found.setdefault(_fault(rank), []).append(rank.rank)
+                ranks_by_fault.setdefault(_fault(rank), []).append(rank.rank)
         return [
             f"{named_ranks(ranks)} {fault.format(**_ONE if len(ranks) == 1 else _SEVERAL)}"
-            for fault, ranks in found.items()
+            for fault, ranks in ranks_by_fault.items()
         ]
 
 
 def parse(line: str | bytes, paths: SourcePaths, mask: Callable[[str], str]) -> RankProfile:
     """One line of `stack_dumps` about the samples of a rank."""
-    told = parse_json(line)
+    report = parse_json(line)
     samples = []
-    for text, is_idle, count in told["stacks"]:
-        activity = activity_of(frames_of(text), told["code"], is_idle=is_idle)
+    for text, is_idle, count in report["stacks"]:
+        activity = activity_of(frames_of(text), report["code"], is_idle=is_idle)
         frames = frames_of(mask(paths.text_with_user_paths(text)))
         samples.append(StackSample(frames, count, activity, _location_text(own_frame(frames), paths)))
     return RankProfile(
-        rank=told["rank"],
-        node=told["node"],
+        rank=report["rank"],
+        node=report["node"],
         samples=tuple(samples),
-        seconds=told["seconds"],
-        way=told["way"],
-        stopped_s=told["stopped_s"],
-        silent_s=told["silent_s"],
-        is_unfinished=told["unfinished"],
-        other_count=told["other"],
+        seconds=report["seconds"],
+        way=report["way"],
+        stopped_s=report["stopped_s"],
+        silent_s=report["silent_s"],
+        is_unfinished=report["unfinished"],
+        other_count=report["other"],
     )
 
 

@@ -136,9 +136,9 @@ class ArmBackend(BackendBase):
                 parse_resource(item, kind) for item in list_items(self._connection, request, after)
             )
         size = min(page.size, _LONGEST_PAGE)
-        found = next(list_pages(self._connection, request, page.after, size))
-        following = Page(page.size, found.next) if found.next else None
-        return Listing((parse_resource(item, kind) for item in found.items), following)
+        listed = next(list_pages(self._connection, request, page.after, size))
+        following = Page(page.size, listed.next) if listed.next else None
+        return Listing((parse_resource(item, kind) for item in listed.items), following)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names inside `parent` with a prefix, matched case-insensitively."""
@@ -187,8 +187,8 @@ class ArmBackend(BackendBase):
     ) -> Sequence[OutputFile]:
         """One level of a job's output directory, sorted by name."""
         request = output_listing(job, directory_id, path, expiry_min, limit)
-        found = islice(list_items(self._connection, request), limit)
-        return [OutputFile.from_wire(item, folder=path) for item in found]
+        items = islice(list_items(self._connection, request), limit)
+        return [OutputFile.from_wire(item, folder=path) for item in items]
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`."""

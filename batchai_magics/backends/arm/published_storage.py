@@ -68,13 +68,13 @@ class PublishedStorage(DefaultTransfers):
 
     def shares(self) -> Sequence[str]:
         """The names of all shares, sorted."""
-        found: list[str] = []
+        names: list[str] = []
         for account in self._clients.names():
             prefix = "" if account == DEFAULT_ACCOUNT else f"{account}/"
             with translated_errors():
                 listed_shares = self._clients.account(account).list_shares()
-                found += [f"{prefix}{share['name']}" for share in listed_shares]
-        return sorted(found)
+                names += [f"{prefix}{share['name']}" for share in listed_shares]
+        return sorted(names)
 
     def upload(self, share: str, files: Mapping[str, bytes]) -> None:
         """Writes files, not atomically: Azure Files creates each before it has its content."""
@@ -92,10 +92,10 @@ class PublishedStorage(DefaultTransfers):
         """One level of a folder, sorted by name."""
         folder = checked_path(path)
         with self._share(share) as client:
-            found = client.get_directory_client(folder or None).list_directories_and_files(
+            items = client.get_directory_client(folder or None).list_directories_and_files(
                 include=["timestamps"]
             )
-            entries = [listed_file(folder, item) for item in found]
+            entries = [listed_file(folder, item) for item in items]
         return sorted((entry for entry in entries if not is_part(entry.path)), key=lambda entry: entry.path)
 
     def show(self, share: str, path: str) -> ShareFile:
@@ -141,11 +141,13 @@ class PublishedStorage(DefaultTransfers):
 
     def digest(self, share: str, path: str) -> str:
         """The SHA-256 (hex) of a stored file; empty if the service does not compute it."""
-        told = ResponseHeaders()
+        response_headers = ResponseHeaders()
         with share_errors(share, path, self._noun), self.file(share, path) as client:
-            properties = client.get_file_properties(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep)
+            properties = client.get_file_properties(
+                headers={WANT_DIGEST: "1"}, raw_response_hook=response_headers.keep
+            )
             check_file(file_of(path, properties, FileKind.FILE))
-        return told.get(DIGEST)
+        return response_headers.get(DIGEST)
 
     def make_folder(self, share: str, path: str) -> None:
         """Creates a folder unless it exists."""
@@ -202,11 +204,11 @@ class PublishedStorage(DefaultTransfers):
 
     def download_with_digest(self, share: str, path: str) -> tuple[bytes, str]:
         """A file's content, and its SHA-256 or an empty string, in one request."""
-        told = ResponseHeaders()
+        response_headers = ResponseHeaders()
         with self.file(share, path) as client:
-            stream = client.download_file(headers={WANT_DIGEST: "1"}, raw_response_hook=told.keep)
+            stream = client.download_file(headers={WANT_DIGEST: "1"}, raw_response_hook=response_headers.keep)
             data = _read_content(stream, client.url)
-        return data, told.get(DIGEST)
+        return data, response_headers.get(DIGEST)
 
     def send(self, share: str, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
         """Uploads files in parallel; each appears when it is complete and its digest matches."""
@@ -407,11 +409,11 @@ def _read_file(copy: Copy) -> bytes:
 def _fetch_group(
     storage: TransferStorage, share: str, group: Sequence[Copy], unfinished: PartialDownloads
 ) -> Steps[None]:
-    found: Mapping[str, PackedFile] = {}
+    packed: Mapping[str, PackedFile] = {}
     if storage.packed and len(group) > 1:
-        found = storage.packed.fetch(share, [copy.path for copy in group])
+        packed = storage.packed.fetch(share, [copy.path for copy in group])
     for copy in group:
-        file = found.get(copy.path)
+        file = packed.get(copy.path)
         if file is None:
             yield from _fetch_one(storage, share, copy, unfinished)
         elif not file.is_intact:

@@ -148,10 +148,10 @@ class ServerExtensions(PublishedApi):
         if needs.files and not self.storage:
             body["files"] = extension_bodies.small_files_to_json(needs.files)
         request = ArmRequest("POST", self._provider("batchaiEnsure"), body=body)
-        found = self._connection.request_json(request)
+        response = self._connection.request_json(request)
         if needs.files and self.storage:
             self.storage.upload(needs.share, needs.files)
-        runs = (parse_any_resource(item) for item in found["value"])
+        runs = (parse_any_resource(item) for item in response["value"])
         return [run for run in runs if isinstance(run, JobResource)]
 
     def host_note(self, job: JobSpec) -> str:
@@ -182,8 +182,8 @@ class ServerExtensions(PublishedApi):
         body = {"ids": [str(id) for id in ids]}
         path = self._provider("batchaiLook")
         response = self._connection.send(ArmRequest("POST", path, body=body, headers=headers, is_polled=True))
-        found = [parse_any_resource(item) for item in response.json()["value"]]
-        return StatusSnapshot({item.id.key: item for item in found}, response.headers.get(STATE, ""))
+        resources = [parse_any_resource(item) for item in response.json()["value"]]
+        return StatusSnapshot({item.id.key: item for item in resources}, response.headers.get(STATE, ""))
 
     def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
         """A chunk of an output file, in one request."""
@@ -321,13 +321,13 @@ class ServerRecords:
 
     def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
         """The labels of those jobs that have any, by key."""
-        found: dict[str, Labels] = {}
+        labels: dict[str, Labels] = {}
         path = provider_path(self._connection.subscription, "batchaiLabels")
         ids = [str(id) for id in jobs]
         for start in range(0, len(ids), _MAX_IDS):
             request = ArmRequest("POST", path, body={"ids": ids[start : start + _MAX_IDS]})
-            found |= extension_bodies.labels_from_wire(self._connection.request_json(request))
-        return found
+            labels |= extension_bodies.labels_from_wire(self._connection.request_json(request))
+        return labels
 
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
         """Changes the labels of a job."""

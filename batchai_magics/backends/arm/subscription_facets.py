@@ -71,18 +71,18 @@ class ServerAccounts:
     def show(self, name: str) -> StorageAccount:
         """The account of that name, in any group."""
         accounts = self.list()
-        found = next((account for account in accounts if account.name == name.lower()), None)
-        if found is None:
-            raise api_errors.account_not_found(name, [account.name for account in accounts])
-        return found
+        account = next((item for item in accounts if item.name == name.lower()), None)
+        if account is None:
+            raise api_errors.account_not_found(name, [item.name for item in accounts])
+        return account
 
     def list(self, group: str | None = None) -> Sequence[StorageAccount]:
         """The accounts of a group, or all, by name."""
         scope = f"/subscriptions/{self._connection.subscription}"
         scope += f"/resourceGroups/{check_group_name(group)}" if group else ""
         path = f"{scope}/providers/Microsoft.Storage/storageAccounts"
-        found = list_items(self._connection, ArmRequest("GET", path, version=STORAGE_VERSION))
-        return sorted((StorageAccount.from_wire(item) for item in found), key=lambda account: account.name)
+        items = list_items(self._connection, ArmRequest("GET", path, version=STORAGE_VERSION))
+        return sorted((StorageAccount.from_wire(item) for item in items), key=lambda account: account.name)
 
     def keys(self, name: str) -> tuple[str, str]:
         """The two keys of an account."""
@@ -92,10 +92,10 @@ class ServerAccounts:
     def keys_in(self, name: str, group: str) -> tuple[str, str]:
         """The two keys of an account whose group is known."""
         path = f"{self._path(name, group)}/listKeys"
-        told = (
+        keys = (
             self._connection.request_json(ArmRequest("POST", path, version=STORAGE_VERSION)).get("keys") or ()
         )
-        first, second = (str(key["value"]) for key in list(told)[:2])
+        first, second = (str(key["value"]) for key in list(keys)[:2])
         return first, second
 
     def renew_key(self, name: str, number: int) -> None:

@@ -131,20 +131,20 @@ def _plain_error(status: int, error: Mapping[str, Any], url: str, hints: Hints) 
 
 def storage_error(status: int, text: str, code: str) -> ServiceError:
     """The error in a storage response: in its XML body, or in the error code of its header alone."""
-    told = {child.tag: child.text or "" for child in _parse_xml(text)}
-    message = told.get("Message", "").partition("\nRequestId:")[0]
-    data = {"code": told.get("Code", code), "message": message, **told}
-    own = extension_wire.error_from_wire(data)
-    if isinstance(own, ServiceError) and message:
-        own.code = _CODES.get(own.code, own.code)
-        return own
+    elements = {child.tag: child.text or "" for child in _parse_xml(text)}
+    message = elements.get("Message", "").partition("\nRequestId:")[0]
+    data = {"code": elements.get("Code", code), "message": message, **elements}
+    error = extension_wire.error_from_wire(data)
+    if isinstance(error, ServiceError) and message:
+        error.code = _CODES.get(error.code, error.code)
+        return error
     if data["code"] == _INVALID_NAME:
         return StorageError("the path is outside its folder", hint="Paths are relative and stay inside.")
     kind = _ERROR_TYPES.get(status, ServiceError)
     return kind(
         message or f"the storage answered {status}",
         code=data["code"],
-        hint=told.get(extension_wire.HINT, ""),
+        hint=elements.get(extension_wire.HINT, ""),
     )
 
 
@@ -170,8 +170,8 @@ def unreachable_error(url: str, reason: str, hints: Hints = OWN_SERVER) -> Unrea
 
 def sign_in_failure(message: str) -> str:
     """Why a credential was refused, by what Azure's libraries say of all that they tried; else empty."""
-    found = _FAILED_SIGN_IN.search(message)
-    return found[1].strip() if found else ""
+    match = _FAILED_SIGN_IN.search(message)
+    return match[1].strip() if match else ""
 
 
 def sign_in_error(message: str, hints: Hints = OWN_SERVER) -> ServiceError:

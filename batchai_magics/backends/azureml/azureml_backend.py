@@ -131,13 +131,13 @@ class AzureMLBackend(BackendBase):
         if kind is not Kind.WORKSPACE:
             self._check_workspace(parent)
         # The list is always read whole; a page starts after the name in its token.
-        found = self._list(parent, kind)
-        keys = [item.id.key for item in found]
+        resources = self._list(parent, kind)
+        keys = [item.id.key for item in resources]
         start = keys.index(page.after) + 1 if page and page.after in keys else 0
         if page is None or page.size is None:
-            return Listing(found[start:])
-        shown = found[start : start + page.size]
-        has_more = start + page.size < len(found)
+            return Listing(resources[start:])
+        shown = resources[start : start + page.size]
+        has_more = start + page.size < len(resources)
         return Listing(shown, replace(page, after=shown[-1].id.key) if has_more else None)
 
     def _list(self, parent: ResourceId, kind: Kind) -> Sequence[Resource]:
@@ -269,11 +269,11 @@ class RecentResources:
 
     def find(self, ids: Collection[ResourceId]) -> dict[str, Resource]:
         """The jobs and clusters with these ids, by their keys; missing ones are left out."""
-        found = {id.key: resource for id in ids if (resource := self._find(id)) is not None}
+        resources = {id.key: resource for id in ids if (resource := self._find(id)) is not None}
         with self._lock:
             while len(self._read) > _MAX_RESOURCES:
                 self._read.pop(next(iter(self._read)))
-        return found
+        return resources
 
     def cluster(self, id: ResourceId) -> Cluster | None:
         """A cluster; None if it does not exist."""

@@ -75,19 +75,19 @@ class Clusters:
                 )
         _check_scale(wanted.scale_settings)
         try:
-            found = self.show(id)
+            existing = self.show(id)
         except NotFoundError:
             service_limits.check_cluster_name(id.name)
             self.location.known_size(wanted.vm_size)
             body = cluster_body(wanted, self._connection.workspace.location)
             data = self._connection.create(self._connection.request("PUT", _path(id), body))
             return parse_cluster(data, id)
-        different = differences(wanted, found.spec)
+        different = differences(wanted, existing.spec)
         if different:
             error = api_errors.already_exists(id)
             text = f"{error.message} It has {'; '.join(different)}."
             raise ConflictError(text, code=error.code, hint=error.hint)
-        return found
+        return existing
 
     def show(self, id: ResourceId) -> Cluster:
         """The current cluster."""
@@ -103,12 +103,12 @@ class Clusters:
 
     def list(self, workspace: ResourceId) -> Listing:
         """The clusters of a workspace, oldest first."""
-        found = []
+        clusters = []
         for data in self._connection.items(self._connection.request("GET", "computes")):
             if is_cluster(data):
                 id = workspace.child(Kind.CLUSTER, str(data.get("name")))
-                found.append(parse_cluster(data, id))
-        return Listing(sorted(found, key=lambda cluster: cluster.provisioning.created))
+                clusters.append(parse_cluster(data, id))
+        return Listing(sorted(clusters, key=lambda cluster: cluster.provisioning.created))
 
     def update(self, id: ResourceId, patch: Patch) -> Cluster:
         """Changes the scale of a cluster."""
@@ -239,7 +239,7 @@ class LocationFacts:
             NotFoundError: The location does not have it.
         """
         try:
-            found = self.size(name)
+            size_facts = self.size(name)
         except UnreachableError:
             raise
         except ServiceError as error:
@@ -248,12 +248,12 @@ class LocationFacts:
             except ServiceError:
                 raise error from None
             return SizeFacts(size.name, "", size.vcpus, size.gpus)
-        if found is None:
+        if size_facts is None:
             text = f"there is no VM size {name} in {self._connection.workspace.location}"
             guess = did_you_mean(name, [size.name for size in self._sizes()])
             hint = guess or "Choose one of `az vm list-sizes`, with --size or -s."
             raise NotFoundError(text, code="SizeNotFound", hint=f"{hint} Nothing was sent.")
-        return found
+        return size_facts
 
     def usages(self, location: str = "") -> Sequence[Mapping[str, Any]]:
         """The usage of each quota, as it is now; by default of the workspace's location."""
@@ -384,14 +384,14 @@ def parse_node(data: Mapping[str, Any], job: ResourceId | None) -> Node:
     )
 
 
-def differences(wanted: ClusterSpec, found: ClusterSpec) -> list[str]:
+def differences(wanted: ClusterSpec, existing: ClusterSpec) -> list[str]:
     """What distinguishes a cluster from a wanted one, as `vmSize: Standard_D2, not Standard_NC6`."""
     pairs = {
-        "vmSize": (found.vm_size.lower(), wanted.vm_size.lower()),
-        "vmPriority": (found.vm_priority.value, wanted.vm_priority.value),
-        "scaleSettings": (_range_words(found.scale_settings), _range_words(wanted.scale_settings)),
+        "vmSize": (existing.vm_size.lower(), wanted.vm_size.lower()),
+        "vmPriority": (existing.vm_priority.value, wanted.vm_priority.value),
+        "scaleSettings": (_range_words(existing.scale_settings), _range_words(wanted.scale_settings)),
         "subnet": (
-            found.subnet.id.lower() if found.subnet else "none",
+            existing.subnet.id.lower() if existing.subnet else "none",
             wanted.subnet.id.lower() if wanted.subnet else "none",
         ),
     }

@@ -152,8 +152,8 @@ class Connection(ArmClient):
         url = self.workspace.discovery_url or f"https://{self.workspace.location}.api.azureml.ms/discovery"
         with self.translated_errors():
             response = self._open_request("GET", url)
-            found = arm_protocol.parse_object(response.text(), url, self.hints)
-        return str(found.get("history") or found.get("api") or "").rstrip("/")
+            discovery = arm_protocol.parse_object(response.text(), url, self.hints)
+        return str(discovery.get("history") or discovery.get("api") or "").rstrip("/")
 
     def history_json(
         self, path: str, *, method: str = "GET", body: Any | None = None, is_polled: bool = False

@@ -171,17 +171,17 @@ class JobCreation:
         try:
             return ServiceJob(id.workspace_id, self._connection.request_json(request))
         except ServiceError as error:
-            found = None if isinstance(error, UnreachableError) else self._jobs.existing(id)[1]
-            if found is None:
+            existing = None if isinstance(error, UnreachableError) else self._jobs.existing(id)[1]
+            if existing is None:
                 raise
-            return found
+            return existing
 
-    def _identical(self, id: ResourceId, spec: JobSpec, found: ServiceJob) -> JobResource:
+    def _identical(self, id: ResourceId, spec: JobSpec, existing: ServiceJob) -> JobResource:
         """The job if it was created with this description; else raises a ConflictError."""
-        if found.own_properties.get(DIGEST) != job_requests.digest(spec):
+        if existing.own_properties.get(DIGEST) != job_requests.digest(spec):
             text = f"a different job called {id.name} exists in the experiment {id.experiment}"
             raise ConflictError(text, code="JobAlreadyExists", hint="Choose another name.")
-        return self._jobs.resource(found)
+        return self._jobs.resource(existing)
 
     def _image(self, spec: JobSpec) -> str:
         """The image or environment of a job, by default that of the settings."""
@@ -205,9 +205,9 @@ class JobCreation:
         for path in _MOUNTED.findall(str(spec.to_wire())):
             _, _, rest = path.partition("/")
             folders = (str(rest), *map(str, PurePosixPath(rest).parents))
-            found = next((self._uploads[folder] for folder in folders if folder in self._uploads), None)
-            if found:
-                return found
+            uploaded = next((self._uploads[folder] for folder in folders if folder in self._uploads), None)
+            if uploaded:
+                return uploaded
         return {}
 
 
@@ -264,8 +264,8 @@ class CodeSnapshots:
     def _upload(self, path: str, contents: Mapping[str, bytes], digest: str) -> None:
         """Uploads files to a container of their own, and registers it: before that, nothing is there."""
         request = self._connection.request("POST", f"{path}/startPendingUpload", _TEMPORARY)
-        found = self._connection.request_json(request).get("blobReferenceForConsumption") or {}
-        address = str((found.get("credential") or {}).get("sasUri") or "")
+        upload = self._connection.request_json(request).get("blobReferenceForConsumption") or {}
+        address = str((upload.get("credential") or {}).get("sasUri") or "")
         if not address.startswith("https://"):
             raise ServiceError("the service gives no address to upload code to", code="NoUploadAddress")
         with ThreadPoolExecutor(_PARALLEL) as pool:
@@ -360,6 +360,6 @@ def _is_given(value: Any, names: list[str]) -> bool:
     if not isinstance(value, Mapping):
         return False
     name, *rest = names
-    found = value.get(name.removesuffix("[]"))
-    items = found if isinstance(found, list) else [found]
+    inner = value.get(name.removesuffix("[]"))
+    items = inner if isinstance(inner, list) else [inner]
     return any(_is_given(item, rest) for item in items)

@@ -46,15 +46,16 @@ class Jobs:
             NotFoundError: It does not exist, or was deleted.
         """
         known = self._runs.get(id.key)
-        found = self._get(id, known) if known else None
-        if found is None or found.is_archived:  # another process may have deleted it and created the next
-            own = (job for _, job in self._generations(id) if not job.is_archived)
-            found = next(own, None) or self._foreign(id)
-        if found is None or found.is_archived:
+        service_job = self._get(id, known) if known else None
+        if service_job is None or service_job.is_archived:
+            # another process may have deleted it and created the next
+            with_id = (job for _, job in self._generations(id) if not job.is_archived)
+            service_job = next(with_id, None) or self._foreign(id)
+        if service_job is None or service_job.is_archived:
             text = f"there is no job {id.name} in the experiment {id.experiment}"
             raise NotFoundError(text, code="JobNotFound")
-        self._runs[id.key] = found.run
-        return found
+        self._runs[id.key] = service_job.run
+        return service_job
 
     def run_of(self, id: ResourceId) -> str:
         """The name of a job's run, which is looked up once.
@@ -75,8 +76,8 @@ class Jobs:
     def all(self, workspace: ResourceId) -> list[ServiceJob]:
         """The jobs of all experiments, oldest first."""
         request = self._connection.request("GET", "jobs", query={"listViewType": "ActiveOnly"})
-        found = [ServiceJob(workspace, item) for item in self._connection.items(request)]
-        return found[::-1]  # the service lists the newest first
+        newest_first = [ServiceJob(workspace, item) for item in self._connection.items(request)]
+        return newest_first[::-1]  # the service lists the newest first
 
     def list(self, experiment: ResourceId) -> Sequence[JobResource]:
         """The jobs of an experiment, oldest first."""
@@ -102,15 +103,15 @@ class Jobs:
 
     def update(self, job: ServiceJob, **changes: object) -> None:
         """Changes what may change of a job: tags, and whether it is archived; the rest is sent as it was."""
-        own = {name: value for name, value in job.properties.items() if name not in _READ_ONLY}
-        body = {"properties": {**own, **changes}}
+        properties = {name: value for name, value in job.properties.items() if name not in _READ_ONLY}
+        body = {"properties": {**properties, **changes}}
         self._connection.send(self._connection.request("PUT", f"jobs/{job.run}", body))
 
     def existing(self, id: ResourceId) -> tuple[int, ServiceJob | None]:
         """The job that was created with this id, if it was not deleted, and the number of the next one."""
-        found = list(self._generations(id))
-        last = found[-1][1] if found and not found[-1][1].is_archived else None
-        return len(found) + 1, last or self._foreign(id)
+        generations = list(self._generations(id))
+        last = generations[-1][1] if generations and not generations[-1][1].is_archived else None
+        return len(generations) + 1, last or self._foreign(id)
 
     def new_run(self, id: ResourceId, generation: int) -> str:
         """The name of the run of a new job, noted as the one of that id."""

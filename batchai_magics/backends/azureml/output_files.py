@@ -96,13 +96,13 @@ class Datastores:
             more = {"marker": marker} if marker else {}
             url = f"{folder.url}?{urlencode({**query, **more})}&{access.query}".rstrip("&")
             page = ElementTree.fromstring(self._connection.read_text(url, access.headers))
-            for found in page.findall("Blobs/*"):
-                path = (found.findtext("Name") or "").removeprefix(f"{folder.path}/" if folder.path else "")
-                if found.tag == "BlobPrefix":
+            for element in page.findall("Blobs/*"):
+                path = (element.findtext("Name") or "").removeprefix(f"{folder.path}/" if folder.path else "")
+                if element.tag == "BlobPrefix":
                     yield BlobEntry(path.rstrip("/"), is_folder=True)
                 elif path and not path.endswith("/"):
-                    modified = found.findtext("Properties/Last-Modified")
-                    size = int(found.findtext("Properties/Content-Length") or 0)
+                    modified = element.findtext("Properties/Last-Modified")
+                    size = int(element.findtext("Properties/Content-Length") or 0)
                     yield BlobEntry(path, False, size, parsedate_to_datetime(modified) if modified else None)
             marker = page.findtext("NextMarker") or ""
             if not marker:
@@ -193,10 +193,10 @@ class OutputFiles:
             NotFoundError: There is no such output directory or folder.
         """
         folder = self._folder(job, directory_id)
-        found = sorted(self._datastores.entries(folder, path), key=lambda entry: entry.path)
-        if not found and path.strip("/"):
+        entries = sorted(self._datastores.entries(folder, path), key=lambda entry: entry.path)
+        if not entries and path.strip("/"):
             raise NotFoundError(f"there is no folder {path.strip('/')}", code="FileNotFound")
-        return [self._file(folder, entry) for entry in islice(found, limit)]
+        return [self._file(folder, entry) for entry in islice(entries, limit)]
 
     def read(self, job: ServiceJob, directory_id: str, path: str, offset: int, limit: int) -> Chunk:
         """A piece of a file; an empty chunk if it does not exist.
@@ -221,8 +221,10 @@ class OutputFiles:
         uri = self._uri(job, directory_id)
         folder = self._datastores.folder(uri) if uri else None
         if folder is None:
-            own = [item.path_prefix for item in job.spec.output_directories or () if item.id == directory_id]
-            place = uri or next(iter(own), f"$AZ_BATCHAI_{directory_id}")
+            path_prefixes = [
+                item.path_prefix for item in job.spec.output_directories or () if item.id == directory_id
+            ]
+            place = uri or next(iter(path_prefixes), f"$AZ_BATCHAI_{directory_id}")
             raise api_errors.output_directory_not_here(directory_id, place)
         return folder
 
@@ -232,14 +234,14 @@ class OutputFiles:
             return f"{_RUN_STORE}{job.run}/outputs/batchai/artifacts"
         if directory_id in RUN_FOLDERS:
             return ""
-        own = {item.id: item for item in job.spec.output_directories or ()}
-        if directory_id in own:
-            return output_uri(job, own[directory_id])
+        directories = {item.id: item for item in job.spec.output_directories or ()}
+        if directory_id in directories:
+            return output_uri(job, directories[directory_id])
         if directory_id == _DEFAULT_OUTPUT:
             return f"{_RUN_STORE}{job.run}"
         if directory_id in outputs:
             return str(outputs[directory_id].get("uri") or "")
-        raise api_errors.output_directory_not_found(directory_id, [*own, *outputs])
+        raise api_errors.output_directory_not_found(directory_id, [*directories, *outputs])
 
     def _file(self, folder: BlobFolder, entry: BlobEntry) -> OutputFile:
         if entry.is_folder:

@@ -91,16 +91,16 @@ def core_quota(items: Iterable[Mapping[str, Any]], family: str, *, is_spot: bool
         family: The family of a VM size.
         is_spot: Whether the nodes may be preempted: all families share one quota for these.
     """
-    found = []
+    quotas = []
     for item in items:
         usage = ResponseObject.of(item, "the usage")
         is_low = _LOW_PRIORITY in usage.text("type", "").lower()
         name = usage.object("name").text("value", "")
         if is_low == is_spot and (is_spot or name.lower() == family.lower()):
             quota = CoreQuota(usage.number("currentValue", 0), usage.number("limit", -1))
-            found.append(quota)
-    limited = [quota for quota in found if quota.free is not None]
-    return min(limited, key=lambda quota: quota.free or 0, default=found[0] if found else None)
+            quotas.append(quota)
+    limited = [quota for quota in quotas if quota.free is not None]
+    return min(limited, key=lambda quota: quota.free or 0, default=quotas[0] if quotas else None)
 
 
 @dataclass(frozen=True)

@@ -90,8 +90,8 @@ def rank_logs(names: Iterable[str], worker_count: int = 0) -> list[RankLog]:
 
 def other_logs(names: Iterable[str]) -> list[RankLog]:
     """The logs of no process among these files, such as that of mpirun, in the order of the attempts."""
-    found = [RankLog(name, _attempt(match), 0) for name in names if (match := _OTHER.fullmatch(name))]
-    return sorted(found, key=lambda log: (log.attempt, log.name))
+    logs = [RankLog(name, _attempt(match), 0) for name in names if (match := _OTHER.fullmatch(name))]
+    return sorted(logs, key=lambda log: (log.attempt, log.name))
 
 
 def attempt_count(names: Iterable[str]) -> int:

@@ -73,8 +73,9 @@ class RunDetails:
     @property
     def exit_code(self) -> int | None:
         """The exit code of the first process that failed, as far as the error text says it."""
-        found = next((match for error in self.errors if (match := _EXIT_CODE.search(error.message))), None)
-        return int(found[1]) if found else None
+        matches = (_EXIT_CODE.search(error.message) for error in self.errors)
+        match = next(filter(None, matches), None)
+        return int(match[1]) if match else None
 
 
 def _run_error(error: ResponseObject) -> ErrorDetail:

@@ -100,21 +100,21 @@ def unchecked_conditions(bundle: Mapping[str, Any], exits: Sequence[bytes]) -> S
         return ()
     evaluation, unreadable = StopEvaluation.of(conditions, bundle["patterns"]), list[str]()
     try:
-        for found in (json.loads(data)["unchecked"] for data in exits):
-            evaluation.note_seen(map(str, found["seen"]))
-            unreadable += map(str, found["unreadable"])
+        for unchecked in (json.loads(data)["unchecked"] for data in exits):
+            evaluation.note_seen(map(str, unchecked["seen"]))
+            unreadable += map(str, unchecked["unreadable"])
     except (ValueError, TypeError, KeyError):  # its node was lost while it was written
         return ()
     texts = evaluation.unmet(unreadable)
     return [ErrorDetail(code="StopConditionNotChecked", message=text) for text in texts]
 
 
-def _with_missing(job: ServiceJob, found: Sequence[RankExit], ended: datetime | None) -> Iterator[RankExit]:
+def _with_missing(job: ServiceJob, exits: Sequence[RankExit], ended: datetime | None) -> Iterator[RankExit]:
     """The exits, and those of ranks that were ended before they could record theirs, which are unknown."""
-    yield from found
+    yield from exits
     plan = job.bundle.get("plan")
-    if plan and found:
-        recorded = {rank.rank for rank in found}
+    if plan and exits:
+        recorded = {rank.rank for rank in exits}
         for rank in range(len(Plan.from_json(plan).processes)):
             if rank not in recorded:
                 yield RankExit(rank, "", None, ended)
@@ -165,8 +165,11 @@ class JobRecords:
         """The record files with these names, and those in these folders (`machines/`), if they exist."""
         for name in names:
             check_inside(name)
-        found = self._jobs.find(job)
-        submitted = {**(found.bundle.get("records") or {}), LABELS: labels_of(found.tags).to_text()}
+        service_job = self._jobs.find(job)
+        submitted = {
+            **(service_job.bundle.get("records") or {}),
+            LABELS: labels_of(service_job.tags).to_text(),
+        }
         records = {name: submitted[name].encode() for name in names if name in submitted}
         for name, data in self._written(job, [name for name in names if name not in records]):
             records[name] = data
@@ -177,21 +180,21 @@ class JobRecords:
         wanted = {job.key for job in jobs}
         workspaces = {job.workspace_id.key: job.workspace_id for job in jobs}
         listed = (job for workspace in workspaces.values() for job in self._jobs.all(workspace))
-        found = {job.id.key: labels_of(job.tags) for job in listed if job.id.key in wanted}
-        return {key: labels for key, labels in found.items() if any(labels)}
+        labels_by_key = {job.id.key: labels_of(job.tags) for job in listed if job.id.key in wanted}
+        return {key: labels for key, labels in labels_by_key.items() if any(labels)}
 
     def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
         """Changes the labels of a job, and returns them."""
-        found = self._jobs.find(job)
+        service_job = self._jobs.find(job)
         try:
             check_tags((*change.add, *change.remove))
-            labels = change.applied(labels_of(found.tags))
+            labels = change.applied(labels_of(service_job.tags))
         except ValueError as error:
             raise UsageError(str(error), hint="Nothing was changed.") from None
-        self._jobs.update(found, tags=tags_of(labels))
+        self._jobs.update(service_job, tags=tags_of(labels))
         if BASELINE in change.add:
-            for other in self._baselines(found.id.parent):
-                if other.run != found.run and other.creator == found.creator:
+            for other in self._baselines(service_job.id.parent):
+                if other.run != service_job.run and other.creator == service_job.creator:
                     tags = {name: text for name, text in other.tags.items() if name != BASELINE}
                     self._jobs.update(other, tags=tags)
         return labels
@@ -338,9 +341,11 @@ class _RunSamples:
         """What was read, without the samples until `after`, and as far as all ranks are known."""
         files = {int(name.rpartition("/")[2].partition(".")[0]): file for name, file in self._files.items()}
         until = min((file.known_until for file in files.values()), default=0.0)
-        found = (sample for file in files.values() for sample in file.samples if after < sample.time <= until)
+        samples = (
+            sample for file in files.values() for sample in file.samples if after < sample.time <= until
+        )
         return TelemetryRecord(
             {rank: file.node for rank, file in sorted(files.items()) if file.node},
-            tuple(sorted(found, key=lambda sample: sample.time)),
+            tuple(sorted(samples, key=lambda sample: sample.time)),
             tuple(dict.fromkeys(note for file in files.values() for note in file.notes)),
         )

@@ -69,8 +69,8 @@ def with_workspace_file(settings: Settings, folder: Path) -> Settings:
     file = next(_files(folder), None)
     if file is None:
         return settings
-    found = _read(file)
-    unnamed = {name: found[name] for name in found if getattr(settings, name) == getattr(Settings, name)}
+    values = _read(file)
+    unnamed = {name: values[name] for name in values if getattr(settings, name) == getattr(Settings, name)}
     return replace(settings, **cast("Any", unnamed))
 
 

@@ -23,8 +23,8 @@ def status(path: str, follow: bool = True) -> "Any":
     return _status(os.stat(path, follow_symlinks=follow)), b""
 
 
-def _status(found: "os.stat_result") -> "list[Any]":
-    return [found.st_mode, found.st_size, found.st_mtime_ns, found.st_uid, found.st_ino, found.st_dev]
+def _status(info: "os.stat_result") -> "list[Any]":
+    return [info.st_mode, info.st_size, info.st_mtime_ns, info.st_uid, info.st_ino, info.st_dev]
 
 
 def _open_regular(path: str) -> int:
@@ -45,10 +45,10 @@ def read(path: str, offset: int, limit: int, head: int = 0) -> "Any":
     """[metadata, size of head]; the first `head` bytes followed by a range of a regular file."""
     file = _open_regular(path)
     try:
-        found = os.fstat(file)
+        info = os.fstat(file)
         data = _pread(file, limit, offset)
         first = os.pread(file, head, 0) if head else b""
-        return [_status(found), len(first)], first + data
+        return [_status(info), len(first)], first + data
     finally:
         os.close(file)
 
@@ -66,14 +66,14 @@ def _pread(file: int, limit: int, offset: int) -> bytes:
 
 def digest(path: str, sync: bool = False) -> "Any":
     """[SHA-256 (hex), size] of a file."""
-    found, size = hashlib.sha256(), 0
+    sha256, size = hashlib.sha256(), 0
     with os.fdopen(_open_regular(path), "rb") as file:
         if sync:
             os.fsync(file.fileno())
         for piece in iter(lambda: file.read(1 << 20), b""):
-            found.update(piece)
+            sha256.update(piece)
             size += len(piece)
-    return [found.hexdigest(), size], b""
+    return [sha256.hexdigest(), size], b""
 
 
 def names(path: str) -> "Any":
@@ -83,7 +83,7 @@ def names(path: str) -> "Any":
 
 def glob(path: str, pattern: str) -> "Any":
     """The paths below a folder that match a pattern."""
-    return [str(found) for found in Path(path).glob(pattern)], b""
+    return [str(match) for match in Path(path).glob(pattern)], b""
 
 
 def entries(root: str, paths: "Any" = None, folder: "Any" = None, limit: "Any" = None) -> "Any":
@@ -98,13 +98,13 @@ def entries(root: str, paths: "Any" = None, folder: "Any" = None, limit: "Any" =
         if len(results) == limit:
             break
         try:
-            found = os.lstat(path)
+            info = os.lstat(path)
         except FileNotFoundError:  # deleted meanwhile
             continue
-        is_link = stat.S_ISLNK(found.st_mode)
+        is_link = stat.S_ISLNK(info.st_mode)
         if is_link:
-            found = _followed(root, path) or found
-        results.append([os.path.basename(path), found.st_mode, found.st_size, found.st_mtime, is_link])
+            info = _followed(root, path) or info
+        results.append([os.path.basename(path), info.st_mode, info.st_size, info.st_mtime, is_link])
     return results, b""
 
 
@@ -150,16 +150,16 @@ def _snapshot_folder(folder: str, data: bytearray, most: int) -> "list[Any]":
 def _snapshot_file(path: str, data: bytearray, most: int) -> "Any":
     """[name, metadata, size appended to `data`]; the size is None if the content was not appended."""
     try:
-        found = os.lstat(path)
+        info = os.lstat(path)
         size = None
         most = min(most, MAX_SNAPSHOT_BYTES - len(data))
-        if stat.S_ISREG(found.st_mode) and found.st_size <= most:
+        if stat.S_ISREG(info.st_mode) and info.st_size <= most:
             with os.fdopen(_open_regular(path), "rb") as file:
                 read = file.read(most + 1)
             if len(read) <= most:
                 data += read
                 size = len(read)
-        return [os.path.basename(path), _status(found), size]
+        return [os.path.basename(path), _status(info), size]
     except OSError:
         return None
 

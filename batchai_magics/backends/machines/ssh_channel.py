@@ -281,10 +281,10 @@ def _socket_folder() -> Path:
             continue
         try:
             folder.mkdir(mode=0o700, exist_ok=True)
-            found = folder.lstat()
+            status = folder.lstat()
         except OSError:
             continue
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == user and not found.st_mode & 0o077:
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == user and not status.st_mode & 0o077:
             return folder
     return Path(tempfile.mkdtemp(prefix="batchai-ssh-", dir="/tmp"))
 

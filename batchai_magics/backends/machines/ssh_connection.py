@@ -152,10 +152,10 @@ def has_control_path(configuration: str) -> bool:
 
 def forget_key_command(host: str, configuration: str) -> str:
     """The command line that removes a host's key from known_hosts, by the name and port of `ssh -G`."""
-    found = _settings(configuration)
-    name, port = found.get("hostname", host), found.get("port", "22")
-    name = found.get("hostkeyalias") or (name if port == "22" else f"[{name}]:{port}")
-    file = found.get("userknownhostsfile", "").partition(" ")[0]
+    values = _settings(configuration)
+    name, port = values.get("hostname", host), values.get("port", "22")
+    name = values.get("hostkeyalias") or (name if port == "22" else f"[{name}]:{port}")
+    file = values.get("userknownhostsfile", "").partition(" ")[0]
     own = ["-f", file] if file and not file.endswith("/.ssh/known_hosts") else []
     return shlex.join(["ssh-keygen", *own, "-R", name])
 

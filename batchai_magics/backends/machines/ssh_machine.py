@@ -227,15 +227,15 @@ class SshPath(RemotePath):
         """The entries of this folder sorted by name, at most `limit` of them."""
         if (cached := self.cache.entries(str(self))) is not None:
             return cached[:limit]
-        found = self.channel.request("entries", root=str(root), folder=str(self), limit=limit).head["value"]
-        return [DirectoryEntry(*entry) for entry in found]
+        entries = self.channel.request("entries", root=str(root), folder=str(self), limit=limit).head["value"]
+        return [DirectoryEntry(*entry) for entry in entries]
 
     def entry(self, root: RemotePath) -> DirectoryEntry:
         """The entry of this path itself; raises FileNotFoundError if it does not exist."""
-        found = self.channel.request("entries", root=str(root), paths=[str(self)]).head["value"]
-        if not found:
+        entries = self.channel.request("entries", root=str(root), paths=[str(self)]).head["value"]
+        if not entries:
             raise FileNotFoundError(str(self))
-        return DirectoryEntry(*found[0])
+        return DirectoryEntry(*entries[0])
 
     def is_writable(self) -> bool:
         """Whether the user may write here."""
@@ -299,8 +299,8 @@ class SshPath(RemotePath):
 
     def digest(self, *, sync: bool = False) -> str:
         """The SHA-256 (hex) of the file."""
-        found: str = self._request("digest", sync=sync).head["value"][0]
-        return found
+        sha256: str = self._request("digest", sync=sync).head["value"][0]
+        return sha256
 
     # -- writing
 
@@ -369,8 +369,8 @@ class SshPath(RemotePath):
 
     def _read(self, offset: int, limit: int, *, head: int = 0) -> tuple[FileStatus, bytes, bytes]:
         response = self._request("read", offset=offset, limit=limit, head=head)
-        found, head_bytes = response.head["value"]
-        return FileStatus(*found), response.data[:head_bytes], response.data[head_bytes:]
+        metadata, head_bytes = response.head["value"]
+        return FileStatus(*metadata), response.data[:head_bytes], response.data[head_bytes:]
 
     def _mode(self, *, follow: bool = True) -> int:
         try:

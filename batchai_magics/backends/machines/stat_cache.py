@@ -137,8 +137,10 @@ class StatCache(threading.local):
         read = io.BytesIO(response.data).read
         in_folders, alone = response.head["value"]
         for path in folders:
-            real, found = in_folders[path]
-            self._folders[path] = CachedFolder(real, {one[0]: _cached_file(one, read) for one in found})
+            real, files_inside = in_folders[path]
+            self._folders[path] = CachedFolder(
+                real, {one[0]: _cached_file(one, read) for one in files_inside}
+            )
         for path, one in zip(files, alone, strict=True):
             self._files[path] = (_cached_file(one, read) if one else None,)
 

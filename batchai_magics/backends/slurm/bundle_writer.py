@@ -51,12 +51,12 @@ def container_engine(
         raise _unsupported(field, "", "Sign in where the image is pulled; nothing was written.")
     if configured:
         return () if configured.strip() == HOST else containers.engine(configured)
-    found = [name for name in ENGINES if has(name)]
-    if not found:
+    engines = [name for name in ENGINES if has(name)]
+    if not engines:
         reason = f" here: there is no {', '.join(ENGINES[:-1])} or {ENGINES[-1]}"
         hint = f"Set slurm.container_command to what the nodes have, or to `{HOST}` to do without the image."
         raise _unsupported(_FIELD, reason, hint)
-    return (found[0],)
+    return (engines[0],)
 
 
 def check_rank_containers(plan: Plan) -> None:
@@ -93,8 +93,8 @@ def setup_folder(layout: Layout, guid: str) -> Path:
 
 def setup_problems(layout: Layout, cluster_guid: str) -> dict[str, str]:
     """Why the setup task failed, by node name."""
-    found = NodeSetups(setup_folder(layout, cluster_guid)).all()
-    return {name: problem(name, record) for name, record in found.items() if record.exit_code}
+    records = NodeSetups(setup_folder(layout, cluster_guid)).all()
+    return {name: problem(name, record) for name, record in records.items() if record.exit_code}
 
 
 def with_setup_problems(

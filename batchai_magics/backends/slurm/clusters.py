@@ -70,11 +70,11 @@ class SlurmClusters:
 
     def warnings(self, cluster: ClusterRef) -> list[ClusterWarning]:
         """Warnings if the settings now name another partition, and if Slurm does not answer."""
-        found = {
+        messages = {
             "PartitionDiffers": self.partition_warning(cluster),
             SILENT: self._queries.silence("nodes"),
         }
-        return [ClusterWarning(code, message) for code, message in found.items() if message]
+        return [ClusterWarning(code, message) for code, message in messages.items() if message]
 
     def partition_warning(self, cluster: ClusterRef) -> str:
         """A warning if the settings now name another partition than the cluster's; normally empty."""
@@ -110,10 +110,10 @@ class SlurmClusters:
         except ValueError as error:
             raise SpecError([Problem(SBATCH.field, str(error))], what=request.what) from None
         lines = self._lines(cluster.state["partition"])
-        found = partitions.option_problems(words, lines, request.node_count, field=SBATCH.field)
+        problems = partitions.option_problems(words, lines, request.node_count, field=SBATCH.field)
         general = shlex.split(self._settings.options)
-        if found := found or partitions.option_problems(general, lines, 0, field="slurm.options"):
-            raise SpecError(found, what=request.what)
+        if problems := problems or partitions.option_problems(general, lines, 0, field="slurm.options"):
+            raise SpecError(problems, what=request.what)
 
     def placement(self, cluster: ClusterRef) -> Placement:
         """Where the jobs of a cluster may run."""

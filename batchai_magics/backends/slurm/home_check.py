@@ -36,17 +36,17 @@ def check(machine: Machine, settings: SlurmSettings, home: Path) -> str:
     file, token = home / f"home-check-{uuid.uuid4().hex}", uuid.uuid4().hex
     private_files.write(file, f"{token}\n")
     try:
-        found = _run_check(machine, settings, file, token)
+        result = _run_check(machine, settings, file, token)
     finally:
         file.unlink(missing_ok=True)
-    if not found.node:
-        return f"Whether nodes see slurm.home ({home}) was not checked: {found.problem}"
-    if found.problem:
-        text = f"{found.node} does not see {home}, the folder that slurm.home names: {found.problem}"
-        hint = f"{FIX} Test one: {_test_command(found.node, settings.partition, home)}"
+    if not result.node:
+        return f"Whether nodes see slurm.home ({home}) was not checked: {result.problem}"
+    if result.problem:
+        text = f"{result.node} does not see {home}, the folder that slurm.home names: {result.problem}"
+        hint = f"{FIX} Test one: {_test_command(result.node, settings.partition, home)}"
         raise StorageError(text, code=CODE, hint=hint)
-    private_files.write(mark, f"{found.node}\n")
-    return f"{found.node} sees slurm.home ({home})."
+    private_files.write(mark, f"{result.node}\n")
+    return f"{result.node} sees slurm.home ({home})."
 
 
 def not_shared(home: Path, *, node: str, partition: str, file: Path) -> Outcome:

@@ -164,8 +164,8 @@ def job_number(text: str) -> str:
 
 def jobs(text: str) -> dict[str, JobLine]:
     """Parses the output of squeue, by job number."""
-    found = (JobLine(*fields) for fields in _rows(text, len(JOB_FIELDS)))
-    return {line.number: line for line in found}
+    lines = (JobLine(*fields) for fields in _rows(text, len(JOB_FIELDS)))
+    return {line.number: line for line in lines}
 
 
 def placement(text: str) -> tuple[tuple[str, ...], bool]:

@@ -509,8 +509,8 @@ class Runs:
             files = self.files(run.guid)
             comment, task = files.comment, files.array_task
             suffix = f"_{task.task}" if task else ""
-            found = (line.number for line in lines.values() if line.comment == comment)
-            return next((number for number in found if number.endswith(suffix)), "")
+            numbers = (line.number for line in lines.values() if line.comment == comment)
+            return next((number for number in numbers if number.endswith(suffix)), "")
         return ""
 
     def _due_submitted(

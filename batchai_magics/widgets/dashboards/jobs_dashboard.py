@@ -243,12 +243,12 @@ class AllJobsModel(JobsModel):
     def _found_experiments(self) -> list[ResourceId]:
         """All experiments that exist, and `home`."""
         workspaces = self.backend.list(self.id.workspace_id, Kind.WORKSPACE)
-        found: list[ResourceId] = []
+        ids: list[ResourceId] = []
         for workspace in workspaces:
             with contextlib.suppress(NotFoundError):  # deleted meanwhile
                 if isinstance(workspace, Workspace):
-                    found += [each.id for each in self.backend.list(workspace.id, Kind.EXPERIMENT)]
-        return [self.id, *(id for id in found if id.key != self.id.key)]
+                    ids += [each.id for each in self.backend.list(workspace.id, Kind.EXPERIMENT)]
+        return [self.id, *(id for id in ids if id.key != self.id.key)]
 
     def name_of(self, id: ResourceId) -> str:
         """What the view calls a job."""

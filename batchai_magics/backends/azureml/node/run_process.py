@@ -354,10 +354,10 @@ def hosts_of_tasks(env: Mapping[str, str]) -> dict[str, str]:
 
 def _tf_config(env: Mapping[str, str]) -> Mapping[str, Any]:
     try:
-        found = json.loads(env.get("TF_CONFIG") or "{}")
+        config = json.loads(env.get("TF_CONFIG") or "{}")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and "task" in found else {}
+    return config if isinstance(config, dict) and "task" in config else {}
 
 
 def _rank_in(config: Mapping[str, Any], plan: Plan) -> int:

@@ -46,8 +46,8 @@ def addresses(names: Sequence[str]) -> list[str]:
     """The addresses at which these nodes reach each other: loopback for a single node."""
     if len(names) == 1:
         return ["127.0.0.1"]
-    found = _of_nodes(names, "NodeAddr")
-    return [found.get(name, name) for name in names]
+    address_of = _of_nodes(names, "NodeAddr")
+    return [address_of.get(name, name) for name in names]
 
 
 def lost_nodes(names: Sequence[str], log: Path) -> dict[str, str]:
@@ -92,15 +92,15 @@ _SHORT_GRACE = (
 
 def short_graces(limits: Limits) -> list[str]:
     """Notes on ends at which Slurm gives processes less time to save than the job does."""
-    found = []
+    graces = []
     if wait := _KILL_WAIT.search(_scontrol("show", "config")):
-        found.append((int(wait[1]), "at a time limit or scancel (KillWait)"))
+        graces.append((int(wait[1]), "at a time limit or scancel (KillWait)"))
     partition = _scontrol("show", "partition", os.environ.get("SLURM_JOB_PARTITION", ""))
     if _PREEMPTS.search(partition) and (grace := _GRACE_TIME.search(partition)):
-        found.append((int(grace[1]), "at a preemption (GraceTime)"))
+        graces.append((int(grace[1]), "at a preemption (GraceTime)"))
     wanted_s = limits.grace_s - limits.warn_s
     texts = (
-        _SHORT_GRACE.format(seconds, when, limits.grace_s) for seconds, when in found if seconds < wanted_s
+        _SHORT_GRACE.format(seconds, when, limits.grace_s) for seconds, when in graces if seconds < wanted_s
     )
     return [f"{text}: --signal-before warns them earlier" for text in texts]
 
@@ -188,8 +188,8 @@ def mpi_plugins() -> list[str]:
 
 
 def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
-    answer = _scontrol("show", "node", ",".join(names), "--oneliner")
-    return dict(re.findall(rf"NodeName=(\S+).*?{field}=(\S+)", answer))
+    text = _scontrol("show", "node", ",".join(names), "--oneliner")
+    return dict(re.findall(rf"NodeName=(\S+).*?{field}=(\S+)", text))
 
 
 def _change_job(*words: str) -> str:
@@ -230,12 +230,12 @@ def deadline(limits: Limits) -> Deadline:
 
     Slurm's own limit is only asked for if the job continues in another attempt or wants a warning.
     """
-    found = Deadline(limits)
+    attempt_deadline = Deadline(limits)
     if limits.max_restarts is None and not limits.warn_s:
-        return found
+        return attempt_deadline
     left_s = time_left_s()
     if limits.max_restarts is not None:
         left_s -= min(max(MARGIN_S, limits.grace_s), left_s * MARGIN_SHARE)
-    if left_s < found.left_s:
-        found.shorten(left_s, outcome_of(EndState.TIMEOUT))
-    return found
+    if left_s < attempt_deadline.left_s:
+        attempt_deadline.shorten(left_s, outcome_of(EndState.TIMEOUT))
+    return attempt_deadline

@@ -185,10 +185,10 @@ _PREFIX = re.compile(r"^(?:srun|slurmstepd\S*): (?:error: )?")
 def oom_kills() -> int:
     """How many processes the kernel of this node has killed since boot because it was out of memory."""
     try:
-        found = re.search(r"^oom_kill (\d+)$", _COUNTER.read_text(encoding="ascii"), re.MULTILINE)
+        match = re.search(r"^oom_kill (\d+)$", _COUNTER.read_text(encoding="ascii"), re.MULTILINE)
     except OSError:
         return 0
-    return int(found[1]) if found else 0
+    return int(match[1]) if match else 0
 
 
 def started_folder(plan: Plan) -> Path:
@@ -317,10 +317,10 @@ def _failed_first(ranks: Sequence[ProcessExit], killed: Collection[int]) -> tupl
 
 def _killed_first(log: Path, outcome: Outcome) -> list[int]:
     """The silent ranks that srun reports as killed, if that is the first end of ranks that it reports."""
-    found = _TASKS_ENDED.search(_text(log))
-    if not found or not found["how"].startswith("Killed"):
+    match = _TASKS_ENDED.search(_text(log))
+    if not match or not match["how"].startswith("Killed"):
         return []
-    bounds = (part.partition("-") for part in found["tasks"].split(","))
+    bounds = (part.partition("-") for part in match["tasks"].split(","))
     tasks = {task for low, _, high in bounds for task in range(int(low), int(high or low) + 1)}
     return [rank.rank for rank in outcome.ranks if rank.exit_code is None and rank.rank in tasks]
 

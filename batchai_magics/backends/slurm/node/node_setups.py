@@ -63,8 +63,8 @@ class NodeSetups:
 
     def all(self) -> dict[str, SetupRecord]:
         """The results of the task, by node."""
-        found = {file.stem: _read(file) for file in self._folder.glob("*.json")}
-        return {name: record for name, record in found.items() if record}
+        records = {file.stem: _read(file) for file in self._folder.glob("*.json")}
+        return {name: record for name, record in records.items() if record}
 
     def missing(self) -> list[str]:
         """The nodes of the job that are not set up."""

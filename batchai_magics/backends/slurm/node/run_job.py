@@ -60,21 +60,21 @@ def _open_conditions(files: RunFiles) -> list[str]:
 
     They run again, as other jobs of Slurm's or as the same ones: Slurm cannot know.
     """
-    found = []
-    for each in files.after:
-        predecessor = files.of_run(each.guid)
+    conditions = []
+    for earlier in files.after:
+        predecessor = files.of_run(earlier.guid)
         submission = None if predecessor.end else predecessor.submission(predecessor.attempt)
         if submission and (predecessor.is_requeued or allocation.is_open(submission.slurm_job)):
-            found.append(dependency_on(submission.slurm_job, must_succeed=each.must_succeed))
-    return found
+            conditions.append(dependency_on(submission.slurm_job, must_succeed=earlier.must_succeed))
+    return conditions
 
 
 def _failed_predecessor(files: RunFiles) -> Outcome | None:
     """The outcome of a job that starts after one which has failed, whatever its script's exit code was."""
-    for each in files.after:
-        end = files.of_run(each.guid).end
-        if each.must_succeed and end and not end.is_success:
-            return dependency_failed(each.name)
+    for earlier in files.after:
+        end = files.of_run(earlier.guid).end
+        if earlier.must_succeed and end and not end.is_success:
+            return dependency_failed(earlier.name)
     return None
 
 
