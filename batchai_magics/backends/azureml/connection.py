@@ -99,12 +99,10 @@ class Connection(ArmClient):
 
     hints = HINTS
 
-    def __init__(
-        self, address: WorkspaceAddress, settings: AzureMLSettings, credential: Any | None = None
-    ) -> None:
+    def __init__(self, address: WorkspaceAddress, settings: AzureMLSettings) -> None:
         super().__init__(settings.resource_manager.rstrip("/"))
         self.address, self.settings = address, settings
-        self._credential = credential or shared_sign_in()
+        self._credential = shared_sign_in()
 
     def request(
         self,
@@ -155,17 +153,15 @@ class Connection(ArmClient):
             discovery = arm_protocol.parse_object(response.text(), url, self.hints)
         return str(discovery.get("history") or discovery.get("api") or "").rstrip("/")
 
-    def history_json(
-        self, path: str, *, method: str = "GET", body: Any | None = None, is_polled: bool = False
-    ) -> Mapping[str, Any]:
+    def history_json(self, path: str) -> Mapping[str, Any]:
         """The JSON of the run history at a path below the workspace, such as `runs/resnet/details`.
 
         Raises:
             NotFoundError: There is no such run.
         """
         url = f"{self.history_url}/history/v1.0{self.address.path}/{path}"
-        request = ArmRequest(method, url, body=body, version="", is_polled=is_polled)
-        return arm_protocol.parse_object(self.send(request).text(), url, self.hints)
+        response = self.send(ArmRequest("GET", url, version=""))
+        return arm_protocol.parse_object(response.text(), url, self.hints)
 
     def send(self, request: ArmRequest, *, is_streamed: bool = False) -> HttpResponse:
         """The response to a request; raises its error. A token that was refused is renewed once."""

@@ -74,15 +74,13 @@ def _attempt(match: re.Match[str]) -> int:
     return int(match["retry"] or 0)
 
 
-def rank_logs(names: Iterable[str], worker_count: int = 0) -> list[RankLog]:
+def rank_logs(names: Iterable[str]) -> list[RankLog]:
     """The logs of processes among these files, by attempt and rank; old names only where there are no others.
 
-    Args:
-        names: The service's names.
-        worker_count: The workers of TensorFlow; 0 for as many as have logs.
+    TensorFlow has as many workers as have logs.
     """
     known = list(names)
-    workers = worker_count or sum("_worker" in name and "/retry_" not in name for name in known)
+    workers = sum("_worker" in name and "/retry_" not in name for name in known)
     logs = [log for name in known if (log := parse_log_name(name, workers))]
     current = [log for log in logs if log.name.startswith("user_logs/")]
     return sorted(current or logs, key=lambda log: (log.attempt, log.rank))

@@ -45,13 +45,13 @@ def resource_json(context: HandlerContext, resource: Resource) -> dict[str, Any]
     return data
 
 
-def resource_response(context: HandlerContext, resource: Resource, status: int = 200) -> ApiResponse:
+def resource_response(context: HandlerContext, resource: Resource) -> ApiResponse:
     """The response showing one resource, with its ETag and creation time."""
     data = resource_json(context, resource)
     created = resource.provisioning.created.strftime("%a, %d %b %Y %H:%M:%S GMT")
     headers = {"ETag": etag(data), "Last-Modified": created}
     notes = resource.notes if isinstance(resource, Cluster) else ()
-    return ApiResponse(status, {**data, NOTES: list(notes)} if notes else data, headers)
+    return ApiResponse(data={**data, NOTES: list(notes)} if notes else data, headers=headers)
 
 
 def etag(data: Mapping[str, Any]) -> str:

@@ -25,22 +25,22 @@ from batchai_magics.server.storage.storage_request import (
     version_headers,
 )
 from batchai_magics.server.storage.storage_resource import (
+    FILE_SIZE,
     ByteSpan,
     StorageApiError,
-    parse_size_header,
+    file_size_header,
     parse_span,
     same_share_path,
 )
 from batchai_magics.server.storage.storage_responses import content_response, requested_span
 
-MAX_FILE_BYTES = 4 << 40  # 4 TiB, as in Azure
 RENAME_SOURCE = "x-ms-file-rename-source"
 _PIECE = 1 << 20
 
 
 def create(request: StorageRequest) -> ApiResponse:
     """Creates a file of a size; it appears on its share once all bytes have arrived."""
-    size = parse_size_header(request.call, "x-ms-content-length", maximum=MAX_FILE_BYTES)
+    size = file_size_header(request.call)
     request.check_share()
     record = StorageRecord(
         storage_metadata.parse_metadata(request.call), storage_metadata.file_properties(request.call)
@@ -84,9 +84,9 @@ def set_properties(request: StorageRequest) -> ApiResponse:
     Omitted properties are cleared, unless the request only resizes.
     """
     parsed, file = storage_metadata.file_properties(request.call), _get_file(request)
-    is_resized = bool(request.call.headers.get("x-ms-content-length"))
+    is_resized = bool(request.call.headers.get(FILE_SIZE))
     if is_resized:
-        size = parse_size_header(request.call, "x-ms-content-length", maximum=MAX_FILE_BYTES)
+        size = file_size_header(request.call)
         if request.uploads.find(request.resource):
             raise StorageApiError(409, "SharingViolation", "The file is being uploaded.")
         request.storage.resize(request.share, request.path, size)
@@ -156,7 +156,7 @@ def ranges(request: StorageRequest) -> ApiResponse:
     size = _get_file(request).size_bytes
     inner = f"<Range><Start>0</Start><End>{size - 1}</End></Range>" if size else ""
     body = f'<?xml version="1.0" encoding="utf-8"?><Ranges>{inner}</Ranges>'.encode()
-    headers = {"Content-Type": "application/xml", "x-ms-content-length": str(size)}
+    headers = {"Content-Type": "application/xml", FILE_SIZE: str(size)}
     return ApiResponse(200, body=body, headers={**version_headers(_get_file(request)), **headers})
 
 

@@ -13,13 +13,13 @@ from batchai_magics.models.job_execution import FileKind
 from batchai_magics.server.api_call import ApiCall, ApiResponse, invalid_content
 from batchai_magics.server.batchai import job_handlers
 from batchai_magics.server.handler_context import HandlerContext
-from batchai_magics.server.storage.share_files import MAX_FILE_BYTES, check_body
+from batchai_magics.server.storage.share_files import check_body
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD
 from batchai_magics.server.storage.storage_request import LAST_WRITE_HEADER, StorageRequest, version_headers
 from batchai_magics.server.storage.storage_resource import (
     StorageApiError,
     check_path,
-    parse_size_header,
+    file_size_header,
     parse_span,
     resource_of_share,
 )
@@ -27,7 +27,7 @@ from batchai_magics.server.storage.storage_resource import (
 
 def begin_upload(request: StorageRequest) -> ApiResponse:
     """Starts or resumes a chunked upload; responds with the number of bytes received so far."""
-    size = parse_size_header(request.call, "x-ms-content-length", maximum=MAX_FILE_BYTES)
+    size = file_size_header(request.call)
     request.check_share()
     received = request.storage.begin(request.share, request.path, size)
     return ApiResponse(201, headers={**_unfinished_headers(request), RECEIVED: str(received)})

@@ -88,6 +88,8 @@ _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{0,18})")
 OWN_ACCOUNT = DEFAULT_ACCOUNT  # always exists; its keys are the server's
 OUTPUTS = "batchai-outputs"  # its virtual share with job output, read-only
 
+FILE_SIZE = "x-ms-content-length"  # the header of a file's size
+_MAX_FILE_BYTES = 4 << 40  # 4 TiB, as in Azure
 _MAX_DIGITS = 18  # of a size in a header
 _MAX_PATH_LENGTH, _MAX_DEPTH = 2048, 250  # as in Azure Files
 
@@ -215,13 +217,14 @@ def check_path(path: str) -> str:
     return path.strip("/")
 
 
-def parse_size_header(call: ApiCall, name: str, *, maximum: int) -> int:
-    """A size in a header."""
-    text = call.headers.get(name, "")
-    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) <= maximum:
+def file_size_header(call: ApiCall) -> int:
+    """The size of a file that is to be created or resized."""
+    text = call.headers.get(FILE_SIZE, "")
+    if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) <= _MAX_FILE_BYTES:
         return int(text)
     code = "InvalidHeaderValue" if text else "MissingRequiredHeader"
-    raise StorageApiError(400, code, f"The header {name} must be a number from 0 to {maximum}, not {text!r}.")
+    message = f"The header {FILE_SIZE} must be a number from 0 to {_MAX_FILE_BYTES}, not {text!r}."
+    raise StorageApiError(400, code, message)
 
 
 def _service_of(call: ApiCall) -> str:
