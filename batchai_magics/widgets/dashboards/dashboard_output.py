@@ -28,8 +28,8 @@ class DashboardOutput(CellOutput):
 
     model: DashboardModel
 
-    def __init__(self, key: str, model: DashboardModel, *, clock: Clock) -> None:
-        super().__init__(key, model, clock=clock)
+    def __init__(self, key: str, model: DashboardModel, *, clock: Clock, id: str = "") -> None:
+        super().__init__(key, model, clock=clock, id=id)
         self._changed_at = self._updated_at
 
     def open(self) -> None:
@@ -75,9 +75,7 @@ class LiveDashboard(LiveOutput, DashboardOutput):
     def __init__(
         self, key: str, view: DashboardView, model: DashboardModel, *, clock: Clock, is_kept: bool = False
     ) -> None:
-        super().__init__(key, model, clock=clock)
-        self.id = view.view_id
-        self.second_id = f"{self.id}-second"
+        super().__init__(key, model, clock=clock, id=view.view_id)
         self._attach(view, is_kept=is_kept)
         self._is_awaiting_page = False  # frozen until a page says hello
 
