@@ -3,7 +3,7 @@
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, setText } from "../core/dom.js";
 import { compare, error, quantity } from "../core/format.js";
-import { markSorted, sortHead } from "../core/sort_heads.js";
+import { markSorted, sortHead } from "../core/tables.js";
 import { runColour } from "./lines_chart.js";
 
 /** @typedef {import("../core/messages.d.ts").ComparisonFacts} ComparisonFacts */

@@ -4,8 +4,7 @@
 import { isProgressShown, progressBar, sparkline } from "../core/bars.js";
 import { el, oncePerFrame, setText } from "../core/dom.js";
 import { compare, counted, duration, quantity } from "../core/format.js";
-import { moreRows } from "../core/more_rows.js";
-import { markSorted, sortHead } from "../core/sort_heads.js";
+import { markSorted, moreRows, sortHead } from "../core/tables.js";
 import { Dashboard } from "./dashboard.js";
 import { OpenedView } from "./opened_view.js";
 
