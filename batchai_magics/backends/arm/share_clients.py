@@ -76,7 +76,7 @@ class ShareClients:
 
         return ShareServiceClient(
             self._address(name),
-            credential={"account_name": name, "account_key": self._accounts.keys(name)[0]},
+            credential={"account_name": name, "account_key": self._key(name)},
             headers=dict(self.headers),
             **_settings(self._connection.endpoint),
         )
@@ -85,6 +85,9 @@ class ShareClients:
         host = self._connection.endpoint.host
         suffix = next((domain for end, domain in _CLOUDS.items() if host.endswith(end)), _PUBLIC)
         return f"https://{name}.file.{suffix}"
+
+    def _key(self, name: str) -> str:
+        return self._accounts.keys(name)[0]
 
 
 class ResponseHeaders:
