@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -260,8 +260,10 @@ class AzureMLBackend(BackendBase):
 class RecentResources:
     """The states of watched jobs and clusters: each is asked for once in some seconds, whoever watches it."""
 
-    def __init__(self, jobs: Jobs, clusters: Clusters) -> None:
-        self._jobs, self._clusters = jobs, clusters
+    def __init__(
+        self, jobs: Jobs, clusters: Clusters, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._jobs, self._clusters, self._clock = jobs, clusters, clock
         self._lock = threading.Lock()
         self._read: dict[str, tuple[float, Resource]] = {}  # id.key → until when, and what
 
@@ -284,7 +286,7 @@ class RecentResources:
             self._read.pop(id.key, None)
 
     def _find(self, id: ResourceId) -> Resource | None:
-        now = time.monotonic()
+        now = self._clock()
         until, known = self._read.get(id.key, (0.0, None))
         if known is not None and now < until:
             return known
