@@ -19,7 +19,13 @@ from batchai_magics.widgets.core.flow_control import OVERHEAD_BYTES, AckWindow, 
 from batchai_magics.widgets.core.live_view import LiveView
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch, RunInBackground, ViewStream, answer_to
-from batchai_magics.widgets.job.job_header import counts_of, facts_of, open_lines_of, status_of
+from batchai_magics.widgets.job.job_header import (
+    counts_of,
+    facts_of,
+    open_lines_of,
+    profile_fields,
+    status_of,
+)
 from batchai_magics.widgets.job.page_requests import OpenJob, RequestHandler
 
 if TYPE_CHECKING:
@@ -141,6 +147,7 @@ class JobStream(ViewStream):
             "counts": counts_of(self._model),
             "history": list(self._model.history),
             "files": self._model.files,
+            "profile": profile_fields(self._model),
         }
 
     def next_message(self, limit_bytes: int) -> Batch | None:

@@ -199,13 +199,13 @@ class RequestHandler:
     def _profile(self, content: PageData) -> Batch:
         """Begins a profile, unless one is being taken; all views of the job show what becomes of it."""
         if (model := self._model) is None:
-            return text_answer(content, "This view cannot profile it.")
+            return answer_to(content, "This view cannot profile it.")
         if not model.is_profiling:
             model.note_profile(is_profiling=True)
             threading.Thread(
                 target=self._take_profile, args=[model], name="batchai-profile", daemon=True
             ).start()
-        return text_answer(content, "")
+        return answer_to(content, "")
 
     def _take_profile(self, model: JobModel) -> None:
         try:
