@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -19,6 +20,25 @@ PRUNERS = ("median",)
 _OF_SWEEP = ("trials", "seed", "search", "parallel", "best", "retry_failed", "prune")
 SWEEP_FLAGS = ("--sweep", "--seeds", *(f"--{name.replace('_', '-')}" for name in _OF_SWEEP))
 _GOAL = re.compile(r"(?:(?P<word>min|max)\s+)?(?P<metric>[A-Za-z_][\w./%-]*)")
+
+
+def is_sweep(line: str) -> bool:
+    """Whether a magic line describes a sweep."""
+    words = words_of(line)
+    return is_given("--sweep", words) or is_given("--seeds", words)
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a magic line; none of one with an unclosed quote, which its parser reports."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return []
+
+
+def is_given(flag: str, words: Sequence[str]) -> bool:
+    """Whether an option is among the words of a line."""
+    return any(word.partition("=")[0] == flag for word in words)
 
 
 class Goal(NamedTuple):

@@ -21,7 +21,7 @@ from batchai_magics.cell.search_space import (
     parameter_names,
     search_space,
 )
-from batchai_magics.cell.sweep_options import GRID, RANDOM, ROWS, TPE, SweepOptions
+from batchai_magics.cell.sweep_options import GRID, RANDOM, ROWS, TPE, SweepOptions, is_given, words_of
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobSpec
@@ -67,12 +67,6 @@ class SweepRequest:
         return with_parameters(self.template, parameters) if self.template else self.cells[index]
 
 
-def is_sweep(line: str) -> bool:
-    """Whether a magic line describes a sweep."""
-    words = _words(line)
-    return _is_given("--sweep", words) or _is_given("--seeds", words)
-
-
 def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook) -> SweepRequest:
     """Parses the cell of a sweep.
 
@@ -86,12 +80,12 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
         UsageError: The line or the cell is wrong.
         SpecError: A value of a trial's job is impossible.
     """
-    words = _words(line)
+    words = words_of(line)
     text = expand(_value_of("--sweep", words), notebook.names)
-    has_space = _is_given("--sweep", words)
+    has_space = is_given("--sweep", words)
     space, trials = _space_or_rows(text, notebook) if has_space else (SearchSpace({}), [])
     names = tuple(space.domains) if space else parameter_names(trials)
-    seed: dict[str, Parameter] = {SEED: 0} if _is_given("--seeds", words) else {}
+    seed: dict[str, Parameter] = {SEED: 0} if is_given("--seeds", words) else {}
     if seed and SEED in names:
         raise UsageError(f"--seeds: the sweep has a parameter {SEED} already", hint="Give one of both.")
     names = (*names, *seed)
@@ -222,17 +216,6 @@ def _text(match: re.Match[str], parameters: Mapping[str, Parameter]) -> str:
 
 def _digest(parameters: Mapping[str, Parameter]) -> str:
     return hashlib.sha256(json.dumps(dict(parameters)).encode()).hexdigest()[:8]
-
-
-def _words(line: str) -> list[str]:
-    try:
-        return shlex.split(line)
-    except ValueError:  # an unclosed quote, which `parse` reports
-        return []
-
-
-def _is_given(flag: str, words: Sequence[str]) -> bool:
-    return any(word.partition("=")[0] == flag for word in words)
 
 
 def _value_of(flag: str, words: Sequence[str]) -> str:

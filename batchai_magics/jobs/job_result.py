@@ -125,16 +125,12 @@ def _series(body: Any) -> Any:
     return pd.Series(value_of(body["data"]), index=pd.Index(value_of(body["index"])))
 
 
-def _moment(text: str) -> date:
-    return datetime.fromisoformat(text) if "T" in text else date.fromisoformat(text)
-
-
 _VALUES: dict[str, Callable[[Any], Any]] = {
     "$tuple": lambda items: tuple(map(value_of, items)),
     "$set": lambda items: set(map(value_of, items)),
     "$dict": lambda pairs: {value_of(key): value_of(item) for key, item in pairs},
     "$bytes": base64.b64decode,
-    "$time": _moment,
+    "$time": lambda text: (datetime if "T" in text else date).fromisoformat(text),
     "$array": _array,
     "$frame": _frame,
     "$series": _series,

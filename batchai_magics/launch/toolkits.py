@@ -91,10 +91,6 @@ def _horovod(
     return _under_mpi(_script(settings, site, settings.command_line_args, wrapped=True), job, site)
 
 
-def _mpi(settings: settings_of.CustomMpiSettings, job: JobSpec, site: JobSite) -> Topology:
-    return _under_mpi(settings.command_line, job, site)
-
-
 def _custom(settings: settings_of.CustomToolkitSettings, job: JobSpec, site: JobSite) -> Topology:
     """One process on the first node, as in the service, or the requested number, each with its index."""
     command = settings.command_line or "true"
@@ -241,7 +237,7 @@ TOPOLOGIES: Mapping[str, Callable[..., Topology]] = {
     "caffe2Settings": _caffe2,
     "chainerSettings": _horovod,
     "customToolkitSettings": _custom,
-    "customMpiSettings": _mpi,
+    "customMpiSettings": lambda settings, job, site: _under_mpi(settings.command_line, job, site),
     "horovodSettings": _horovod,
 }
 

@@ -114,7 +114,7 @@ class BatchAIMagics(Magics):
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import Notebook
         from batchai_magics.cell.cell_options import HelpRequested
-        from batchai_magics.cell.sweep_request import is_sweep
+        from batchai_magics.cell.sweep_options import is_sweep
         from batchai_magics.options.option import DisplayText
 
         notebook = Notebook(names=self._namespace, job_name=name_of_cell(self._shell))
