@@ -35,6 +35,7 @@ from batchai_magics.models.resources import Cluster, JobResource, Resource
 from batchai_magics.models.states import ExecutionState
 
 MIN_DELAY_S = 0.05  # poll interval while there are changes
+MIN_END_DELAY_S = 0.02  # the same of `endings`, which reads no logs
 MAX_DELAY_S = 0.5  # poll interval without changes
 BACKOFF_FACTOR = 1.3
 READ_INTERVAL_S = 1.0  # of `changes`
@@ -130,7 +131,8 @@ def endings(
             return []
         return [id for id in open_jobs.values() if _has_ended(snapshot.of(id))]
 
-    for ended in _polls(poll, PollBackoff.of(backend), wait) if open_jobs else ():
+    backoff = PollBackoff.of(backend, MIN_END_DELAY_S)
+    for ended in _polls(poll, backoff, wait) if open_jobs else ():
         if not isinstance(ended, UnreachableError):
             for id in ended:
                 del open_jobs[id.key]
@@ -200,10 +202,10 @@ class PollBackoff:
         self.was_lost = False  # the last response was the first one after failures
 
     @classmethod
-    def of(cls, backend: Backend) -> PollBackoff:
+    def of(cls, backend: Backend, shortest_s: float = MIN_DELAY_S) -> PollBackoff:
         """The back-off of a backend, which is not asked more often than it states."""
         poll_interval_s = backend.capabilities.pace.poll_interval_s
-        return cls(max(MIN_DELAY_S, poll_interval_s), max(MAX_DELAY_S, poll_interval_s))
+        return cls(max(shortest_s, poll_interval_s), max(MAX_DELAY_S, poll_interval_s))
 
     @property
     def is_lost(self) -> bool:
