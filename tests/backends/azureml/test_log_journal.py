@@ -16,16 +16,6 @@ def text(journal: LogJournal) -> bytes:
     return journal.cached(0, journal.end) or b""
 
 
-def test_lines_of_processes_are_not_mixed() -> None:
-    journal = LogJournal()
-    journal.add(RANKS[0], b"one\ntw")
-    journal.add(RANKS[1], b"eins\n")
-    assert text(journal) == b"one\neins\n"
-    assert journal.received(RANKS[0].name) == 6
-    journal.add(RANKS[0], b"o\n")
-    assert text(journal) == b"one\neins\ntwo\n"
-
-
 def test_a_lone_process_shows_an_unfinished_line_at_once() -> None:
     journal = LogJournal()
     journal.add(ALONE, b"Continue? ")
@@ -38,32 +28,10 @@ def test_a_progress_bar_is_shown_while_it_is_drawn() -> None:
     assert text(journal) == b"10%\r20%\r"
 
 
-def test_the_last_lines_come_at_the_end() -> None:
-    journal = LogJournal()
-    for log in RANKS:
-        journal.add(log, b"no end")
-    assert journal.end == 0
-    journal.finish()
-    assert text(journal) == b"no end" * 3
-
-
 def test_an_endless_line_is_not_held_back_for_ever() -> None:
     journal = LogJournal()
     journal.add(RANKS[0], b"x" * 70_000)
     assert journal.end == 70_000
-
-
-def test_a_piece_says_where_its_bytes_are() -> None:
-    journal = LogJournal()
-    journal.add(RANKS[0], b"one\n", 5.0)
-    journal.add(RANKS[1], b"eins\n", 6.0)
-    journal.add(RANKS[0], b"two\n", 7.0)
-    pieces = journal.pieces(6, 12)
-    assert [(piece.start, piece.end, piece.log.rank, piece.source, piece.time) for piece in pieces] == [
-        (6, 9, 1, 2, 6.0),
-        (9, 12, 0, 4, 7.0),
-    ]
-    assert journal.pieces(13, 99) == []
 
 
 def test_the_beginning_of_a_long_log_is_read_again() -> None:
