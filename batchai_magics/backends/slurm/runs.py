@@ -136,12 +136,13 @@ class Runs:
         Raises:
             NotFoundError: A predecessor of a new run has just been deleted.
         """
-        if attempt == 1:
-            self._check_predecessors(run)
-        if self._has_failed_predecessor([run]):
-            return
+        with self._predecessors_read(run):
+            if attempt == 1:
+                self._check_predecessors(run)
+            if self._has_failed_predecessor([run]):
+                return
+            submit_options = self._options(run, placement, after=after)
         files, more = self.files(run.guid), run.state
-        submit_options = self._options(run, placement, after=after)
         is_held = submit_options.is_held
         if attempt > 1:
             bundle_writer.write_script(self._layout, run.guid, attempt, python=more["python"])
@@ -178,6 +179,10 @@ class Runs:
             notice_s=more.get("notice_s", 0),
             more=tuple(shlex.split(more["options"])),
         )
+
+    def _predecessors_read(self, run: Run) -> contextlib.AbstractContextManager[None]:
+        """Within the context, the states of the runs after which one starts are read at once."""
+        return self.batched([run]) if AFTER in run.state else contextlib.nullcontext()
 
     def _check_predecessors(self, run: Run) -> None:
         """Raises NotFoundError if one of a new run was deleted while that was prepared."""
@@ -263,9 +268,11 @@ class Runs:
         Which task a run is, is recorded before: whoever finds the array's comment knows all its runs. Runs
         whose predecessor has failed end instead. NotFoundError if one has just been deleted.
         """
-        self._check_predecessors(runs[0])
-        if self._has_failed_predecessor(runs):
-            return ""
+        with self._predecessors_read(runs[0]):
+            self._check_predecessors(runs[0])
+            if self._has_failed_predecessor(runs):
+                return ""
+            options = self._options(runs[0], placement, after=after)
         array, folder = uuid.uuid4().hex, self.files(runs[0].guid).root.parent
         files, more = [self.files(run.guid) for run in runs], runs[0].state
         logs = array_logs(files[0].root, array)
@@ -278,7 +285,6 @@ class Runs:
         private_files.write(
             script, cli_args.array_script(folder, names, python=more["python"], programs=programs)
         )
-        options = self._options(runs[0], placement, after=after)
         one = replace(options, guid=array, log=Path(f"{str(logs).replace('%', '%%')}/%a"), is_array=True)
         number = self._slurm.submit(
             script, cli_args.ArrayOptions(one, len(runs), limit).options, python=more["python"]
@@ -292,7 +298,8 @@ class Runs:
     def batched(self, runs: Collection[Run]) -> Iterator[None]:
         """Within the context, the state of these runs may be read from a snapshot taken at its start."""
         folders, queries = self.folders(runs), self._queries.files
-        with private_files.read_ahead(folders, queries if runs else ()), self._batch.of(runs):
+        files = [*folders, *queries] if runs else ()  # a folder is a file, too: whether it is still there
+        with private_files.read_ahead(folders, files), self._batch.of(runs):
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:

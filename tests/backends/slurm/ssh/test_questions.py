@@ -139,11 +139,13 @@ def test_what_slurm_says_anew_takes_few_questions(
 def test_what_is_made_takes_a_handful_of_questions(far_place: Place, requests: list[str]) -> None:
     """The first job brings the programs of nodes along. What Slurm says takes some more, of nodes or jobs."""
     backend, secrets = far_place.backend, [{"name": "KEY", "value": "hunter2"}]
+    after = {"batchaiAfter": [str(far_place.job(name)) for name in ("first", "second", "third")]}
     other = ResourceId.parse(str(far_place.workspace).replace("/default", "/other"))
     acts: dict[str, tuple[int, Callable[[], object]]] = {
         "the first job": (8, lambda: far_place.start(HOLD, "first")),
         "a job": (6, lambda: far_place.start(HOLD, "second")),
         "a job with a secret": (6, lambda: far_place.start(HOLD, "third", secrets=secrets)),
+        "a job after others": (8, lambda: far_place.start(HOLD, "fourth", **after)),
         "the same job": (2, lambda: far_place.start(HOLD, "first")),
         "a cluster": (7, lambda: far_place.make_cluster("another")),
         "a workspace": (2, lambda: backend.create(other, WorkspaceSpec())),
