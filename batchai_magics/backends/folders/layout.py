@@ -106,4 +106,4 @@ class Layout(NamedTuple):
 
     def job(self, guid: str) -> JobLayout:
         """The files of a job's run."""
-        return JobLayout(self.jobs / guid)
+        return JobLayout(self.home.joinpath("jobs", guid))

@@ -45,8 +45,9 @@ def pin_if_tagged(context: HomeContext, job: Record) -> None:
 def read(context: HomeContext, jobs: Collection[ResourceId]) -> dict[str, Labels]:
     """The labels of those jobs that exist and have any, by key."""
     records = context.repository.find_all(jobs)
-    parents = {record.resource_id.parent.key: record.resource_id.parent for record in records}
-    experiments = context.repository.find_all(list(parents.values()))
+    one_of_each = {record.key.rpartition("/jobs/")[0]: record for record in records}
+    parents = [record.resource_id.parent for record in one_of_each.values()]
+    experiments = context.repository.find_all(parents)
     pinned = {guid for each in experiments for _, guid in _pinned(each).values()}
     logged = context.folders.logged_parameters([record.guid for record in records])
     found: dict[str, Labels] = {}
