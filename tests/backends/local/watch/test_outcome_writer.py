@@ -77,21 +77,6 @@ def test_nobody_claims_a_later_run_of_the_job(still: Still) -> None:
     assert still.state(job)["state"] == "queued"
 
 
-def test_nodes_are_given_back_only_if_who_gave_them_died_before_it_wrote_the_plan(still: Still) -> None:
-    job, writer = started(still, spawner=dead())
-    assert not writer.requeue()  # there is a plan
-    still.layout.job(still.state(job)["guid"]).plan.unlink()
-    still.change("UPDATE job SET spawner = ?", process.own_identity())
-    assert not writer.requeue()
-    still.change("UPDATE job SET spawner = ?, is_assigned = 0", dead())
-    assert not writer.requeue()
-    still.change("UPDATE job SET is_assigned = 1")
-    assert writer.is_assigned()
-    assert writer.is_abandoned()
-    assert writer.requeue()
-    assert (still.state(job)["state"], still.assigned()) == ("queued", [])
-
-
 def test_a_job_that_was_told_to_stop_does_not_begin(still: Still) -> None:
     job, writer = started(still, stop="terminate")
     assert not writer.begin()
