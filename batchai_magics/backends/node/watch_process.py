@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +17,7 @@ from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.untrusted_files import read_json
 
 _MAX_STARTS = 3  # of the program during one attempt of a run
+_CONCURRENT, _NODE_TIMEOUT_S = 16, 60.0  # nodes that are asked at once, and how long one may take to answer
 _END_S = 5.0  # for the job to end after a program that was told to end: it may exit first
 
 
@@ -143,6 +146,29 @@ def end_signal() -> threading.Event:
     signal.signal(signal.SIGTERM, lambda *_: over.set())
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
     return over
+
+
+def stack_lines_from(commands: Sequence[Sequence[str]]) -> list[str]:
+    """In the program: what commands print that run `stack_dumps` on other nodes, all at the same time."""
+    from concurrent.futures import ThreadPoolExecutor  # whoever starts the program does without
+
+    with ThreadPoolExecutor(_CONCURRENT) as threads:
+        return [*chain.from_iterable(threads.map(_stack_lines_from, commands))]
+
+
+def _stack_lines_from(command: Sequence[str]) -> list[str]:
+    """The lines that a command prints before its timeout; its input does not end before it does."""
+    reader, writer = os.pipe()
+    try:
+        printed = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_NODE_TIMEOUT_S, stdin=reader
+        ).stdout
+    except subprocess.TimeoutExpired:
+        return []
+    finally:
+        os.close(reader)
+        os.close(writer)
+    return [line for line in printed.splitlines() if line.startswith("{")]
 
 
 def _prepare() -> None:

@@ -8,43 +8,26 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from batchai_magics.backends.node import stack_dumps
-from batchai_magics.backends.node.watch_process import end_signal
+from batchai_magics.backends.node.watch_process import end_signal, stack_lines_from
 from batchai_magics.backends.slurm.node.run_files import RunFiles, Stop
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.prices import NodeTime
 
-_CONCURRENT = 16
-_TIMEOUT_S = 60.0  # for a node to answer
-
 
 def stack_lines(guid: str, nodes: Sequence[str]) -> list[str]:
     """Where the ranks are on this node, the first of the attempt, and through srun on the others."""
-    ask = partial(_lines_of_node, guid)
-    with ThreadPoolExecutor(_CONCURRENT) as threads:
-        return [*stack_dumps.stack_lines(guid, nodes[0]), *chain.from_iterable(threads.map(ask, nodes[1:]))]
-
-
-def _lines_of_node(guid: str, node: str) -> list[str]:
-    where = [f"--nodelist={node}", "--nodes=1", "--ntasks=1"]
     options = ["--overlap", "--mpi=none", "--input=none", "--quiet", "--cpu-bind=none"]
-    command = ["srun", *where, *options, sys.executable, stack_dumps.__file__, guid, node]
-    try:
-        printed = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_TIMEOUT_S, stdin=subprocess.DEVNULL
-        ).stdout
-    except subprocess.TimeoutExpired:
-        return []
-    return [line for line in printed.splitlines() if line.startswith("{")]
+    srun = ["srun", "--nodes=1", "--ntasks=1", *options]
+    program = [sys.executable, stack_dumps.__file__, guid]
+    commands = [[*srun, f"--nodelist={node}", *program, node] for node in nodes[1:]]
+    return [*stack_dumps.stack_lines(guid, nodes[0]), *stack_lines_from(commands)]
 
 
 def main() -> None:
