@@ -266,7 +266,7 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
         place = Place(ray_backend, workspace, experiment, cluster, "batchaishare", reopen)
         yield place
         _end_jobs(place)
-        until(lambda: not ray_backend.runner.gateway.actors(max_age_s=0.0))
+        until(lambda: not ray_backend.runner.gateway.actors())
         FOLLOWED.discard(ray_backend)
         ray_backend.close()
 

@@ -24,7 +24,6 @@ from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import BatchAIError, CapabilityError, ServiceError
 
 DRIVER = "batchai_magics.backends.ray.node.driver"
-FRESH_S = 0.5  # how old an answer may be that serves as another one
 ANSWER_S = 10.0  # how long an answer may take
 START_S = 30.0  # how long the program may take to connect, or to start what is due
 REFUSED_S = 10.0  # how long it is not tried to connect again after that failed
@@ -39,7 +38,6 @@ class RayGateway:
         self._settings, self._home, self._programs = settings, home, programs
         self._lock = threading.Lock()
         self._program: subprocess.Popen[str] | None = None
-        self._cache: dict[str, tuple[float, Any]] = {}
         self._refusal, self._refused = BatchAIError(""), -REFUSED_S
 
     def connect(self) -> None:
@@ -55,15 +53,15 @@ class RayGateway:
 
     def nodes(self) -> Sequence[RayNode]:
         """The nodes of the cluster that are alive; ServiceError if it does not answer."""
-        return [RayNode(**node) for node in self._cached("nodes", FRESH_S)]
+        return [RayNode(**node) for node in self._ask("nodes")]
 
-    def actors(self, *, max_age_s: float = FRESH_S) -> Collection[str]:
+    def actors(self) -> Collection[str]:
         """The names of the supervising actors; ServiceError if the cluster does not answer."""
-        return {*self._cached("actors", max_age_s)[1]}
+        return {*self._ask("actors")}
 
     def session(self) -> Session:
-        """The cluster whose actors were asked for last."""
-        return Session(*self._cached("actors", float("inf"))[0])
+        """The cluster; ServiceError if it does not answer."""
+        return Session(*self._ask("session"))
 
     def reconcile(self) -> None:
         """Starts what can start, and records and ends what is left undone."""
@@ -86,14 +84,6 @@ class RayGateway:
             if program := self._program:
                 self._program = None
                 _end(program)
-
-    def _cached(self, request: str, max_age_s: float) -> Any:
-        asked, answer = self._cache.get(request, (0.0, None))
-        if not asked or time.monotonic() - asked > max_age_s:
-            asked = time.monotonic()
-            answer = self._ask(request)
-            self._cache[request] = asked, answer
-        return answer
 
     def _ask(self, *request: object, timeout_s: float = ANSWER_S) -> Any:
         """The answer to a request; ServiceError if the cluster does not answer."""

@@ -207,7 +207,12 @@ class RayRunner(Runner):
             return [_status(run, each, doubts=doubt) for run, each in zip(runs, files, strict=True)]
         doubts = dict.fromkeys(elsewhere, ELSEWHERE)
         return [
-            _status(run, each, is_lost=each.name in lost, doubts=doubts.get(each.name, NO_DOUBTS))
+            _status(
+                run,
+                each,
+                is_lost=each.name in lost and not each.copies.exists(),  # else its logs still grow
+                doubts=doubts.get(each.name, NO_DOUBTS),
+            )
             for run, each in zip(runs, files, strict=True)
         ]
 
@@ -216,7 +221,6 @@ class RayRunner(Runner):
         names = {files.name for files in runs}
         if not names or not (missing := names - {*self.gateway.actors()}):
             return set(), set()
-        missing -= {*self.gateway.actors(max_age_s=0.0)}  # those that are new
         here = self.gateway.session()
         elsewhere = {files.name for files in runs if files.name in missing and files.is_elsewhere(here)}
         return missing - elsewhere, elsewhere

@@ -22,7 +22,7 @@ class RaySettings:
 
     home: Path = field(
         default_factory=_default_home,
-        metadata={"help": "a folder that this machine and all nodes share: state, shares, logs"},
+        metadata={"help": "a folder for state, shares and logs, best one that all nodes share"},
     )
     address: str = setting(
         "", "the Ray cluster, as HOST:PORT; RAY_ADDRESS, or the one that this machine is a node of when empty"

@@ -21,12 +21,22 @@ def skip_reason() -> str:
 
 
 class RealRay:
-    """A Ray in a folder of its own, whose processes end with this one."""
+    """A Ray in a folder of its own, whose processes end with this one.
+
+    Attributes:
+        hidden: A folder that only the first node sees: the others have an empty one there. None where this
+            user has no mount namespaces.
+    """
 
     def __init__(self, count: int = NODES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # it has sockets there: a short path
         self.address, port = "", free_port()
+        has_namespaces = shutil.which("unshare") and not subprocess.run(["unshare", "-m", "true"]).returncode
+        self.hidden = self.folder / "hidden" if has_namespaces else None
         words = [PYTHON, Path(__file__).with_name("programs") / "ray_cluster.py", self.folder, port, count]
+        if self.hidden:
+            self.hidden.mkdir()
+            words.append(self.hidden)
         with (self.folder / "cluster.log").open("w") as log:
             self._program = subprocess.Popen(
                 [*map(str, words)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -37,15 +38,6 @@ from tests.world import FOLLOWED, files_containing, until
 
 pytestmark = pytest.mark.slow
 UNTIL_GO = f"echo up; until [ -e {MOUNTED}/go ]; do sleep 0.05; done; echo done"
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[real_ray.RealRay]:
-    if reason := real_ray.skip_reason():
-        pytest.skip(reason)
-    ray = real_ray.RealRay()
-    yield ray
-    ray.stop()
 
 
 @pytest.fixture
@@ -164,10 +156,11 @@ def drive(place: Place, ray: real_ray.RealRay, code: str) -> None:
 DIES = """
 start = cluster.supervising_actor
 def dying(*arguments):
-    start(*arguments)
+    import ray
+    ray.get(start(*arguments).home.remote())  # Ray forgets an actor whose driver dies before that
     os.kill(os.getpid(), 9)
 cluster.supervising_actor = dying
-queue.reconcile(home, programs)
+queue.reconcile(home, programs, cluster.own_node())
 """
 
 
@@ -182,26 +175,34 @@ def test_a_run_starts_whose_actor_was_never_called(
     assert place.log(place.job()) == b"ran\n"
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
 def test_a_run_that_is_stopped_before_its_actor_was_called_leaves_none(
-    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
+    place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
 ) -> None:
     files = queued(place, monkeypatch)
     drive(place, ray, DIES)
     files.claim.unlink()
-    place.backend.terminate(place.job())
-    until(lambda: not place.backend.runner.gateway.actors(max_age_s=0.0))
-    assert place.wait(place.job()).execution.errors[0].code == "JobTerminated"
+    with monkeypatch.context() as patch:
+        patch.setattr(place.backend.runner.gateway, "reconcile", lambda: None)
+        place.backend.terminate(place.job())
+        if is_deleted:
+            place.backend.delete(place.job())
+        else:
+            assert place.wait(place.job()).execution.errors[0].code == "JobTerminated"
+    assert place.backend.runner.gateway.actors()
+    place.backend.reconcile()
+    until(lambda: not place.backend.runner.gateway.actors())
 
 
-def test_a_head_that_does_not_see_the_home_is_named(
+def test_a_node_that_cannot_have_the_home_is_named(
     place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queued(place, monkeypatch)
-    drive(place, ray, "queue.unsettled(queue.reconcile(home, '/nowhere'), 60.0)")
+    drive(place, ray, "queue.unsettled(queue.reconcile(home, '/no/where/at/all', cluster.own_node()), 60.0)")
     (error,) = place.wait(place.job()).execution.errors
     assert error.code == "HomeNotShared"
-    assert "does not see /nowhere: set ray.home" in error.message
-    until(lambda: not place.backend.runner.gateway.actors(max_age_s=0.0))
+    assert "does not see /no/where: set ray.home" in error.message
+    until(lambda: not place.backend.runner.gateway.actors())
 
 
 def test_a_run_that_is_deleted_while_it_starts_does_not_stop_the_queue(
@@ -304,12 +305,18 @@ def test_a_run_on_another_cluster_is_not_lost(place: Place) -> None:
     assert place.wait(job).state is ExecutionState.SUCCEEDED
 
 
+def test_whether_a_cluster_has_ended_is_known_from_its_own_host_alone() -> None:
+    with deaf_port() as port:
+        assert Session("session_1", f"127.0.0.1:{port}", socket.gethostname()).has_ended()
+        assert not Session("session_1", f"127.0.0.1:{port}", "another").has_ended()
+
+
 def test_a_cluster_is_another_one_until_it_has_the_name_or_the_address(tmp_path: Path) -> None:
     files = SupervisedFiles(JobLayout(tmp_path))
-    files.supervised.write_text("session_1 10.0.0.1:6379")
-    assert not files.is_elsewhere(Session("session_1", "10.0.0.2:6379"))
-    assert not files.is_elsewhere(Session("session_2", "10.0.0.1:6379"))
-    there = Session("session_2", "10.0.0.2:6379")
+    files.supervised.write_text("session_1 10.0.0.1:6379 head")
+    assert not files.is_elsewhere(Session("session_1", "10.0.0.2:6379", "head"))
+    assert not files.is_elsewhere(Session("session_2", "10.0.0.1:6379", "head"))
+    there = Session("session_2", "10.0.0.2:6379", "head")
     assert files.is_elsewhere(there)
     files.stop.touch()
     assert files.is_elsewhere(there)

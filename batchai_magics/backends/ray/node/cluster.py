@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import socket
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.ray.node import actor_target
 from batchai_magics.backends.ray.node.run_files import Session
 
 NAMESPACE = "batchai_magics"
+SEEN = "seen"  # what an actor says of a home that is no copy
 _HEAD = "node:__internal_head__"  # the resource that only the head of a Ray cluster has
 _THREADS = 8  # of an actor, for calls at the same time
 
@@ -52,7 +57,7 @@ def session() -> Session:
 
     folders = Path(ray.nodes()[0]["RayletSocketName"]).parts
     name = next(folder for folder in folders if folder.startswith("session_"))
-    return Session(name, ray.get_runtime_context().gcs_address)
+    return Session(name, ray.get_runtime_context().gcs_address, socket.gethostname())
 
 
 def living_actors() -> set[str]:
@@ -63,38 +68,67 @@ def living_actors() -> set[str]:
     return {actor["name"] for actor in actors if actor["namespace"] == NAMESPACE}
 
 
-def supervising_actor(name: str, programs: str, home: str, guid: str) -> Any:
-    """Starts the actor that supervises a run: detached, on the head, which the cluster cannot lose."""
-    actor = _remote_class("batchai_magics.backends.ray.node.supervisor", "RunSupervisor")
-    options = {"name": name, "lifetime": "detached", "resources": {_HEAD: 0.001}, "num_cpus": 0}
-    options["get_if_exists"] = True  # whoever started it may have died before it was called
-    return actor.options(max_concurrency=_THREADS, **options).remote(programs, programs, home, guid)
+def own_node() -> str:
+    """The id of the node that this process is on."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())
 
 
-def node_actor(programs: str, bundle: dict[str, float], scheduling: object) -> Any:
-    """Starts an actor on a node, with the CPUs and GPUs of its bundle."""
-    actor = _remote_class("batchai_magics.backends.ray.node.node_actor", "NodePrograms")
+@cache
+def home_node(programs: str) -> str:
+    """The id of a node that sees the home: the head, which the cluster cannot lose, or else this one."""
+    import ray
+
+    head, own = nodes()[0].id, own_node()
+    has_home = head == own or ray.get(command_actor(programs, head).home.remote()) == SEEN
+    return head if has_home else own
+
+
+def install(actor: Any, programs: str, home: str) -> str:
+    """Has an actor install the programs where its `home` says that there are none; returns what is wrong."""
+    import ray
+
+    if home:
+        return ""
+    files = {str(file.relative_to(programs)): file.read_bytes() for file in Path(programs).rglob("*.py")}
+    problem: str = ray.get(actor.install.remote(files))
+    return f"{ray.get(actor.host.remote())} {problem}" if problem else ""
+
+
+def supervising_actor(name: str, programs: str, node: str, home: str, guid: str) -> Any:
+    """Starts the actor that supervises a run on a node, by its id: detached."""
+    # whoever started it may have died before it was called
+    options = {"name": name, "lifetime": "detached", "get_if_exists": True}
+    return _actor("supervisor.RunSupervisor", programs, programs, home, guid, node=node, options=options)
+
+
+def node_actor(programs: str, guid: str, bundle: dict[str, float], scheduling: object) -> Any:
+    """Starts an actor on a node of a run, with the CPUs and GPUs of its bundle."""
     resources = {"num_cpus": bundle.get("CPU", 0), "num_gpus": bundle.get("GPU", 0)}
-    return actor.options(max_concurrency=_THREADS, scheduling_strategy=scheduling, **resources).remote(
-        programs
-    )
+    options = {**resources, "scheduling_strategy": scheduling}
+    return _actor("node_actor.NodePrograms", programs, str(home_of(programs)), guid, options=options)
+
+
+def files_actor(programs: str, node: str, guid: str) -> Any:
+    """Starts an actor for the files of a run on a node, by its id."""
+    return _actor("home_files.HomeFiles", programs, str(home_of(programs)), guid, node=node)
 
 
 def command_actor(programs: str, node: str) -> Any:
     """Starts an actor on a node, by its id, beside what runs there."""
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+    return _actor("node_command.CommandProgram", programs, node=node)
 
-    actor = _remote_class("batchai_magics.backends.ray.node.node_command", "CommandProgram")
-    scheduling = NodeAffinitySchedulingStrategy(node, soft=False)
-    return actor.options(max_concurrency=_THREADS, scheduling_strategy=scheduling, num_cpus=0).remote(
-        programs
-    )
+
+def home_of(programs: str) -> Path:
+    """The home that programs were installed in."""
+    return Path(programs).parents[1]
 
 
 def call(actor: Any, method: str, *arguments: object) -> Any:
     """Calls a method of what an actor runs; returns the reference of its result.
 
-    That is NotADirectoryError if the actor's node does not see the programs.
+    That is NotADirectoryError if the actor's node has no programs.
     """
     return actor.call.remote(method, *arguments)
 
@@ -104,6 +138,12 @@ def running(name: str) -> Any:
     import ray
 
     return ray.get_actor(name, namespace=NAMESPACE)
+
+
+def retire(name: str) -> None:
+    """Ends the supervising actor of that name, unless its run has begun."""
+    with contextlib.suppress(ValueError):  # it is gone
+        call(running(name), "retire")
 
 
 def end(name: str) -> None:
@@ -119,31 +159,22 @@ def largest(found: Sequence[RayNode], count: int) -> list[RayNode]:
     return sorted((node for node in found if node.cpus), key=lambda node: (-node.gpus, -node.cpus))[:count]
 
 
-def _remote_class(module: str, name: str) -> Any:
-    """An actor class that Ray sends as code: on its node, it imports the programs of the home."""
+def _actor(
+    target: str,
+    programs: str,
+    *arguments: object,
+    node: str = "",
+    options: Mapping[str, object] = MappingProxyType({}),
+) -> Any:
+    """Starts an actor, on a node if that is given by its id."""
     import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    class ActorTarget:
-        def __init__(self, programs: str, *arguments: object) -> None:
-            import importlib
-            import os
-            import sys
-
-            self._target: Any = None
-            self._programs = programs
-            if os.path.isdir(programs):  # noqa: PTH112 it is sent without this module's imports
-                sys.path.insert(0, programs)
-                self._target = getattr(importlib.import_module(module), name)(*arguments)
-
-        def blind_at(self) -> str:
-            import socket
-
-            return "" if self._target else socket.gethostname()
-
-        def call(self, method: str, *arguments: object) -> object:
-            if not self._target:
-                raise NotADirectoryError(f"{self.blind_at()} does not see {self._programs}")
-            return getattr(self._target, method)(*arguments)
-
-    ActorTarget.__name__ = ActorTarget.__qualname__ = name  # Ray names the process after it
-    return ray.remote(ActorTarget)
+    ray.cloudpickle.register_pickle_by_value(actor_target)
+    name = target.rpartition(".")[2]  # Ray names the process after it
+    if node:
+        where = NodeAffinitySchedulingStrategy(node, soft=False)
+        options = {**options, "scheduling_strategy": where, "num_cpus": 0}
+    actor = ray.remote(type(name, (actor_target.ActorTarget,), {}))
+    path = f"{__package__}.{target}"
+    return actor.options(max_concurrency=_THREADS, **options).remote(path, programs, *arguments)

@@ -32,11 +32,13 @@ def main() -> None:
     pending: list[queue.Start] = []
 
     def reconcile() -> None:
-        pending[:] = [*queue.unsettled(pending), *queue.reconcile(home, programs)]
+        node = cluster.home_node(programs)
+        pending[:] = [*queue.unsettled(pending), *queue.reconcile(home, programs, node)]
 
     requests: dict[str, Callable[..., object]] = {
         "nodes": lambda: [node._asdict() for node in cluster.nodes()],
-        "actors": lambda: [cluster.session(), sorted(cluster.living_actors())],
+        "actors": lambda: sorted(cluster.living_actors()),
+        "session": cluster.session,
         "reconcile": reconcile,
         "wake": wake,
     }

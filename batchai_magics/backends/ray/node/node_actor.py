@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -13,9 +14,10 @@ from typing import NamedTuple
 
 from batchai_magics.backends.node.job_environment import free_ports
 from batchai_magics.backends.node.start_line import own_folder, start_words
-from batchai_magics.backends.service import private_files
+from batchai_magics.backends.ray.node.home_files import HomeFiles
 
 RUN_NODE = "batchai_magics.backends.ray.node.run_node"
+ERRORS_S = 1.0  # how long the errors of an ended program may take to arrive
 
 
 class NodeFacts(NamedTuple):
@@ -28,10 +30,11 @@ class NodeFacts(NamedTuple):
     cpus: float
 
 
-class NodePrograms:
-    """The programs on a node, one at a time. Its methods are called in several threads."""
+class NodePrograms(HomeFiles):
+    """The programs on a node, one at a time, and its files. Its methods are called in several threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, home: str, guid: str) -> None:
+        super().__init__(home, guid)
         self._program: subprocess.Popen[bytes] | None = None
         self._changed, self._order_lock = threading.Condition(), threading.Lock()
         self._lines: list[str] = []
@@ -52,15 +55,13 @@ class NodePrograms:
         """Free ports of this node."""
         return free_ports(count, host)
 
-    def start(self, python: str, log: str, order: str) -> None:
-        """Starts the program that runs a part of a plan, with its first order; its own errors go to a log."""
+    def start(self, python: str, order: str) -> None:
+        """Starts the program that runs a part of a plan, with its first order."""
         self._lines, self._is_over = [], False
         words = start_words(python, RUN_NODE, own_folder(), section="ray")
         env = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-        with open(log, "ab", opener=private_files.opener) as errors:
-            self._program = subprocess.Popen(
-                words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-            )
+        pipe = subprocess.PIPE
+        self._program = subprocess.Popen(words, env=env, stdin=pipe, stdout=pipe, stderr=pipe)
         threading.Thread(target=self._read_lines, args=(self._program,), daemon=True).start()
         self.send(order)
 
@@ -87,11 +88,22 @@ class NodePrograms:
 
     def _read_lines(self, program: subprocess.Popen[bytes]) -> None:
         assert program.stdout
+        errors = threading.Thread(target=self._read_errors, args=(program,), daemon=True)
+        errors.start()
         for line in program.stdout:
-            with self._changed:
-                self._lines.append(line.decode())
-                self._changed.notify_all()
+            self._add(line.decode())
         program.wait()
+        errors.join(ERRORS_S)  # what it leaves behind may hold them open
         with self._changed:
             self._is_over = True
+            self._changed.notify_all()
+
+    def _read_errors(self, program: subprocess.Popen[bytes]) -> None:
+        assert program.stderr
+        for line in program.stderr:
+            self._add(json.dumps({"error": line.decode(errors="replace")}))
+
+    def _add(self, line: str) -> None:
+        with self._changed:
+            self._lines.append(line)
             self._changed.notify_all()

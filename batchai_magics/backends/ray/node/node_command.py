@@ -80,7 +80,9 @@ def main() -> None:
     cluster.connect(address)
     import ray
 
-    actor = cluster.command_actor(own_folder(), node)
+    programs = own_folder()
+    actor = cluster.command_actor(programs, node)
+    cluster.install(actor, programs, ray.get(actor.home.remote()))  # else the call below says what is wrong
     env = of_submitter(os.environ, str(Path(python).parent))
     ray.get(cluster.call(actor, "start", python, folder, env, command))
     is_ended, code = False, None

@@ -117,8 +117,11 @@ def _is_settled(start: Start) -> bool:
     return True
 
 
-def reconcile(home: str, programs: str) -> list[Start]:
-    """Starts what can start in all queues, and records the ends of lost runs; returns what was started."""
+def reconcile(home: str, programs: str, node: str) -> list[Start]:
+    """Starts what can start in all queues, and records the ends of lost runs; returns what was started.
+
+    Supervising actors start on a node given by its id, which sees the home.
+    """
     layout, started = Layout(Path(home)), list[Start]()
     for queue in layout.clusters.glob("*/queue"):
         with (
@@ -126,7 +129,7 @@ def reconcile(home: str, programs: str) -> list[Start]:
             open(queue / LOCK, "ab", opener=private_files.opener) as lock,
         ):
             fcntl.flock(lock, fcntl.LOCK_EX)
-            started += QueuePass(layout, queue, programs).run()
+            started += QueuePass(layout, queue, programs, node).run()
     return started
 
 
@@ -137,16 +140,16 @@ class QueuePass:
     layout: Layout
     queue: Path
     programs: str
+    node: str
 
     def run(self) -> list[Start]:
         """Records and starts what is due."""
         found = [(entry, SupervisedFiles(self.layout.job(entry.guid))) for entry in entries(self.queue)]
         left = [(entry, files) for entry, files in found if not self._is_over(entry, files)]
-        self._record_lost([files for _, files in left])
+        started = self._end_lost([files for _, files in left])
         held = [entry for entry, files in left if files.claim.exists()]
         room = size_of(self.queue) - sum(entry.node_count for entry in held)
         groups = Counter(entry.group for entry in held)
-        started = []
         for entry, files in left:
             with contextlib.suppress(FileNotFoundError):  # it is being deleted
                 if entry in held or not self._is_due(files):
@@ -164,24 +167,35 @@ class QueuePass:
         """Whether a run has ended or was deleted; it leaves the queue."""
         is_over = files.end is not None or not files.job.root.exists()
         if is_over:
-            if files.job.root.exists() and not files.supervised.exists():
-                cluster.end(files.name)  # it was stopped before its actor was called
+            if not files.supervised.exists():
+                cluster.retire(files.name)  # it was stopped before its actor was called
             files.job.environment.unlink(missing_ok=True)  # who recorded its end may have died
             entry.file.unlink(missing_ok=True)
         return is_over
 
-    def _record_lost(self, runs: Sequence[SupervisedFiles]) -> None:
-        """Records the end of runs whose actor is gone; those that never had one wait again."""
+    def _end_lost(self, runs: Sequence[SupervisedFiles]) -> list[Start]:
+        """Records the end of runs whose actor is gone; those that never had one wait again.
+
+        What a lost run has on nodes is brought home before, by another actor.
+        """
         for files in runs:
-            if files.has_never_started(time.time()) and files.job.environment.exists():
+            if files.has_never_started() and files.job.environment.exists():
                 files.claim.unlink(missing_ok=True)
-        supervised = [files for files in runs if files.supervised.exists()]
-        alive = cluster.living_actors() if supervised else set()
-        here = cluster.session() if supervised else None
+        supervised, started = [files for files in runs if files.supervised.exists()], list[Start]()
+        if not supervised:
+            return started
+        alive, here = cluster.living_actors(), cluster.session()
         for files in supervised:
-            if here and files.name not in alive and not files.end and not files.is_elsewhere(here):
-                with contextlib.suppress(FileNotFoundError):  # it is being deleted
+            with contextlib.suppress(FileNotFoundError):  # it is being deleted
+                if files.name in alive or files.end:
+                    continue
+                if files.is_elsewhere(here) and not files.has_ended_with_cluster():
+                    continue
+                if files.copies.exists():
+                    started.append(self._supervised(files, "{}"))
+                else:
                     record_end(files, files.lost_end())
+        return started
 
     def _is_due(self, files: SupervisedFiles) -> bool:
         """Whether its predecessors have ended; it ends with one that was to succeed and has not."""
@@ -200,9 +214,12 @@ class QueuePass:
         environment = files.job.environment.read_text(encoding="utf-8")
         if not private_files.write_new(files.claim, ""):
             return []  # it was stopped
+        return [self._supervised(files, environment)]
+
+    def _supervised(self, files: SupervisedFiles, environment: str) -> Start:
         home, guid = str(self.layout.home), files.job.root.name
-        actor = cluster.supervising_actor(files.name, self.programs, home, guid)
-        return [Start(files, cluster.call(actor, "begin", environment))]
+        actor = cluster.supervising_actor(files.name, self.programs, self.node, home, guid)
+        return Start(files, cluster.call(actor, "begin", environment))
 
 
 def fits(queue: Path, layout: Layout, guid: str) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.node import mpi_launchers
-from batchai_magics.backends.node.launcher import Deadline, Launcher, PlanProcesses, Report
+from batchai_magics.backends.node.launcher import POLL_S, Deadline, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
     REQUEUE,
@@ -31,12 +31,12 @@ from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.node_actor import NodeFacts
+from batchai_magics.backends.ray.node.run_copies import RunCopies
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles, text_of
 from batchai_magics.backends.ray.node.run_node import NodeOrder
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
-from batchai_magics.untrusted_files import tail_of
 
 WATCH = "batchai_magics.backends.ray.node.run_watching"
 # Variables of Ray that decide how a process connects to the cluster.
@@ -63,6 +63,7 @@ class RunNode(NamedTuple):
     name: str
     actor: Any
     facts: NodeFacts
+    sees_home: bool
 
 
 class RayLauncher(Launcher):
@@ -76,17 +77,19 @@ class RayLauncher(Launcher):
         *,
         files: SupervisedFiles,
         pipe: SignalPipe,
+        copies: RunCopies,
     ) -> None:
         own = {name: value for name, value in os.environ.items() if name.startswith(_OF_CONNECTIONS)}
         self.files, self.env, self.signal_pipe = files.job, {**own, **env}, pipe
         self._own = own.keys() - env.keys()  # for the program that watches, not for the job
-        self._plan, self._files, self._nodes = plan, files, nodes
+        self._plan, self._files, self._nodes, self._copies = plan, files, nodes, copies
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
     ) -> PlanProcesses:
         """The processes of a plan, yet to be started."""
         env = {name: value for name, value in env.items() if name not in self._own}
+        self._copies.begin()
         return RayProcesses(
             plan, self._nodes, env, files=self._files, pipe=self.signal_pipe, are_independent=are_independent
         )
@@ -95,7 +98,8 @@ class RayLauncher(Launcher):
         """Nothing: jobs mount nothing here."""
 
     def close(self) -> None:
-        """Nothing: the programs on nodes have ended everything."""
+        """Brings files home from the nodes; their programs have ended everything."""
+        self.left_behind = self._copies.finish()
 
     def seals(self) -> Mapping[str, LogSeal]:
         """The logs' seals, now that nothing writes to them any more."""
@@ -110,9 +114,9 @@ class _NodeProgram:
         self.is_over = True  # until it is listened to
         self.news: Any = None
 
-    def start(self, python: str, log: Path, order: NodeOrder) -> Any:
+    def start(self, python: str, order: NodeOrder) -> Any:
         """Starts it; returns the reference of that call, after which it can be listened to."""
-        return cluster.call(self.node.actor, "start", python, str(log), json.dumps(order._asdict()))
+        return cluster.call(self.node.actor, "start", python, json.dumps(order._asdict()))
 
     def listen(self) -> None:
         """Asks for news, or without a program whether the node is there; `news` refers to the answer."""
@@ -155,6 +159,7 @@ class RayProcesses:
         self._unwritable: OSError | None = None
         self._lost: dict[str, str] = {}
         self._printed: list[int] = []
+        self._launch_problem = ""  # the last error that the program on a node has printed
 
     @property
     def is_running(self) -> bool:
@@ -190,15 +195,9 @@ class RayProcesses:
         """Starts a program on each node that has ranks, which starts them."""
         import ray
 
-        job = self._files.job
-        file = str(job.root / f"plan-of-{Path(self._plan.exits).name}.json")
-        self._plan._replace(preparation=None).write(file)
+        plan = self._plan._replace(preparation=None).to_json()
         started = [
-            program.start(
-                self._plan.python,
-                job.supervisor_log,
-                NodeOrder(file, number, self._env, str(self._files.kill)),
-            )
+            program.start(self._plan.python, NodeOrder(plan, number, self._env))
             for number, program in self._programs.items()
             if program.ranks
         ]
@@ -214,15 +213,19 @@ class RayProcesses:
     def warn(self, warning: EndWarning, reason: str) -> None:
         """Warns the processes of the end."""
         warning.give(reason, ())
-        self._send(warn=True)
+        self._send(warn=reason)
 
     def end(self, *, patience_s: float, grace_s: float, is_hurried: Callable[[], bool]) -> None:
-        """Ends all processes that still run; the programs on the nodes see whether it is hurried."""
+        """Ends all processes that still run."""
         if self._ended_on_their_own is None:
             self._ended_on_their_own, self._fault = set(self._ends), self.fault
         self._send(end=[patience_s, grace_s])
+        has_been_hurried = False
         while not all(program.is_over for program in self._programs.values() if program.ranks):
-            self._take_news(NEWS_S)
+            if not has_been_hurried and is_hurried():
+                has_been_hurried = True
+                self._send(kill=True)
+            self._take_news(POLL_S)
 
     def outcome(self) -> Outcome:
         """The outcome according to the processes."""
@@ -230,8 +233,8 @@ class RayProcesses:
             return lost(self._lost).with_ranks(self.ends, self._plan)
         plan, ended = self._plan, self._ended_on_their_own
         outcome = of_ranks(self.ends, plan, set(self._ends) if ended is None else ended, self._fault)
-        if not self._ends and not self._fault.unwritable and (problem := self._launch_problem()):
-            return failed_with("JobLaunchFailed", problem)._replace(ranks=outcome.ranks)
+        if not self._ends and not self._fault.unwritable and self._launch_problem:
+            return failed_with("JobLaunchFailed", self._launch_problem)._replace(ranks=outcome.ranks)
         is_alone = mpi_launchers.has_no_mpi(self._manager, plan, self._printed)
         return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
 
@@ -275,16 +278,12 @@ class RayProcesses:
                 self._programs[number].send(pmi=[[reply.rank, reply.data.decode("latin-1")]])
         elif "unwritable" in event:
             self._unwritable = OSError(event["unwritable"], os.strerror(event["unwritable"]))
+        elif "error" in event:
+            self._launch_problem = event["error"].strip() or self._launch_problem
+            with contextlib.suppress(OSError):  # a full disk: the last line is known
+                private_files.append(self._files.job.supervisor_log, event["error"])
         else:
             self._printed += event.get("printed", ())
-
-    def _launch_problem(self) -> str:
-        """Why none of the processes ran, as the program on a node has printed it."""
-        try:
-            lines = tail_of(self._files.job.supervisor_log).strip().splitlines()
-        except OSError:
-            return ""
-        return lines[-1] if lines else ""
 
 
 def _transport(plan: Plan, nodes: Sequence[RunNode], env: Mapping[str, str]) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from pathlib import Path
 from typing import NamedTuple
@@ -15,6 +16,8 @@ from batchai_magics.launch.outcome import Outcome
 from batchai_magics.untrusted_files import read_json
 
 START_S = 60.0  # how long a supervising actor may take to start
+RESTART_S = 60.0  # how long Ray waits for a control store that ended to be started again
+CONNECT_S = 1.0
 
 
 class AttemptTimes(NamedTuple):
@@ -35,10 +38,28 @@ class AwaitedRun(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A Ray cluster from its start to its end: the name that Ray gave that, and its address."""
+    """A Ray cluster from its start to its end: its name, and its address as seen by a host."""
 
     name: str
     address: str
+    host: str
+
+    def is_same(self, other: Session) -> bool:
+        """Whether it is that cluster, or one that was started at its address."""
+        return self.name == other.name or self.address == other.address
+
+    def has_ended(self) -> bool:
+        """Whether nothing listens at its address; on loopback, only its host knows."""
+        host, _, port = self.address.rpartition(":")
+        if host.startswith("127.") and self.host != socket.gethostname():
+            return False
+        try:
+            socket.create_connection((host, int(port)), CONNECT_S).close()
+        except ConnectionRefusedError:
+            return True
+        except (OSError, ValueError):
+            return False
+        return False
 
 
 class NodeRequest(NamedTuple):
@@ -63,6 +84,8 @@ class SupervisedFiles:
         waiting: What Ray lacks to give it nodes.
         unwatched: Why its stop conditions are no longer evaluated.
         request: The `NodeRequest` of the run.
+        copies: Which nodes have files of its attempt that are not here yet; see `run_copies`.
+        unanswered: Exists while nothing listens at the address of the cluster that it runs on.
     """
 
     def __init__(self, job: JobLayout) -> None:
@@ -70,8 +93,8 @@ class SupervisedFiles:
         self.claim, self.supervised = job.root / "claim", job.root / "supervised"
         self.stop, self.kill, self.requeue = job.root / "stop", job.root / "kill", job.root / "requeue"
         self.ending, self.waiting = job.root / "ending", job.root / "waiting"
-        self.unwatched = job.root / "unwatched"
-        self.request = job.root / "request.json"
+        self.unwatched, self.unanswered = job.root / "unwatched", job.root / "unanswered"
+        self.request, self.copies = job.root / "request.json", job.root / "copies.json"
         self._attempts, self._after = job.root / "attempts.json", job.root / "after.json"
 
     @property
@@ -124,24 +147,36 @@ class SupervisedFiles:
     def is_elsewhere(self, here: Session) -> bool:
         """Whether it runs on another cluster, so that nobody here can say whether its actor is gone.
 
-        A cluster that was started again at its address is the same; a run that was told to stop and does not
-        is gone.
+        A run that was told to stop and does not is gone.
         """
-        there = text_of(self.supervised).split()
-        if not there or {*there} & {*here}:
-            return False
-        try:
-            return time.time() - self.stop.stat().st_mtime < START_S
-        except FileNotFoundError:
-            return True
+        there = self.session
+        return not (there is None or there.is_same(here) or _age_s(self.stop) > START_S)
 
-    def has_never_started(self, now: float) -> bool:
-        """Whether whoever claimed the run died before its supervising actor was there."""
-        try:
-            age_s = now - self.claim.stat().st_mtime
-        except FileNotFoundError:
+    @property
+    def session(self) -> Session | None:
+        """The cluster that it runs on; None before."""
+        words = text_of(self.supervised).split()
+        return Session(*words) if words else None
+
+    def has_ended_with_cluster(self) -> bool:
+        """Whether the cluster that it runs on has ended for good: for a while, nothing was there."""
+        if not (self.session and self.session.has_ended()):
+            self.unanswered.unlink(missing_ok=True)
             return False
-        return age_s > START_S and not self.supervised.exists()
+        private_files.write_new(self.unanswered, "")
+        return _age_s(self.unanswered) > RESTART_S
+
+    def has_never_started(self) -> bool:
+        """Whether whoever claimed the run died before its supervising actor was there."""
+        return _age_s(self.claim) > START_S and not self.supervised.exists()
+
+
+def _age_s(file: Path) -> float:
+    """How long ago a file was written; 0 if it was not."""
+    try:
+        return time.time() - file.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def text_of(file: Path) -> str:

@@ -7,6 +7,7 @@ order says what to run. MPI's ranks have their process manager in the supervisin
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -16,12 +17,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.pmi import ProcessManager, Reply
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
-from batchai_magics.backends.node.restarts import signal_handlers_of
+from batchai_magics.backends.node.restarts import EndWarning
+from batchai_magics.backends.node.start_line import own_folder
+from batchai_magics.backends.ray.node.home_files import locked
 from batchai_magics.launch.plan import Plan
 
 OUTPUT_TIMEOUT_S = 2.0  # how long the last output may take to be written if the actor is gone
@@ -29,15 +33,11 @@ _READ_SIZE = 1 << 16
 
 
 class NodeOrder(NamedTuple):
-    """What to run: the file of a plan, which of its nodes this is, the variables of its processes.
-
-    `kill` is the file that exists once they are to be killed.
-    """
+    """What to run: a plan as JSON, which of its nodes this is, the variables of its processes."""
 
     plan: str
     node: int
     env: Mapping[str, str]
-    kill: str
 
 
 class OrderPipe(SignalPipe):
@@ -50,7 +50,7 @@ class OrderPipe(SignalPipe):
         self._both = select.epoll()
         for descriptor in (super().fileno(), self._input):
             self._both.register(descriptor, select.EPOLLIN)
-        self.is_closed = False
+        self.is_closed = self.is_hurried = False
         self.take_replies: Callable[[list[tuple[int, str]]], None] = lambda replies: None
 
     def fileno(self) -> int:
@@ -77,6 +77,8 @@ class OrderPipe(SignalPipe):
         for order in map(json.loads, lines):
             if "pmi" in order:
                 self.take_replies(order["pmi"])
+            elif "kill" in order:
+                self.is_hurried = True
             else:
                 self._orders.append(order)
 
@@ -104,14 +106,18 @@ def main() -> None:
         select.select([orders], [], [])
         orders.read()
     if first:
-        _run(NodeOrder(**first), orders, temporary)
+        order = NodeOrder(**first)
+        plan = Plan.from_json(order.plan)
+        job = Layout(Path(own_folder()).parents[1]).job(plan.guid)
+        with locked(job.root, fcntl.LOCK_SH):  # see `HomeFiles.is_running`
+            _run(plan, order, orders, temporary)
     termination.kill()
     temporary.remove()
     tell(over=True)
 
 
-def _run(order: NodeOrder, orders: OrderPipe, temporary: TemporaryFolder) -> None:
-    plan, told = Plan.read(order.plan), set[int]()
+def _run(plan: Plan, order: NodeOrder, orders: OrderPipe, temporary: TemporaryFolder) -> None:
+    told = set[int]()
     with contextlib.closing(Ranks(plan, orders, env=order.env, temporary=temporary)) as ranks:
         orders.take_replies = lambda replies: ranks.reply(
             Reply(rank, text.encode("latin-1")) for rank, text in replies
@@ -122,21 +128,21 @@ def _run(order: NodeOrder, orders: OrderPipe, temporary: TemporaryFolder) -> Non
             signals = ranks.poll(None)
             _tell_ends(ranks, told)
             while not is_ended and (next_order := orders.next_order()):
-                is_ended = _obey(next_order, ranks, order)
+                is_ended = _obey(next_order, ranks, orders)
             if not is_ended and (orders.is_closed or signal.SIGTERM in signals):
-                is_ended = _obey({"end": [OUTPUT_TIMEOUT_S, plan.limits.grace_s]}, ranks, order)
+                is_ended = _obey({"end": [OUTPUT_TIMEOUT_S, plan.limits.grace_s]}, ranks, orders)
         _tell_ends(ranks, told)
         tell(printed=ranks.printed)
 
 
-def _obey(order: Mapping[str, Any], ranks: Ranks, first: NodeOrder) -> bool:
+def _obey(order: Mapping[str, Any], ranks: Ranks, orders: OrderPipe) -> bool:
     """Does what an order says; whether the processes have been ended."""
     if "warn" in order:
-        signal_handlers_of(termination.processes_of(ranks))
+        EndWarning(ranks.plan).give(order["warn"], termination.processes_of(ranks))
     if "end" not in order:
         return False
     patience_s, grace_s = order["end"]
-    termination.end(ranks, patience_s=patience_s, grace_s=grace_s, is_hurried=Path(first.kill).exists)
+    termination.end(ranks, patience_s=patience_s, grace_s=grace_s, is_hurried=lambda: orders.is_hurried)
     return True
 
 

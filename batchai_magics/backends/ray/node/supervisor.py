@@ -7,7 +7,7 @@ import json
 import select
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from batchai_magics.backends.ray.node.ray_launcher import (
     WakePipe,
     stop_request,
 )
+from batchai_magics.backends.ray.node.run_copies import CopyError, RunCopies
 from batchai_magics.backends.ray.node.run_files import AttemptTimes, NodeRequest, SupervisedFiles
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
@@ -57,17 +58,25 @@ class RunSupervisor:
             self._has_begun = True
         self._env = json.loads(environment)
         text, root = " ".join(cluster.session()), self._files.job.root
-        private_files.write_new(self._files.supervised, text, needs=root)  # it may have been deleted
+        is_new = private_files.write_new(self._files.supervised, text, needs=root)  # it may have been deleted
         self._files.job.environment.unlink(missing_ok=True)
-        threading.Thread(target=self._supervise, name="batchai-run").start()
+        what = self._run if is_new else self._collect
+        threading.Thread(target=self._supervise, args=(what,), name="batchai-run").start()
+
+    def retire(self) -> None:
+        """Ends this actor, unless the run has begun."""
+        with self._lock:
+            has_begun, self._has_begun = self._has_begun, True
+        if not has_begun:
+            cluster.end(self._files.name)
 
     def wake(self) -> None:
         """Has it look for requests now."""
         self._pipe.wake()
 
-    def _supervise(self) -> None:
+    def _supervise(self, what: Callable[[], Outcome]) -> None:
         try:
-            end = self._files.end or self._run()
+            end = self._files.end or what()
         except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
             end = not_run(error)
         while self._files.job.root.exists():
@@ -82,12 +91,18 @@ class RunSupervisor:
         """Starts the next runs, sends the notifications of the end, and ends this actor."""
         job = self._files.job
         try:
-            queue.unsettled(queue.reconcile(str(self._layout.home), self._programs), HAND_OVER_S)
+            started = queue.reconcile(str(self._layout.home), self._programs, cluster.own_node())
+            queue.unsettled(started, HAND_OVER_S)
             notification_sending.send(
                 job, self._plan.python, log=job.supervisor_log, secrets=self._env, section="ray"
             )
         finally:
             cluster.end(self._files.name)
+
+    def _collect(self) -> Outcome:
+        """Brings home what a killed supervising actor has left on nodes."""
+        copies = RunCopies.left_behind(self._layout, self._programs, self._files)
+        return self._files.lost_end().warned("FilesLeftBehind", *copies.finish())
 
     def _run(self) -> Outcome:
         """Runs attempts until one of them is the last."""
@@ -168,22 +183,22 @@ class RunSupervisor:
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
+        programs, guid = self._programs, self._files.job.root.name
         actors = [
-            cluster.node_actor(self._programs, bundle, PlacementGroupSchedulingStrategy(group, index))
+            cluster.node_actor(programs, guid, bundle, PlacementGroupSchedulingStrategy(group, index))
             for index in range(self._request.node_count)
         ]
-        answers = [actor.blind_at.remote() for actor in actors]
+        answers = [actor.home.remote() for actor in actors]
         while len(ray.wait(answers, num_returns=len(answers), timeout=POLL_S)[0]) < len(answers):
             if outcome := self._stop_request():
                 return [], outcome
-        if blind := [where for where in ray.get(answers) if where]:
-            return [], queue.not_shared(f"{blind[0]} does not see {self._layout.home}")
-        names = {node.id: node.name for node in cluster.nodes()}
-        facts = ray.get([cluster.call(actor, "facts") for actor in actors])
-        return [
-            RunNode(names.get(fact.id, fact.address), actor, fact)
-            for actor, fact in zip(actors, facts, strict=True)
-        ], None
+        names, nodes = {node.id: node.name for node in cluster.nodes()}, list[RunNode]()
+        for actor, home in zip(actors, ray.get(answers), strict=True):
+            if problem := cluster.install(actor, programs, home):
+                return [], queue.not_shared(problem)
+            facts = ray.get(cluster.call(actor, "facts"))
+            nodes.append(RunNode(names.get(facts.id, facts.address), actor, facts, home == cluster.SEEN))
+        return nodes, None
 
     def _attempt(self, nodes: list[RunNode], number: int) -> Outcome:
         """Runs an attempt on its nodes."""
@@ -195,7 +210,15 @@ class RunSupervisor:
         make_attempt_files(self._files.job, plan)
         plan.write(str(self._files.job.plan))
         self._files.note_attempts([*attempts, AttemptTimes(names, time.time())])
-        launcher = RayLauncher(plan, nodes, self._env, files=self._files, pipe=self._pipe)
+        blind = {index: (node.facts.id, node.actor) for index, node in enumerate(nodes) if not node.sees_home}
+        copies = RunCopies(self._layout, plan, blind)
+        try:
+            outcome = copies.send(self._stop_request)
+        except CopyError as error:
+            outcome = queue.not_shared(str(error))
+        if outcome:
+            return outcome.warned("FilesLeftBehind", *copies.finish())
+        launcher = RayLauncher(plan, nodes, self._env, files=self._files, pipe=self._pipe, copies=copies)
         launcher.number, launcher.previous_end = number, attempts[-1].reason if attempts else ""
         return AttemptRunner(plan, launcher, RayReport(self._files, plan, nodes)).run()
 

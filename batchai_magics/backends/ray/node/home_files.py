@@ -1,0 +1,188 @@
+"""A home's files, below one path on every node: the home itself, or a copy on a node that does not see it.
+
+A copy has what the runs on its node need, and what they have written until the home has that too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import NamedTuple
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.output_records import RankSpan, SecretSpan, TimeRecord
+from batchai_magics.backends.ray.node.actor_target import COPY_MARK
+from batchai_magics.backends.service import private_files
+from batchai_magics.launch.plan import LogPaths
+from batchai_magics.untrusted_files import open_file, read_start
+
+BLOCK_BYTES = 4 << 20
+_KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
+
+
+class FileEntry(NamedTuple):
+    """A file, a folder, or a link to `target`."""
+
+    mode: int
+    size_bytes: int
+    modified_ns: int
+    target: str = ""
+
+    @classmethod
+    def of(cls, path: Path) -> FileEntry:
+        """Reads the entry of a path, without following links."""
+        status = path.lstat()
+        target = str(path.readlink()) if stat.S_ISLNK(status.st_mode) else ""
+        return cls(status.st_mode, status.st_size, status.st_mtime_ns, target)
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return stat.S_ISREG(self.mode)
+
+    def is_newer_than(self, other: FileEntry | None) -> bool:
+        """Whether it is to replace the other one: folders and links stay as they are."""
+        return other is None or (self.is_file and self.modified_ns > other.modified_ns)
+
+
+class LogBlock(NamedTuple):
+    """Bytes of a log from `offset` on: who wrote which of them when, and which are secrets."""
+
+    data: bytes
+    offset: int
+    spans: Sequence[RankSpan] = ()
+    times: Sequence[TimeRecord] = ()
+    secrets: Sequence[SecretSpan] = ()
+
+
+class HomeFiles:
+    """The files below a home by their relative paths. `guid` is of the run that they are for."""
+
+    def __init__(self, home: str, guid: str) -> None:
+        self._root, self._job = Path(home), Layout(Path(home)).job(guid).root
+        self._part = self._root / "unfinished" / "copies" / guid
+
+    def entries(self, paths: Sequence[str], kept: str = "") -> dict[str, FileEntry]:
+        """What is at these paths and below; of all folders with the name of `kept`, only that one."""
+        found, pending = dict[str, FileEntry](), [*paths]
+        while pending:
+            path = pending.pop()
+            if kept and path != kept and PurePath(path).name == PurePath(kept).name:
+                continue
+            with contextlib.suppress(OSError):  # it is gone, or closed to us
+                entry = FileEntry.of(self._root / path)
+                if stat.S_IFMT(entry.mode) in _KINDS:
+                    found[path] = entry
+                if stat.S_ISDIR(entry.mode):
+                    pending += [f"{path}/{child.name}" for child in (self._root / path).iterdir()]
+        return found
+
+    def read(self, path: str, offset: int) -> bytes:
+        """A block of a regular file; a shorter one is the last."""
+        with open_file(self._root / path) as file:
+            file.seek(offset)
+            return read_start(file, BLOCK_BYTES)
+
+    def write(self, path: str, entry: FileEntry, offset: int, data: bytes) -> None:
+        """Writes a block of a regular file, which is there with its last block; or makes a folder or link."""
+        target = self._inside(path)
+        if stat.S_ISDIR(entry.mode):
+            target.mkdir(mode=private_files.FOLDER, exist_ok=True)
+        elif not entry.is_file:
+            with contextlib.suppress(FileExistsError):
+                target.symlink_to(entry.target)
+        else:
+            private_files.make_folder(self._part.parent)
+            with open(self._part, "r+b" if offset else "wb", opener=private_files.opener) as part:
+                part.seek(offset)
+                part.write(data)
+            if len(data) < BLOCK_BYTES:
+                self._part.chmod(stat.S_IMODE(entry.mode) & private_files.FOLDER)
+                os.utime(self._part, ns=(entry.modified_ns, entry.modified_ns))
+                self._part.replace(target)
+
+    def log_blocks(self, logs: Sequence[tuple[LogPaths, int]]) -> list[LogBlock]:
+        """The next block of each log from an offset on; in whole lines if several ranks share the log."""
+        return [_log_block(LogPaths(*log), offset) for log, offset in logs]
+
+    # -- of a copy alone
+
+    def claim(self, logs: str) -> None:
+        """Makes the folder of the run; removes what a lost attempt may have left, with its logs.
+
+        The copy is kept while it has the folder of a run.
+        """
+        with locked(self._root, fcntl.LOCK_EX):
+            private_files.remove_folder(self._job)
+            private_files.make_folder(self._job)
+        private_files.remove_folder(Path(logs))
+
+    def make_folders(self, folders: Sequence[str]) -> None:
+        """Makes folders."""
+        for folder in folders:
+            private_files.make_folder(Path(folder))
+
+    def is_running(self) -> bool:
+        """Whether the program that runs the processes of the run is still there."""
+        try:
+            with locked(self._job, fcntl.LOCK_EX | fcntl.LOCK_NB):
+                return False
+        except BlockingIOError:
+            return True
+        except FileNotFoundError:
+            return False
+
+    def forget(self, logs: str) -> None:
+        """Removes the files of the run, and with those of the last one all but the programs."""
+        if not (self._root / COPY_MARK).exists():
+            return
+        with locked(self._root, fcntl.LOCK_EX):
+            private_files.remove_folder(self._job)
+            private_files.remove_folder(Path(logs))
+            if not any(self._job.parent.iterdir()):
+                for folder in self._root.iterdir():
+                    if folder.is_dir() and folder.name != "programs":
+                        private_files.remove_folder(folder)
+
+    def _inside(self, path: str) -> Path:
+        """The path, with its folder; PermissionError if a link leads out of the home."""
+        target = self._root / path
+        private_files.make_folder(target.parent)
+        if ".." in target.parts or not target.parent.resolve().is_relative_to(self._root.resolve()):
+            raise PermissionError(f"{path} is outside {self._root}")
+        return target
+
+
+@contextlib.contextmanager
+def locked(folder: Path, operation: int) -> Iterator[None]:
+    """Holds a lock on a folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _log_block(log: LogPaths, offset: int) -> LogBlock:
+    try:
+        with open_file(log.path) as file:
+            end = file.seek(0, os.SEEK_END)
+            if log.spans:
+                end = output_records.recorded_end(Path(log.spans), offset, end)
+            file.seek(offset)
+            data = read_start(file, min(BLOCK_BYTES, max(0, end - offset)))
+    except OSError:  # it is not there yet, or was replaced
+        return LogBlock(b"", offset)
+    if log.spans and len(data) == BLOCK_BYTES:
+        data = data[: data.rfind(b"\n") + 1] or data
+    end = offset + len(data)
+    spans = output_records.writers(Path(log.spans), offset, end) if log.spans else []
+    times = output_records.times(Path(log.times), offset, end) if log.times else []
+    secrets = output_records.secrets(Path(log.hidden), offset, end) if log.hidden else []
+    return LogBlock(data, offset, spans, times, secrets)

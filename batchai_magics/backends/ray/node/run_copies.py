@@ -1,0 +1,374 @@
+"""The files of an attempt on nodes that do not see the home: sent there before it, and brought home.
+
+Logs come while the attempt runs, and so does what its processes save; the rest comes at its end. How much of
+a log is home is read from the home: who continues after a killed supervising actor repeats nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.node import output_records
+from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, TIME
+from batchai_magics.backends.ray.node import cluster
+from batchai_magics.backends.ray.node.home_files import BLOCK_BYTES, FileEntry, HomeFiles, LogBlock
+from batchai_magics.backends.ray.node.run_files import SupervisedFiles
+from batchai_magics.backends.service import private_files
+from batchai_magics.errors import is_disk_full
+from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Plan, Requirement
+from batchai_magics.untrusted_files import opener, read_json
+
+COLLECT_S = 0.3  # how often new output is brought home
+FILES_EACH = 4  # the same for other files, as a multiple
+WAIT_S = 1.0  # how often it is looked whether a full home has room
+MAX_SENT_BYTES = 2 << 30
+_SENT = ("python", "mounts", "shared", "checkpoints", "records", "hosts")  # of the run's folder
+_SAVED = ("checkpoints", "artifacts", "records")  # of it, brought home while the run goes on
+_SHARES = ("shares", "containers", "fileservers")
+
+
+class CopyError(Exception):
+    """Files cannot be sent to a node; the message is for the user."""
+
+
+class CopyRecord(NamedTuple):
+    """The copies of an attempt: the ids of their nodes by number, and how long its logs were before."""
+
+    nodes: Mapping[str, str]
+    sizes: Mapping[str, int]
+
+
+class RunCopies:
+    """The files of an attempt on some of its nodes, by their numbers, through an actor on each."""
+
+    def __init__(self, layout: Layout, plan: Plan, nodes: Mapping[int, tuple[str, Any]]) -> None:
+        """`nodes` are given by their ids and actors."""
+        self._layout, self._plan = layout, plan
+        self._files = SupervisedFiles(layout.job(plan.guid))
+        self._nodes = {str(number): id for number, (id, _) in nodes.items()}
+        self._copies = [_NodeCopy(layout, plan, number, actor) for number, (_, actor) in nodes.items()]
+        self._lost, self._problem = list[str](), ""
+        self._over, self._thread = threading.Event(), threading.Thread(target=self._follow, daemon=True)
+
+    @classmethod
+    def left_behind(cls, layout: Layout, programs: str, files: SupervisedFiles) -> RunCopies:
+        """Those that a killed supervising actor has left."""
+        record, plan = CopyRecord(*read_json(files.copies)), Plan.read(str(files.job.plan))
+        there, nodes = {node.id for node in cluster.nodes()}, record.nodes.items()
+        actors = {
+            int(number): (id, cluster.files_actor(programs, id, plan.guid))
+            for number, id in nodes
+            if id in there
+        }
+        copies = cls(layout, plan, actors)
+        copies._lost = [plan.nodes[int(number)].id for number, id in nodes if id not in there]
+        for copy in copies._copies:
+            copy.begin(record.sizes)
+        return copies
+
+    def send(self, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
+        """Sends what the processes need; the outcome if the attempt was stopped meanwhile.
+
+        Raises:
+            CopyError: That is too much, or does not fit there.
+        """
+        import ray
+
+        self._note({})
+        for copy in self._copies:
+            try:
+                if outcome := copy.send(stop_request):
+                    return outcome
+            except ray.exceptions.RayTaskError as error:
+                raise CopyError(f"{copy.name} has no room for its files: {error.cause}") from None
+        return None
+
+    def begin(self) -> None:
+        """Begins to bring home what the processes write, before the first of them starts."""
+        if self._thread.ident or not self._copies:
+            return
+        logs = (log.path for number in map(int, self._nodes) for log in _logs_of(self._plan, number))
+        sizes = {path: _size_of(path) for path in logs}
+        self._note(sizes)
+        for copy in self._copies:
+            copy.begin(sizes)
+        self._thread.start()
+
+    def _note(self, sizes: Mapping[str, int]) -> None:
+        if self._copies:
+            private_files.write(self._files.copies, json.dumps(CopyRecord(self._nodes, sizes)))
+
+    def finish(self) -> list[str]:
+        """Brings everything home and removes it from the nodes; returns what is missing, in sentences."""
+        self._over.set()
+        if self._thread.ident:
+            self._thread.join()
+        is_home = self._is_home()
+        while not is_home and not self._files.kill.exists():
+            time.sleep(WAIT_S)
+            is_home = self._is_home()
+        if is_home:
+            self._of_each(_NodeCopy.forget)
+        self._files.copies.unlink(missing_ok=True)
+        where = f"files in its copy of {self._layout.home}"
+        missing = [
+            f"{copy.name} still has {where}: {copy.problem or self._problem}"
+            for copy in self._copies
+            if copy.problem or not is_home
+        ]
+        return [*missing, *(f"{name} was lost with what it had not sent" for name in self._lost)]
+
+    def _is_home(self) -> bool:
+        """Brings home what is there; whether that is all, for processes may still be ending."""
+        running = self._of_each(_NodeCopy.is_running)
+        return self._collect(is_last=True) and not any(running)
+
+    def _follow(self) -> None:
+        for number in count():
+            if self._over.wait(COLLECT_S):
+                return
+            self._collect(is_last=False, has_files=number % FILES_EACH == 0)
+
+    def _collect(self, *, is_last: bool, has_files: bool = True) -> bool:
+        """Brings home what is new; False if that is impossible for now, as on a full disk."""
+        if not self._files.job.root.exists():
+            return True  # the run was deleted
+        try:
+            while any(self._of_each(_NodeCopy.collect_logs)):
+                pass
+            if has_files:
+                self._of_each(partial(_NodeCopy.collect_files, is_last=is_last))
+        except OSError as error:
+            self._problem = str(error)
+            return False
+        return True
+
+    def _of_each(self, do: Callable[[_NodeCopy], bool | None]) -> list[bool | None]:
+        """Does something with each copy; those on nodes that are lost meanwhile are dropped."""
+        import ray
+
+        done = []
+        for copy in [*self._copies]:
+            try:
+                done.append(do(copy))
+            except ray.exceptions.RayTaskError:
+                raise
+            except ray.exceptions.RayError:
+                self._copies.remove(copy)
+                self._lost.append(copy.name)
+        return done
+
+
+class _NodeCopy:
+    """The files of an attempt on one node."""
+
+    def __init__(self, layout: Layout, plan: Plan, number: int, actor: Any) -> None:
+        self.name = plan.nodes[number].id
+        self._layout, self._plan, self._node, self._actor = layout, plan, plan.nodes[number], actor
+        self._job, self._home = layout.job(plan.guid), HomeFiles(str(layout.home), plan.guid)
+        self._folder = str(Path(plan.output.stdout.path).parent)
+        self._streams = _logs_of(plan, number)
+        self._ranks = {each.rank for each in plan.processes if each.node == number}
+        self._logs: Sequence[_CollectedLog] = ()
+        self._seen: Mapping[str, FileEntry] = {}
+        self.problem = ""  # why a file cannot be brought home
+
+    def begin(self, sizes: Mapping[str, int]) -> None:
+        """Finds out how much of its logs is home; `sizes` are those before the attempt."""
+        self._logs = [_CollectedLog(log, sizes.get(log.path, 0), self._ranks) for log in self._streams]
+
+    def send(self, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
+        """Sends what the processes need; the outcome if the attempt was stopped meanwhile."""
+        needed = self._needed()
+        self._call("claim", self._folder)
+        for path, entry in needed.items():
+            if outcome := stop_request():
+                return outcome
+            _copy(path, entry, self._home.read, partial(self._call, "write"))
+        self._call("make_folders", self._folders(needed))
+        return None
+
+    def _needed(self) -> Mapping[str, FileEntry]:
+        """What the processes need: folders of the run, their inputs, and the links to shares."""
+        inputs = [
+            Path(self._node.folder, each.path)
+            for each in self._node.directories
+            if each.need is not Requirement.CREATE
+        ]
+        wanted = [*(self._job.root / name for name in _SENT), Path(self._node.folder), *inputs]
+        wanted.append(Path(self._node.env.get("AZ_BATCHAI_MOUNT_ROOT", self._job.mounts)))
+        found = self._home.entries([*filter(None, map(self._relative, wanted))])
+        size_bytes = sum(entry.size_bytes for entry in found.values() if entry.is_file)
+        if size_bytes > MAX_SENT_BYTES:
+            text = f"{self.name} does not see {self._layout.home}, and needs {size_bytes >> 20} MiB of it"
+            raise CopyError(f"{text}: at most {MAX_SENT_BYTES >> 20} MiB are sent")
+        return found
+
+    def _folders(self, needed: Mapping[str, FileEntry]) -> list[str]:
+        """The folders that the processes write to: those that links lead to, their own, outputs."""
+        node, job = self._node, self._job
+        outputs = [
+            Path(node.folder, each.path) for each in node.directories if each.need is Requirement.CREATE
+        ]
+        own = (node.folder, self._plan.exits, job.preparation_exits, job.checkpoints, job.artifacts)
+        targets = (Path(entry.target) for entry in needed.values() if entry.target)
+        shares = [target for target in targets if target.is_dir() and self._relative(target)]
+        return [*map(str, (*shares, self._folder, *own, *outputs))]
+
+    def is_running(self) -> bool:
+        """Whether the program that runs the processes is still there."""
+        return bool(self._call("is_running"))
+
+    def collect_logs(self) -> bool:
+        """Brings home the next block of each log; whether there was anything."""
+        blocks: Sequence[LogBlock] = self._call(
+            "log_blocks", [(each.log, each.position) for each in self._logs]
+        )
+        for log, block in zip(self._logs, blocks, strict=True):
+            if block.data:
+                log.append(block)
+        return any(block.data for block in blocks)
+
+    def collect_files(self, *, is_last: bool) -> None:
+        """Brings home what is newer there; while that may change, only what has not done so for a while."""
+        root, kept = self._relative(self._job.root), self._relative(Path(self._folder))
+        saved = (*_SAVED, Path(self._plan.exits).name)
+        paths = [*_SHARES, root] if is_last else [f"{root}/{name}" for name in saved]
+        found: Mapping[str, FileEntry] = self._call("entries", paths, kept)
+        here = self._home.entries(paths, kept)
+        before, self._seen = self._seen, found
+        self.problem = ""
+        appended = {self._relative(Path(file)) for log in self._streams for file in log if file}
+        for path in sorted(found.keys() - appended):
+            entry = found[path]
+            if (is_last or before.get(path) == entry) and entry.is_newer_than(here.get(path)):
+                self._bring(path, entry)
+
+    def _bring(self, path: str, entry: FileEntry) -> None:
+        try:
+            _copy(path, entry, partial(self._call, "read"), self._home.write)
+        except OSError as error:  # from here, or from there
+            if is_disk_full(error):
+                raise
+            self.problem = f"{path}: {error}"
+
+    def forget(self) -> None:
+        """Removes the files from the node, unless one could not be brought home."""
+        if not self.problem:
+            self._call("forget", self._folder)
+
+    def _call(self, method: str, *arguments: object) -> Any:
+        import ray
+
+        return ray.get(cluster.call(self._actor, method, *arguments))
+
+    def _relative(self, path: Path) -> str:
+        """A path below the home, without links; empty if it is elsewhere."""
+        home, real = self._layout.home.resolve(), path.resolve()
+        return str(real.relative_to(home)) if real.is_relative_to(home) else ""
+
+
+def _copy(
+    path: str,
+    entry: FileEntry,
+    read: Callable[[str, int], bytes],
+    write: Callable[[str, FileEntry, int, bytes], object],
+) -> None:
+    """Copies a file block by block, a folder without what is in it, or a link."""
+    offset, is_last = 0, False
+    while not is_last:
+        data = read(path, offset) if entry.is_file else b""
+        write(path, entry, offset, data)
+        offset, is_last = offset + len(data), len(data) < BLOCK_BYTES
+
+
+def _logs_of(plan: Plan, number: int) -> list[LogPaths]:
+    """The files that processes on a node only append to: logs, what trainers print to files, telemetry."""
+    parts = [plan, *filter(None, [plan.preparation])]
+    own = [(part, each) for part in parts for each in part.processes if each.node == number]
+    logs = [log for part, each in own for log in (*part.output_of(each), *(each.own or ()))]
+    ranks = [each.rank for part, each in own if part is plan]
+    folder = Path(plan.output.stdout.path).parent
+    if 0 in ranks:
+        logs.append(LogPaths(str(folder / TRAINER_LOG)))
+    if ranks and plan.telemetry:
+        logs.append(LogPaths(f"{plan.telemetry}/{ranks[0]}.jsonl"))
+    return [log for log in dict.fromkeys(logs) if log.path]
+
+
+class _CollectedLog:
+    """A log of a node, and how much of what these ranks have written there is home.
+
+    In the home, it had so many bytes before the attempt.
+    """
+
+    def __init__(self, log: LogPaths, size_before: int, ranks: Collection[int]) -> None:
+        self.log, self._before = log, size_before
+        end = _size_of(log.path)
+        self.position = max(0, end - size_before)
+        if log.spans:
+            spans = output_records.writers(Path(log.spans), size_before, end)
+            self.position = sum(span.end - span.start for span in spans if span.rank in ranks)
+
+    def append(self, block: LogBlock) -> None:
+        """Appends a block, in place of one whose writing was interrupted."""
+        log, offset = self.log, block.offset
+        descriptor = os.open(
+            log.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, private_files.FILE
+        )
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            start = os.lseek(descriptor, 0, os.SEEK_END)
+            if log.spans:
+                start = output_records.recorded_end(Path(log.spans), min(self._before, start), start)
+                os.ftruncate(descriptor, start)
+            by = start - offset
+            _append_records(log.hidden, SECRET, [(first + by, end + by) for first, end in block.secrets])
+            _append_records(log.times, TIME, [(max(first, offset) + by, at) for first, at in block.times])
+            _write_all(descriptor, block.data)
+            _append_records(
+                log.spans, SPAN, [(first + by, end + by, rank) for first, end, rank in block.spans]
+            )
+            self.position = offset + len(block.data)
+        finally:
+            if not log.spans:  # a part of it may have been written
+                self.position = os.lseek(descriptor, 0, os.SEEK_END) - self._before
+            os.close(descriptor)
+
+
+def _append_records(file: str, shape: struct.Struct, records: Sequence[tuple[object, ...]]) -> None:
+    """Appends records to a file, behind its last complete one."""
+    if not (file and records):
+        return
+    private_files.make_folder(Path(file).parent)
+    descriptor = opener(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    try:
+        size = os.lseek(descriptor, 0, os.SEEK_END)
+        os.ftruncate(descriptor, size - size % shape.size)
+        _write_all(descriptor, b"".join(shape.pack(*record) for record in records))
+    finally:
+        os.close(descriptor)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
+
+
+def _size_of(path: str) -> int:
+    try:
+        return Path(path).stat().st_size
+    except FileNotFoundError:
+        return 0

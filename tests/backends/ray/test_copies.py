@@ -1,0 +1,174 @@
+"""Jobs on nodes of a real Ray that do not see the home: what they need, what they write, what may be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.ray.node.actor_target import COPY_MARK
+from batchai_magics.models.resource_ids import ResourceId
+from batchai_magics.models.states import ExecutionState
+from tests.backends.ray import real_ray
+from tests.backends.ray.test_ray import command_line, processes
+from tests.contract.place import MOUNTED, Place, PlaceOptions, manual
+from tests.contract.places import ray_place
+from tests.small_disk import SmallDisk
+from tests.world import files_containing, until
+
+pytestmark = pytest.mark.slow
+BLIND = ("node2", "node3")
+
+
+@pytest.fixture
+def homes(ray: real_ray.RealRay) -> Path:
+    """The folder of homes that node2 and node3 do not see, and node1 does."""
+    if not ray.hidden:
+        pytest.skip("this user has no mount namespaces")
+    return ray.hidden
+
+
+@pytest.fixture
+def place(ray: real_ray.RealRay, homes: Path, tmp_path: Path) -> Iterator[Place]:
+    """A place whose jobs run on all three nodes."""
+    with ray_place(ray, homes / tmp_path.name, PlaceOptions()) as place:
+        place.scale(place.cluster, manual(3))
+        yield place
+
+
+def start_ranks(place: Place, script: str, **fields: object) -> ResourceId:
+    """Starts a shell script as an MPI rank on each of the three nodes."""
+    command = {"commandLine": f"bash -c '{script}'", "processCount": 3}
+    return place.start(nodeCount=3, customToolkitSettings=None, customMpiSettings=command, **fields)
+
+
+def copy_on(place: Place, node: str) -> Path:
+    """What a node has where the home is."""
+    (program,) = [each for each in processes("ray_node.py") if command_line(each)[-1] == node]
+    return Path(f"/proc/{program.pid}/root{place.backend.runner.layout.home}")
+
+
+def left_on(place: Place, node: str) -> list[str]:
+    """The files of a node's copy, but for the programs."""
+    copy = copy_on(place, node)
+    found = [file.relative_to(copy) for file in copy.rglob("*") if file.is_file()]
+    return [str(file) for file in found if file.parts[0] != "programs" and file.name != COPY_MARK]
+
+
+def test_logs_come_home_with_their_ranks(place: Place) -> None:
+    count = "for number in $(seq 0 299); do echo line $number of $PMI_RANK; done; echo err $PMI_RANK >&2"
+    job = start_ranks(place, count)
+    assert place.wait(job).state is ExecutionState.SUCCEEDED
+    chunk = place.backend.read(FileRef(job, "stdout.txt"))
+    lines = [b"line %d of %d" % (number, rank) for rank in range(3) for number in range(300)]
+    assert sorted(chunk.data.splitlines()) == sorted(lines)
+    assert (chunk.spans[0].start, chunk.spans[-1].end) == (0, len(chunk.data))
+    for span in chunk.spans:
+        own = chunk.data[span.start : span.end].splitlines()
+        assert {line.rpartition(b" ")[2] for line in own} == {b"%d" % span.rank}
+    assert chunk.seal
+    assert (chunk.seal.size_bytes, chunk.times[0].start) == (len(chunk.data), 0)
+    assert sorted(place.log(job, "stderr.txt").splitlines()) == [b"err %d" % rank for rank in range(3)]
+    assert [left_on(place, node) for node in BLIND] == [[], []]
+
+
+def test_what_a_job_needs_is_sent_and_what_it_writes_comes_home(place: Place) -> None:
+    folder = place.put("given.txt", "given\n").rpartition("/")[0]
+    writes = (
+        "cat $AZ_BATCHAI_INPUT_DATA/given.txt; mkdir -p $AZ_BATCHAI_OUTPUT_MODEL/inner; echo here > here;"
+        "echo model > $AZ_BATCHAI_OUTPUT_MODEL/inner/$PMI_RANK; ln -s here link;"
+        "echo artifact > $BATCHAI_ARTIFACT_DIR/$PMI_RANK; exec sleep 1000"
+    )
+    job = start_ranks(
+        place,
+        writes,
+        inputDirectories=[{"id": "DATA", "path": folder}],
+        outputDirectories=[{"id": "MODEL", "pathPrefix": MOUNTED, "pathSuffix": "model"}],
+        secrets=[{"name": "TOKEN", "value": "quite-a-secret-4711"}],
+    )
+    until(lambda: place.log(job) == 3 * b"given\n")
+    until(lambda: len([*place.backend.files(job, "artifacts", "")]) == 3)
+    assert all(left_on(place, node) for node in BLIND)
+    assert [files_containing(copy_on(place, node), "quite-a-secret-4711") for node in BLIND] == [[], []]
+    place.backend.terminate(job)
+    assert [error.code for error in place.wait(job).execution.errors] == ["JobTerminated"]
+    home = place.backend.runner.layout.home
+    assert len([*home.glob("shares/**/model/inner/[012]")]) == 3
+    folders = [*home.glob("jobs/*/workdir/*")]
+    assert {folder.name for folder in folders} == {"node1", *BLIND}
+    assert [(each / "here").read_text() for each in folders] == ["here\n"] * 3
+    assert [str((each / "link").readlink()) for each in folders] == ["here"] * 3
+
+
+def test_the_script_of_a_cell_is_sent(place: Place) -> None:
+    script = "import os\nprint('rank', os.environ['PMI_RANK'])"
+    job = place.run_cell("cell --nodes 3 --processes 3", script)
+    assert job.show().state is ExecutionState.SUCCEEDED
+    assert sorted(place.log(job.id).splitlines()) == [b"rank 0", b"rank 1", b"rank 2"]
+
+
+def test_nothing_is_lost_with_the_supervising_actor(place: Place, tmp_path: Path) -> None:
+    wait = f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    job = start_ranks(place, f"{wait}; seq 1000; touch {tmp_path}/$PMI_RANK; exec sleep 1000")
+    until(lambda: place.log(job) == 3 * b"up\n")
+    (actor,) = processes("ray::RunSupervisor")
+    actor.suspend()
+    (tmp_path / "go").touch()
+    until(lambda: all((tmp_path / rank).exists() for rank in "012"))
+    actor.kill()
+    with place.reopen() as other, ThreadPoolExecutor() as threads:
+        for backend in (place.backend, other):
+            threads.submit(backend.reconcile)
+    shown = place.wait(job)
+    assert [error.code for error in shown.execution.errors] == ["JobSupervisorLost"]
+    lines = [b"up", *(b"%d" % number for number in range(1, 1001))]
+    assert sorted(place.log(job).splitlines()) == sorted(3 * lines)
+    assert [left_on(place, node) for node in BLIND] == [[], []]
+
+
+def test_a_full_home_gets_what_is_on_nodes_once_it_has_room(
+    ray: real_ray.RealRay, homes: Path, tmp_path: Path
+) -> None:
+    disk = SmallDisk(homes / "small")
+    try:
+        with ray_place(ray, disk.folder, PlaceOptions()) as place:
+            place.scale(place.cluster, manual(3))
+            wait = f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+            blind = f"test -e {place.backend.runner.layout.home}/{COPY_MARK}"
+            job = start_ranks(place, f"{wait}; {blind} && seq 90000; touch {tmp_path}/$PMI_RANK")
+            until(lambda: place.log(job) == 3 * b"up\n")
+            disk.fill()
+            (tmp_path / "go").touch()
+            until(lambda: not processes("ray.node.run_node"))
+            assert not place.backend.show(job).state.is_final
+            disk.free()
+            assert place.wait(job).state is ExecutionState.SUCCEEDED
+            log = place.backend.read(FileRef(job, "stdout.txt"), limit=1 << 24).data
+            assert len(log.splitlines()) == 180_003
+    finally:
+        disk.close()
+
+
+def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: real_ray.RealRay) -> None:
+    save = "echo up; echo 7 > saved-$PMI_RANK; exec sleep 1000"
+    resume = "cd $BATCHAI_CHECKPOINT_DIR; test -e saved-0 && cat saved-* && exit"
+    job = start_ranks(place, f"{resume}; {save}", batchaiMaxRestarts=1)
+    saved = place.backend.runner.layout.jobs
+    until(lambda: len([*saved.glob("*/checkpoints/saved-[012]")]) == 3)
+    ray.kill("node2")
+    ray.add("node2")
+    shown = place.wait(job)
+    assert shown.state is ExecutionState.SUCCEEDED
+    assert place.log(job).count(b"7\n") == 9
+
+
+def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place: Place) -> None:
+    copy = copy_on(place, "node3")
+    copy.mkdir(parents=True)
+    (copy / "mine").touch()
+    (error,) = place.run(nodeCount=3).execution.errors
+    assert error.code == "HomeNotShared"
+    assert f"has another folder at {place.backend.runner.layout.home}: set ray.home" in error.message
