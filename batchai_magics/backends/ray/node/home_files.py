@@ -21,6 +21,7 @@ from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import LogPaths
 from batchai_magics.untrusted_files import open_file, read_start
 
+CLAIM = "copied-for"  # the file in a run's folder that names the attempt
 BLOCK_BYTES = 4 << 20
 _KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
@@ -112,15 +113,19 @@ class HomeFiles:
 
     # -- of a copy alone
 
-    def claim(self, logs: str) -> None:
+    def claim(self, logs: str, attempt: str) -> bool:
         """Makes the folder of the run; removes what a lost attempt may have left, with its logs.
 
-        The copy is kept while it has the folder of a run.
+        The copy is kept while it has the folder of a run. False if another node of the attempt has this copy.
         """
+        mark = self._job / CLAIM
         with locked(self._root, fcntl.LOCK_EX):
+            if mark.exists() and mark.read_text(encoding="utf-8") == attempt:
+                return False
             private_files.remove_folder(self._job)
-            private_files.make_folder(self._job)
+            private_files.write(mark, attempt)
         private_files.remove_folder(Path(logs))
+        return True
 
     def make_folders(self, folders: Sequence[str]) -> None:
         """Makes folders."""

@@ -12,6 +12,7 @@ import os
 import struct
 import threading
 import time
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import count
@@ -22,7 +23,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, TIME
 from batchai_magics.backends.ray.node import cluster
-from batchai_magics.backends.ray.node.home_files import BLOCK_BYTES, FileEntry, HomeFiles, LogBlock
+from batchai_magics.backends.ray.node.home_files import BLOCK_BYTES, CLAIM, FileEntry, HomeFiles, LogBlock
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import is_disk_full
@@ -87,12 +88,13 @@ class RunCopies:
         import ray
 
         self._note({})
+        attempt = uuid.uuid4().hex
         for copy in self._copies:
             try:
-                if outcome := copy.send(stop_request):
+                if outcome := copy.send(attempt, stop_request):
                     return outcome
             except ray.exceptions.RayTaskError as error:
-                raise CopyError(f"{copy.name} has no room for its files: {error.cause}") from None
+                raise CopyError(f"{copy.name} cannot have a copy of the home: {error.cause}") from None
         return None
 
     def begin(self) -> None:
@@ -189,10 +191,12 @@ class _NodeCopy:
         """Finds out how much of its logs is home; `sizes` are those before the attempt."""
         self._logs = [_CollectedLog(log, sizes.get(log.path, 0), self._ranks) for log in self._streams]
 
-    def send(self, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
+    def send(self, attempt: str, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
         """Sends what the processes need; the outcome if the attempt was stopped meanwhile."""
         needed = self._needed()
-        self._call("claim", self._folder)
+        if not self._call("claim", self._folder, attempt):
+            text = f"{self.name} shares {self._layout.home} with another node of the job"
+            raise CopyError(f"{text}, and does not see the one of this machine")
         for path, entry in needed.items():
             if outcome := stop_request():
                 return outcome
@@ -251,7 +255,7 @@ class _NodeCopy:
         before, self._seen = self._seen, found
         self.problem = ""
         appended = {self._relative(Path(file)) for log in self._streams for file in log if file}
-        for path in sorted(found.keys() - appended):
+        for path in sorted(found.keys() - appended - {f"{root}/{CLAIM}"}):
             entry = found[path]
             if (is_last or before.get(path) == entry) and entry.is_newer_than(here.get(path)):
                 self._bring(path, entry)

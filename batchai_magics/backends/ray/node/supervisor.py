@@ -113,6 +113,8 @@ class RunSupervisor:
             try:
                 with self._nodes() as (nodes, outcome):
                     outcome = outcome or self._attempt(nodes, number)
+            except ray.exceptions.RayTaskError:
+                raise  # what an actor reports, which is no loss of its node
             except ray.exceptions.RayError as error:  # a node was lost before it ran anything
                 problem = failed_with(LOST, f"{NODE_LOST}: {str(error).strip().splitlines()[0]}")
                 outcome = restarts.continued(problem, self._plan, number)

@@ -34,7 +34,7 @@ OPTIONS = {
     "include_log_monitor": False,
     "node_ip_address": "127.0.0.1",
 }
-NAMESPACE = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')
+NAMESPACE = ("unshare", "-m", "--propagation", "slave", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')
 
 
 class WorkerNode:
