@@ -114,7 +114,9 @@ class LabelChange(NamedTuple):
         )
 
 
-def varying_parameters(labels: Iterable[Labels], limit: int, *, least_share: float = 0.0) -> list[str]:
+def varying_parameters(
+    labels: Iterable[Labels], limit: int | None = None, *, least_share: float = 0.0
+) -> list[str]:
     """The names of the parameters that differ between runs, or of all of a single run, up to `limit`.
 
     Only those that at least `least_share` of the runs with parameters have.

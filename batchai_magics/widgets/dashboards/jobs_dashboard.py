@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 MAX_READS = 8  # log files per poll
 LABELS_INTERVAL_S = 10.0  # between two reads of the labels of jobs
 EXPERIMENTS_INTERVAL_S = 10.0  # between two looks for new experiments
-MAX_PARAMETERS = 5  # that differ between jobs
+MAX_PARAMETERS = 5  # of a row, of those that differ between jobs
 NO_LABELS = Labels()
 MadeRow = tuple[object, PageData]  # of a job, with what it was made of
 
@@ -78,6 +78,7 @@ class JobsModel(DashboardModel):
         self._clock = clock
         self._due_at: float | None = None  # None before the first list
         self._labels: Mapping[str, Labels] = {}
+        self._differing: Sequence[str] = ()  # names of parameters
         self._labelled: tuple[str, ...] = ()  # names of the jobs whose labels were read
         self._labels_due_at = 0.0
         self._rows: dict[str, MadeRow] = {}  # by name
@@ -132,8 +133,9 @@ class JobsModel(DashboardModel):
         except BatchAIError:  # read again at the next interval
             return
         labels = {self.name_of(job.id): by_key[job.id.key] for job in jobs if job.id.key in by_key}
-        self.version += labels != self._labels
-        self._labels = labels
+        if labels != self._labels:
+            self.version += 1
+            self._labels, self._differing = labels, varying_parameters(labels.values())
 
     def _read_rates(self, jobs: Sequence[JobResource]) -> bool:
         """Reads a few logs, least often read first; returns whether they had new values."""
@@ -189,10 +191,9 @@ class JobsModel(DashboardModel):
         jobs = self.jobs[: self.max_rows]
         names = [self.name_of(job.id) for job in jobs]
         labels = [self._labels.get(name, NO_LABELS) for name in names]
-        differing = varying_parameters(labels, MAX_PARAMETERS)
         rows: dict[str, MadeRow] = {}
         for name, job, of_job in zip(names, jobs, labels, strict=True):
-            sources = (job, of_job, differing)
+            sources = (job, of_job, self._differing)
             same, row = self._rows.get(name, (None, {}))
             rows[name] = (sources, row if same == sources else _row(name, *sources))
         self._rows = rows  # at once: several threads ask
@@ -272,6 +273,7 @@ class AllJobsModel(JobsModel):
 
 
 def _row(name: str, job: JobResource, labels: Labels, parameters: Sequence[str]) -> PageData:
+    own = [parameter for parameter in parameters if parameter in labels.parameters]
     return {
         "name": name,
         **execution_of(job),
@@ -279,10 +281,9 @@ def _row(name: str, job: JobResource, labels: Labels, parameters: Sequence[str])
         "nodes": job.spec.node_count,
         "toolkit": job.spec.toolkit.label,
         "cluster": cluster_of(job),
+        "waiting": job.waiting,
         "tags": list(labels.tags),
-        "parameters": {
-            name: str(labels.parameters[name]) for name in parameters if name in labels.parameters
-        },
+        "parameters": {name: str(labels.parameters[name]) for name in own[:MAX_PARAMETERS]},
     }
 
 

@@ -112,6 +112,31 @@ def test_jobs_have_their_tags_and_the_parameters_that_differ(place, clock):
     assert rows == {"resnet": (["best"], {"lr": "0.1"}), "old": ([], {"lr": "0.5"})}
 
 
+def test_each_job_has_a_few_parameters_of_its_own_and_tells_what_it_waits_for(place, clock):
+    place.records = ScriptedLabels()
+    place.records.tag("old", **{f"of_old_{number}": number for number in range(9)})
+    place.records.tag("next", opt="sgd")
+    place.run("next", ExecutionState.QUEUED)
+    place.jobs["next"] = place.jobs["next"].with_waiting("old has to succeed first")
+    place.run("old", ExecutionState.SUCCEEDED)
+    model = jobs_model(place, clock)
+    model.poll()
+    rows = {row["name"]: (len(row["parameters"]), row["waiting"]) for row in model.rows()}
+    assert (rows["old"], rows["next"]) == ((5, ""), (1, "old has to succeed first"))
+
+
+def test_a_row_stays_the_same_while_its_job_does(place, clock):
+    place.run("old", ExecutionState.SUCCEEDED)
+    model = jobs_model(place, clock)
+    model.poll()
+    before = {row["name"]: row for row in model.rows()}
+    place.run("resnet", ExecutionState.FAILED, exit_code=3)
+    clock.now += 1
+    assert model.poll()
+    after = {row["name"]: row for row in model.rows()}
+    assert (after["old"] is before["old"], after["resnet"]["exit_code"]) == (True, 3)
+
+
 def test_labels_are_read_at_intervals_and_for_a_new_job(place, clock):
     place.records = ScriptedLabels()
     model = jobs_model(place, clock)

@@ -66,11 +66,12 @@ def test_the_button_beside_the_resource_use_profiles_the_ranks(page, world):
     until(lambda: job.log().count("up") == 2)
     served = job.open(browser=False)
     page.goto(served.url)
-    page.get_by_role("button", name="Profile", exact=True).click()
-    expect(page.get_by_role("button", name="Profiling …")).to_be_disabled()
     other = page.context.browser.new_page()
     other.goto(served.url)
-    expect(other.get_by_role("button", name="Profiling …")).to_be_disabled()
+    expect(other.get_by_role("button", name="Profile", exact=True)).to_be_visible()
+    page.get_by_role("button", name="Profile", exact=True).click()
+    for each in (page, other):
+        expect(each.get_by_role("button", name="Profiling …")).to_be_disabled()
     for each in (page, other):
         table = each.get_by_role("region", name="profile of the ranks")
         expect(table.get_by_role("row")).to_have_count(3)

@@ -191,7 +191,7 @@ def test_files_are_listed_and_looked_into(lab, job_cell):
     page.get_by_role("img", name="drawing.svg").wait_for()
     page.get_by_role("treeitem", name="done.ipynb").get_by_role("button").click()
     notebook = page.locator(".ba-notebook")
-    expect(notebook.locator(".ba-prose")).to_contain_text("# Study <script>")
+    expect(notebook.locator(".ba-prose")).to_contain_text("Study <script>")
     expect(notebook.locator("pre")).to_have_text(["frame", "100%", "ValueError: no"])
     expect(notebook.locator("td")).to_have_text(["0.5"])
     expect(notebook.locator("img")).to_have_count(1)

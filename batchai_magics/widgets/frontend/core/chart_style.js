@@ -52,7 +52,7 @@ const ROUNDING = 1e-10; // of values: those that differ by a smaller share are e
 /** How the lines of the phases differ: in colour and in dashes. @type {Record<Phase, {colour: string, dash?: number[]}>} */
 export const PHASES = { train: { colour: ACCENT }, val: { colour: "--ba-val", dash: [6, 4] }, test: { colour: "--ba-test", dash: [2, 3] } };
 
-const FURTHER_COLOURS = 5; // the rank whose colour a second line of a phase has: unlike those of the phases and of few ranks
+const FURTHER_COLOURS = [5, 2, 4, 1, 3, 0]; // ranks whose colours further lines of a phase have: unlike those of the phases
 
 /**
  * How each line of a chart differs from the others: by its phase, and from another line of that by its colour.
@@ -62,7 +62,7 @@ const FURTHER_COLOURS = 5; // the rank whose colour a second line of a phase has
 export function lineLooks(phases) {
   return phases.map((phase, i) => {
     const before = phases.slice(0, i).filter((other) => other === phase).length;
-    return before ? { ...PHASES[phase], colour: rankColour(FURTHER_COLOURS + before - 1) } : PHASES[phase];
+    return before ? { ...PHASES[phase], colour: rankColour(FURTHER_COLOURS[(before - 1) % FURTHER_COLOURS.length] ?? 0) } : PHASES[phase];
   });
 }
 

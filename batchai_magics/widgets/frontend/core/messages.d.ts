@@ -99,6 +99,7 @@ export interface JobRow {
   started: number | null;
   ended: number | null;
   exit_code: number | null;
+  waiting: string; // why it is queued, if that is known
   tags: string[];
   parameters: Record<string, string>; // those that differ between jobs
 }

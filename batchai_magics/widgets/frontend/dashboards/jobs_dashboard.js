@@ -166,7 +166,7 @@ const SECOND_MS = 1000;
 const COLUMNS = [
   { title: "Job", key: "name", of: (row) => row.name },
   { title: "State", key: "state", of: (row) => row.state },
-  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? null },
+  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? (row.waiting ? -1 : null) },
   { title: "Metric", key: "rate", of: (row, table) => table.rate(row.name) },
   { title: "Parameters", key: "parameters", of: (row) => parametersOf(row) || null },
   { title: "Tags", key: "tags", of: (row) => row.tags.join(", ") || null },
@@ -379,11 +379,12 @@ export class JobTable {
     const rate = el("span", { class: "ba-rate" });
     const label = el("span", { class: "ba-metric" });
     const bar = progressBar();
+    const waits = el("span", { class: "ba-waits" });
     const cells = new Map(COLUMNS.map(({ key }) => [key, el("td", { "data-column": key })]));
     const cell = (/** @type {string} */ key) => /** @type {HTMLElement} */ (cells.get(key));
     cell("name").append(el("span", { class: "ba-job-name" }, tick, open));
     cell("state").append(badge);
-    cell("progress").append(bar.element);
+    cell("progress").append(bar.element, waits);
     cell("rate").append(el("span", { class: "ba-rates" }, spark.element, label, rate));
     const element = el("tr", {}, ...cells.values());
     let row = first;
@@ -409,6 +410,8 @@ export class JobTable {
         open.title = isOpen ? "Close the job's view" : "Open the job's view below";
       }
       element.dataset.open = String(isOpen);
+      waits.title = row.waiting;
+      setText(waits, row.waiting);
       setText(badge, row.state);
       badge.dataset.state = row.state;
       spark.update(values, 0, !metric.includes("/s")); // rates stand above zero

@@ -76,9 +76,31 @@ export function notebookPreview(cells) {
 
 /** @param {NotebookCell} cell */
 function cellElement({ kind, count, source, outputs }) {
-  if (kind !== "code") return el("div", { class: "ba-cell" }, el("div", { class: "ba-prose" }, source));
+  if (kind !== "code") return el("div", { class: "ba-cell" }, el("div", { class: "ba-prose" }, ...(kind === "markdown" ? proseOf(source) : [source])));
   const code = el("pre", { class: "ba-cell-code" }, source);
   return el("div", { class: "ba-cell" }, el("span", { class: "ba-muted" }, `[${count}]`), el("div", {}, code, ...outputs.map(outputElement)));
+}
+
+const HEADING = /^#{1,6} +(.*?)[ #]*$/;
+const STYLED = /(`[^`\n]+`|\*\*[^*\n]+\*\*|\*[^*\s][^*\n]*\*)/;
+
+/** Text in Markdown with its headings, emphasis and code; all else stays as it is written. @param {string} source */
+function proseOf(source) {
+  const lines = source.split("\n");
+  return lines.flatMap((line, i) => {
+    const heading = HEADING.exec(line)?.[1];
+    if (heading !== undefined) return [el("strong", { class: "ba-heading" }, ...styled(heading))];
+    return [...(i && !HEADING.test(lines[i - 1] ?? "") ? ["\n"] : []), ...styled(line)];
+  });
+}
+
+/** @param {string} line */
+function styled(line) {
+  return line.split(STYLED).map((part, i) => {
+    if (!(i % 2)) return part;
+    if (part.startsWith("`")) return el("code", {}, part.slice(1, -1));
+    return part.startsWith("**") ? el("strong", {}, part.slice(2, -2)) : el("em", {}, part.slice(1, -1));
+  });
 }
 
 /** @param {CellOutput} output */
