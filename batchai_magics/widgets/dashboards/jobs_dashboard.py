@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -70,6 +71,7 @@ class JobsModel(DashboardModel):
         self.backend = backend
         self.id = experiment
         self.jobs: tuple[JobResource, ...] = ()
+        self._named: Mapping[str, JobResource] = {}  # the same, as `name_of` calls them
         self.rates: dict[str, JobRates] = {}  # by name
         self._is_behind = False  # logs of ended jobs remain to be read
         self._requests = 1  # to list all jobs
@@ -96,23 +98,29 @@ class JobsModel(DashboardModel):
         version = self.version
         if self._due_at is None or self._clock() >= self._due_at:
             self._list()
-        jobs = self.jobs[: self.max_rows]
+        jobs = self._shown
         self._read_labels(jobs)
-        has_values = self._read_rates([job for job in jobs if job.execution])
+        has_values = self._read_rates({name: job for name, job in jobs.items() if job.execution})
         return has_values or self.version > version
 
     def _list(self) -> None:
         is_first = self._due_at is None
         listed = self._listed()
         self._due_at = self._clock() + self._requests * self.backend.capabilities.pace.poll_interval_s
-        known = {job.id: job for job in self.jobs}
-        jobs = tuple(
-            same if (same := known.get(job.id)) == job else job  # the same object keeps its row
-            for job in listed
-            if not self._selected or job.id.name in self._selected.names
-        )
+        named = {self.name_of(job.id): job for job in listed if self._is_selected(job)}
+        for name, job in self._named.items():
+            if named.get(name) == job:
+                named[name] = job  # the same object keeps its row
+        jobs = tuple(named.values())
         self.version += is_first or jobs != self.jobs
-        self.jobs = jobs
+        self.jobs, self._named = jobs, named
+
+    def _is_selected(self, job: JobResource) -> bool:
+        return not self._selected or job.id.name in self._selected.names
+
+    @property
+    def _shown(self) -> dict[str, JobResource]:
+        return dict(islice(self._named.items(), self.max_rows))
 
     def _listed(self) -> Sequence[JobResource]:
         """The jobs as they are now, newest first."""
@@ -122,35 +130,37 @@ class JobsModel(DashboardModel):
         """What the view calls a job."""
         return id.name
 
-    def _read_labels(self, jobs: tuple[JobResource, ...]) -> None:
+    def _read_labels(self, jobs: Mapping[str, JobResource]) -> None:
         """Reads the labels of all jobs with one request: of new jobs immediately, else at intervals."""
-        records, names = self.backend.records, tuple(self.name_of(job.id) for job in jobs)
+        records, names = self.backend.records, tuple(jobs)
         if not records or (names == self._labelled and self._clock() < self._labels_due_at):
             return
         self._labelled, self._labels_due_at = names, self._clock() + LABELS_INTERVAL_S
         try:
-            by_key = records.labels([job.id for job in jobs])
+            by_key = records.labels([job.id for job in jobs.values()])
         except BatchAIError:  # read again at the next interval
             return
-        labels = {self.name_of(job.id): by_key[job.id.key] for job in jobs if job.id.key in by_key}
+        keys = {name: job.id.key for name, job in jobs.items()}
+        labels = {name: by_key[key] for name, key in keys.items() if key in by_key}
         if labels != self._labels:
             self.version += 1
             self._labels, self._differing = labels, varying_parameters(labels.values())
 
-    def _read_rates(self, jobs: Sequence[JobResource]) -> bool:
+    def _read_rates(self, jobs: Mapping[str, JobResource]) -> bool:
         """Reads a few logs, least often read first; returns whether they had new values."""
         known = {rates.run: rates for rates in self.rates.values()}
         self.rates = {
-            self.name_of(job.id): known.get(job.output_path_segment) or self._rates_of(job) for job in jobs
+            name: known.get(job.output_path_segment) or self._rates_of(name, job)
+            for name, job in jobs.items()
         }
-        unread = [(job, rates) for job in jobs if not (rates := self.rates[self.name_of(job.id)]).is_drained]
+        unread = [(jobs[name], rates) for name, rates in self.rates.items() if not rates.is_drained]
         unread.sort(key=lambda pair: pair[1].read_count)
         has_values = [rates.advance() for _, rates in unread[:MAX_READS]]
         self._is_behind = any(job.state.is_final for job, _ in unread[MAX_READS:])
         return any(has_values)
 
-    def _rates_of(self, job: JobResource) -> JobRates:
-        patterns = self._labels.get(self.name_of(job.id), NO_LABELS).patterns
+    def _rates_of(self, name: str, job: JobResource) -> JobRates:
+        patterns = self._labels.get(name, NO_LABELS).patterns
         return JobRates(
             self.backend, job, preferences=self._preferences, patterns=patterns, clock=self._clock
         )
@@ -158,7 +168,7 @@ class JobsModel(DashboardModel):
     @property
     def progress(self) -> dict[str, Progress]:
         """The latest progress of the jobs that report it, by name."""
-        names = (self.name_of(job.id) for job in self.jobs if has_progress(job))
+        names = (name for name, job in self._named.items() if has_progress(job))
         known = ((name, self.rates[name].progress) for name in names if name in self.rates)
         return {name: progress for name, progress in known if progress}
 
@@ -188,12 +198,9 @@ class JobsModel(DashboardModel):
 
     def rows(self) -> list[PageData]:
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
-        jobs = self.jobs[: self.max_rows]
-        names = [self.name_of(job.id) for job in jobs]
-        labels = [self._labels.get(name, NO_LABELS) for name in names]
         rows: dict[str, MadeRow] = {}
-        for name, job, of_job in zip(names, jobs, labels, strict=True):
-            sources = (job, of_job, self._differing)
+        for name, job in self._shown.items():
+            sources = (job, self._labels.get(name, NO_LABELS), self._differing)
             same, row = self._rows.get(name, (None, {}))
             rows[name] = (sources, row if same == sources else _row(name, *sources))
         self._rows = rows  # at once: several threads ask
