@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.node.output_records import RankSpan, writers
 from batchai_magics.backends.ray.node.actor_target import COPY_MARK
+from batchai_magics.backends.ray.node.home_files import LogBlock
+from batchai_magics.backends.ray.node.run_copies import _CollectedLog
+from batchai_magics.launch.plan import LogPaths
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.ray import real_ray
@@ -19,7 +23,6 @@ from tests.contract.places import ray_place
 from tests.small_disk import SmallDisk
 from tests.world import files_containing, until
 
-pytestmark = pytest.mark.slow
 BLIND = ("node2", "node3")
 
 
@@ -58,6 +61,7 @@ def left_on(place: Place, node: str) -> list[str]:
     return [str(file) for file in found if file.parts[0] != "programs" and file.name != COPY_MARK]
 
 
+@pytest.mark.slow
 def test_logs_come_home_with_their_ranks(place: Place) -> None:
     count = "for number in $(seq 0 299); do echo line $number of $PMI_RANK; done; echo err $PMI_RANK >&2"
     job = start_ranks(place, count)
@@ -75,6 +79,7 @@ def test_logs_come_home_with_their_ranks(place: Place) -> None:
     assert [left_on(place, node) for node in BLIND] == [[], []]
 
 
+@pytest.mark.slow
 def test_what_a_job_needs_is_sent_and_what_it_writes_comes_home(place: Place) -> None:
     folder = place.put("given.txt", "given\n").rpartition("/")[0]
     writes = (
@@ -103,6 +108,7 @@ def test_what_a_job_needs_is_sent_and_what_it_writes_comes_home(place: Place) ->
     assert [str((each / "link").readlink()) for each in folders] == ["here"] * 3
 
 
+@pytest.mark.slow
 def test_the_script_of_a_cell_is_sent(place: Place) -> None:
     script = "import os\nprint('rank', os.environ['PMI_RANK'])"
     job = place.run_cell("cell --nodes 3 --processes 3", script)
@@ -110,6 +116,7 @@ def test_the_script_of_a_cell_is_sent(place: Place) -> None:
     assert sorted(place.log(job.id).splitlines()) == [b"rank 0", b"rank 1", b"rank 2"]
 
 
+@pytest.mark.slow
 def test_nothing_is_lost_with_the_supervising_actor(place: Place, tmp_path: Path) -> None:
     wait = f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
     job = start_ranks(place, f"{wait}; seq 1000; touch {tmp_path}/$PMI_RANK; exec sleep 1000")
@@ -129,6 +136,7 @@ def test_nothing_is_lost_with_the_supervising_actor(place: Place, tmp_path: Path
     assert [left_on(place, node) for node in BLIND] == [[], []]
 
 
+@pytest.mark.slow
 def test_a_full_home_gets_what_is_on_nodes_once_it_has_room(
     ray: real_ray.RealRay, homes: Path, tmp_path: Path
 ) -> None:
@@ -152,6 +160,7 @@ def test_a_full_home_gets_what_is_on_nodes_once_it_has_room(
         disk.close()
 
 
+@pytest.mark.slow
 def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: real_ray.RealRay) -> None:
     save = "echo up; echo 7 > saved-$PMI_RANK; exec sleep 1000"
     resume = "cd $BATCHAI_CHECKPOINT_DIR; test -e saved-0 && cat saved-* && exit"
@@ -165,6 +174,7 @@ def test_a_run_that_loses_a_node_continues_from_checkpoints(place: Place, ray: r
     assert place.log(job).count(b"7\n") == 9
 
 
+@pytest.mark.slow
 def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place: Place) -> None:
     copy = copy_on(place, "node3")
     copy.mkdir(parents=True)
@@ -172,3 +182,21 @@ def test_a_node_with_another_folder_at_the_path_of_the_home_is_named(place: Plac
     (error,) = place.run(nodeCount=3).execution.errors
     assert error.code == "HomeNotShared"
     assert f"has another folder at {place.backend.runner.layout.home}: set ray.home" in error.message
+
+
+def test_a_log_comes_home_whose_folder_only_the_node_has(tmp_path: Path) -> None:
+    log = LogPaths(str(tmp_path / "telemetry" / "0.jsonl"))
+    _CollectedLog(log, 0, {0}).append(LogBlock(b"sample\n", 0))
+    assert Path(log.path).read_bytes() == b"sample\n"
+
+
+def test_a_block_whose_writing_was_interrupted_is_not_repeated(tmp_path: Path) -> None:
+    log = LogPaths(str(tmp_path / "log"), str(tmp_path / "spans"))
+    _CollectedLog(log, 0, {1}).append(LogBlock(b"of 1\n", 0, [RankSpan(0, 5, 1)]))
+    with Path(log.path).open("ab") as file:
+        file.write(b"of ")  # killed before the rest
+    continued = _CollectedLog(log, 0, {2})
+    continued.append(LogBlock(b"of 2\n", continued.position, [RankSpan(0, 5, 2)]))
+    assert Path(log.path).read_bytes() == b"of 1\nof 2\n"
+    assert writers(Path(log.spans), 0, 10) == [RankSpan(0, 5, 1), RankSpan(5, 10, 2)]
+    assert [_CollectedLog(log, 0, {rank}).position for rank in (1, 2)] == [5, 5]

@@ -21,7 +21,7 @@ from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.ray.node import queue
 from batchai_magics.backends.ray.node.queue import QueueEntry, entry_file
-from batchai_magics.backends.ray.node.run_files import START_S, Session, SupervisedFiles
+from batchai_magics.backends.ray.node.run_files import RESTART_S, START_S, Session, SupervisedFiles
 from batchai_magics.backends.ray.runner import PROGRAMS, RayBackend
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import CapabilityError, ServiceError, UsageError
@@ -270,6 +270,15 @@ def test_a_run_that_is_stopped_on_a_full_disk_says_so(on_disk: Place, disk: Smal
     assert [error.code for error in on_disk.wait(job).execution.errors] == ["JobTerminated"]
 
 
+def test_a_run_fails_with_its_predecessor_although_it_is_behind_one_that_does_not_fit(place: Place) -> None:
+    failed = place.run("exit 3", "failed").id
+    place.is_up(place.start(HOLD, "holds", nodeCount=2))
+    place.start("echo ran", "large", nodeCount=2)
+    behind = place.start("echo ran", "behind", batchaiAfter=[str(failed)])
+    assert [error.code for error in place.wait(behind).execution.errors] == ["DependencyFailed"]
+    assert place.backend.show(place.job("large")).state is ExecutionState.QUEUED
+
+
 def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
     job = place.start(UNTIL_GO, nodeCount=2)
     place.is_up(job)
@@ -303,6 +312,23 @@ def test_a_run_on_another_cluster_is_not_lost(place: Place) -> None:
     assert [error.code for error in shown.execution.errors] == ["RayClusterDiffers"]
     place.backend.storage.upload(place.share, {"go": b""})
     assert place.wait(job).state is ExecutionState.SUCCEEDED
+
+
+def test_a_run_of_a_cluster_that_has_ended_is_lost_after_a_minute(place: Place) -> None:
+    other = real_ray.RealRay(1)
+    settings = replace(place.backend.runner._settings, address=other.address)
+    with contextlib.closing(RayBackend(settings)) as elsewhere:
+        elsewhere.create(place.job(), place.spec(HOLD))
+        elsewhere.reconcile()
+        place.is_up(place.job())
+    place.backend.reconcile()
+    (files,) = map(SupervisedFiles, map(JobLayout, place.backend.runner.layout.jobs.iterdir()))
+    assert not files.unanswered.exists()
+    other.stop()
+    place.backend.reconcile()
+    assert place.backend.show(place.job()).state is ExecutionState.RUNNING
+    os.utime(files.unanswered, (0, files.unanswered.stat().st_mtime - 2 * RESTART_S))
+    assert place.wait(place.job()).execution.errors[0].code == "JobSupervisorLost"
 
 
 def test_whether_a_cluster_has_ended_is_known_from_its_own_host_alone() -> None:
