@@ -24,7 +24,7 @@ StorageType=accounting_storage/mysql
 StorageHost=localhost
 StorageUser=root
 StorageLoc=accounting
-LogPaths={folder}/slurmdbd.log
+LogFile={folder}/slurmdbd.log
 PidFile={folder}/slurmdbd.pid
 CommunicationParameters=NoInAddrAny
 """
