@@ -45,7 +45,6 @@ _LOOP = "a link to a folder that it is in"
 _TOO_MANY = "too many links"
 _LARGE = f"more than {MAX_FILE_BYTES >> 20} MiB"
 _UNREADABLE = "cannot be read"
-_MENTIONED = "ignored, but the script mentions it"
 _LIST = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 _USERS_IGNORE_FILE = ("config", "--global", "--type=path", "--get", "core.excludesFile")
 _TIMEOUT_S = 10.0
@@ -72,7 +71,7 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     root = _project_of(file, folder.absolute())
     file = file if file.is_relative_to(root) else file.parent.resolve() / file.name
     name = text_of(file.relative_to(root).as_posix())
-    taken = snapshot(root, _homes(settings) if settings else ())
+    taken = snapshot(root, _homes(settings) if settings else (), script=file)
     files = dict(taken.files)
     files.setdefault(name, file.read_bytes())  # also if an ignore file matches it
     if file.suffix == SUFFIX:
@@ -80,7 +79,14 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
     left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
     script = ScriptFolder(root, name, files, left_out, taken.notes)
     missed = _mentioned(script.code, file.parent, root, {*files, *left_out})
-    return replace(script, left_out={**left_out, **dict.fromkeys(missed, _MENTIONED)})
+    return replace(script, left_out={**left_out, **{name: _why_missed(name, left_out) for name in missed}})
+
+
+def _why_missed(name: str, left_out: Mapping[str, str]) -> str:
+    """Why a file that the script mentions stays behind: it is ignored, or lies in a folder left out."""
+    folders = map(str, PurePosixPath(name).parents)
+    reason = next((left_out[folder] for folder in folders if folder in left_out), "ignored")
+    return f"{reason}, but the script mentions it"
 
 
 def _check_language(path: Path, file: Path) -> None:
@@ -178,18 +184,20 @@ class Snapshot:
     notes: tuple[str, ...] = ()
 
 
-def snapshot(folder: Path, homes: Collection[Path] = ()) -> Snapshot:
+def snapshot(folder: Path, homes: Collection[Path] = (), *, script: Path | None = None) -> Snapshot:
     """Reads the files of a project, those behind links inside it too.
 
     In a git repository these are the files that git tracks or does not ignore. The homes of backends, caches,
     version control, virtual environments and what `.batchaiignore` matches are left out; so are secrets,
-    large files, folders that a download has made and what links outside lead to, which the result names.
+    large files, folders that a download has made, unless the script lies there, and what links outside lead
+    to, which the result names.
 
     Raises:
         UsageError: The files exceed `MAX_BYTES` or `MAX_FILES`; the message lists the largest entries.
     """
     root = folder.resolve()
-    unsent = _Unsent(root, pathspec.GitIgnoreSpec.from_lines(_lines(folder / IGNORE_FILE)), frozenset(homes))
+    ignored = pathspec.GitIgnoreSpec.from_lines(_lines(folder / IGNORE_FILE))
+    unsent = _Unsent(root, ignored, frozenset(homes), script.parent.resolve() if script else None)
     listing = ProjectListing(frozenset()) if unsent.is_in_home(root) else list_files(root, unsent)
     sent = unsent.without(listing.names)
     project = _Project(root, sent)
@@ -232,6 +240,7 @@ class _Unsent:
     root: Path
     ignored: pathspec.GitIgnoreSpec
     homes: Collection[Path]
+    script_folder: Path | None
     downloads: dict[str, str] = field(default_factory=dict)
 
     def has_folder(self, path: Path) -> bool:
@@ -242,9 +251,11 @@ class _Unsent:
         is_environment = any(os.path.lexists(f"{path}{file}") for file in _ENVIRONMENT_FILES)
         if is_environment or self._is_ignored(f"{name}/"):
             return True
-        if is_download := os.path.lexists(path / DOWNLOAD):
-            self.downloads[text_of(name)] = _download_of(path / DOWNLOAD)
-        return is_download
+        has_script = self.script_folder is not None and self.script_folder.is_relative_to(path)
+        if has_script or not os.path.lexists(path / DOWNLOAD):
+            return False
+        self.downloads[text_of(name)] = _download_of(path / DOWNLOAD)
+        return True
 
     def is_in_home(self, path: Path) -> bool:
         """Whether a folder is the home of a backend, or lies in one."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
+from batchai_magics.cell.cell_uploads import DOWNLOAD, left_out_notes, read_uploads
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs import folder_snapshot
@@ -309,6 +309,20 @@ def test_the_folder_of_a_download_stays_behind_and_is_named(folder, has_git, wor
     (note,) = left_out_notes(script.left_out)
     assert note == "not sent (downloaded from job made): made; to send it: --upload made"
     assert any(name.endswith("model.pt") for name in read_uploads(["made"], folder).files)
+    (folder / "train.py").write_text("open('made/stdouterr/stdout.txt')")
+    missed = read_script(Path("train.py"), folder).left_out["made/stdouterr/stdout.txt"]
+    assert missed == "downloaded from job made, but the script mentions it"
+
+
+def test_a_script_in_the_folder_of_a_download_goes_along_with_its_modules(folder):
+    made = folder / "made" / "workdir"
+    made.mkdir(parents=True)
+    (folder / "made" / DOWNLOAD).write_text("made")
+    for name in ("test.py", "model.py"):
+        (made / name).write_text("x = 1")
+    script = read_script(Path("made/workdir/test.py"), folder)
+    assert {"made/workdir/test.py", "made/workdir/model.py"} <= {*script.files}
+    assert not script.left_out
 
 
 def test_of_the_home_of_a_backend_only_the_script_goes_along(folder):
