@@ -28,8 +28,14 @@ def _run_next() -> None:
     finders = (finder for finder in sys.meta_path if getattr(finder, "__name__", "") == "PathFinder")
     spec = next((finder.find_spec(__name__, folders) for finder in finders), None)
     if spec and spec.loader:
-        sys.modules[__name__] = module = type(sys)(__name__)  # importlib.util would double the time
+        module = spec.loader.create_module(spec) or type(sys)(
+            __name__
+        )  # importlib.util would double the time
         module.__spec__, module.__loader__, module.__file__ = spec, spec.loader, spec.origin
+        module.__package__ = spec.parent
+        if spec.submodule_search_locations is not None:
+            module.__path__ = spec.submodule_search_locations
+        sys.modules[__name__] = module
         spec.loader.exec_module(module)
 
 

@@ -1,7 +1,9 @@
 """The `sitecustomize` of jobs: it hides nobody else's, and no failure of it fails a script."""
 
+import shutil
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -10,8 +12,13 @@ from batchai_magics.backends.node.job_environment import JOB_MODULES
 pytestmark = pytest.mark.slow
 
 
-def run(tmp_path, code, *, before="", after=""):
-    """What a script prints whose module path has the hook, and other folders before and after it."""
+def run(tmp_path, code, *, before="", after="", package="", compiled=None):
+    """What a script prints whose module path has the hook, and other folders before and after it.
+
+    Args:
+        package: The source of a package `sitecustomize` behind it, which has a module `helper`.
+        compiled: An extension module that is moved behind it.
+    """
     folders = []
     for name, source in (("before", before), ("hook", None), ("after", after)):
         (tmp_path / name).mkdir()
@@ -19,6 +26,13 @@ def run(tmp_path, code, *, before="", after=""):
         if text:
             (tmp_path / name / "sitecustomize.py").write_text(text)
         folders.append(str(tmp_path / name))
+    if package:
+        inside = tmp_path / "after" / "sitecustomize"
+        inside.mkdir()
+        (inside / "__init__.py").write_text(package)
+        (inside / "helper.py").write_text("print('helper of', __package__)")
+    if compiled:
+        compiled.rename(tmp_path / "after" / compiled.name)
     env = {"PYTHONPATH": ":".join(folders)}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
     return done.stdout + done.stderr
@@ -41,6 +55,29 @@ def test_a_script_that_is_asked_tells_where_it_is_and_goes_on(tmp_path):
 
 def test_a_sitecustomize_behind_it_runs_too(tmp_path):
     assert run(tmp_path, ASK, after="print('the other one')").startswith("the other one\n")
+
+
+def test_a_sitecustomize_behind_it_may_be_a_package(tmp_path):
+    source = "from . import helper\nprint(__package__, __path__ is not None)"
+    printed = run(tmp_path, "import sitecustomize.helper", package=source)
+    assert printed == "helper of sitecustomize\nsitecustomize True\n"
+
+
+EXTENSION = """
+#include <Python.h>
+static int run(PyObject *module) { return PyRun_SimpleString("print('compiled')"); }
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, run}, {0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "sitecustomize", .m_slots = slots};
+PyMODINIT_FUNC PyInit_sitecustomize(void) { return PyModuleDef_Init(&definition); }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no compiler for C")
+def test_a_sitecustomize_behind_it_may_be_compiled(tmp_path):
+    (tmp_path / "s.c").write_text(EXTENSION)
+    made, headers = tmp_path / "sitecustomize.so", sysconfig.get_path("include")
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{headers}", "-o", made, tmp_path / "s.c"], check=True)
+    assert run(tmp_path, "print('script')", compiled=made) == "compiled\nscript\n"
 
 
 def test_one_of_the_job_comes_first(tmp_path):
