@@ -16,6 +16,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.table_rows import columns
+from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import private_files
@@ -139,22 +140,26 @@ def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
     """Sets a job to ended, running, queued with its secrets' holder, or failed as lost."""
     key, guid = kept.job["key"], kept.job["guid"]
     end, supervisor = read_end(kept.folder.end), _supervisor(kept.folder)
+    is_bound = kept.folder.plan.exists()
     if end:
         job_table.end(db, key, guid, end)
-    elif supervisor and kept.folder.plan.exists():
-        _restore_running(db, kept, supervisor)
-    elif supervisor and kept.job["needs_secrets"]:
+    elif supervisor and kept.job["needs_secrets"] and not is_bound:
         db.execute("UPDATE job SET supervisor = ? WHERE key = ?", (supervisor, key))
+    elif supervisor and (is_bound or process.is_alive(supervisor)):  # it may be about to bind the Plan
+        _restore_running(db, kept, supervisor)
     else:
         job_table.end(db, key, guid, failed_with("JobStateLost", _LOST))
 
 
 def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -> None:
     """Marks a started job as running on its nodes; recovery ends it if its supervisor is gone."""
-    began = kept.folder.plan.stat().st_mtime
+    is_bound = kept.folder.plan.exists()  # otherwise, only its supervisor knows its nodes
+    began = (kept.folder.plan if is_bound else kept.folder.supervisor).stat().st_mtime
     values = (ExecutionState.RUNNING.value, began, began, supervisor, kept.job["key"])
     statement = "UPDATE job SET state = ?, changed = ?, started = ?, supervisor = ?, is_assigned = 1"
     db.execute(f"{statement} WHERE key = ?", values)
+    if not is_bound:
+        return
     for node in Plan.from_json(read_text(kept.folder.plan, MAX_PLAN_BYTES)).nodes:
         ordinal = node_table.get_cluster(db, kept.job["cluster"]).next_ordinal
         guid, is_shared = kept.job["guid"], bool(kept.job.get("gpu_count"))

@@ -26,9 +26,14 @@ LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 
 
 def bind(store: Store, layout: Layout, guid: str) -> Plan:
-    """Makes the folders of a run that has got its nodes; returns its Plan, which is written as well."""
+    """Makes the folders of a run that has got its nodes; returns its Plan, which is written as well.
+
+    LookupError if the nodes are unknown.
+    """
     with store.read() as db:
         nodes = node_table.job_nodes(db, guid)
+    if not nodes:
+        raise LookupError("The database was lost, and with it which nodes the job has: submit it again")
     job = layout.job(guid)
     plan = Plan.from_json(read_text(job.submitted, MAX_PLAN_BYTES))
     here = machine_devices.machine()

@@ -220,6 +220,25 @@ def test_who_holds_a_waiting_jobs_secrets_goes_on_holding_them(still: Still) -> 
     assert "hush" not in folder.made.read_text()
 
 
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_job_whose_supervisor_is_about_to_bind_its_plan_is_lost_only_with_it(
+    still: Still, is_alive: bool
+) -> None:
+    still.cluster()
+    job = still.job()
+    folder = still.layout.job(still.state(job)["guid"])
+    folder.supervisor.write_text(process.own_identity() if is_alive else dead())
+    found_again(still)
+    row = still.state(job)
+    if not is_alive:
+        assert codes(still, job) == ["JobStateLost"]
+        return
+    assert (row["state"], row["supervisor"], row["is_assigned"]) == ("running", process.own_identity(), 1)
+    with pytest.raises(LookupError, match="which nodes the job has"):
+        plan_binding.bind(still.store, still.layout, row["guid"])
+    assert not folder.plan.exists()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("has_ended", [True, False])
 def test_a_job_that_had_begun_is_as_its_supervisor_left_it(still: Still, has_ended: bool) -> None:
