@@ -108,7 +108,7 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
     """
     if not count:
         return ()
-    import random  # supervisors choose no ports
+    import random  # most plans need no ports, and supervisors start fast without it
 
     sockets: list[socket.socket] = []
     choice, rng = _choose_range(_ephemeral_range()), random.SystemRandom()
@@ -126,7 +126,7 @@ def free_ports(count: int, host: str = "") -> tuple[int, ...]:
 
 
 def _try_bind(sockets: list[socket.socket], host: str, port: int) -> None:
-    import socket  # as above
+    import socket  # likewise
 
     bound = socket.socket()
     try:

@@ -77,7 +77,7 @@ def not_run(error: Exception) -> Outcome:
 
 
 def not_started(error: Exception) -> Outcome:
-    """The outcome of a job that has nodes but no supervisor, for whatever reason."""
+    """The outcome of a job that has nodes, but of which nothing could be started, for whatever reason."""
     if is_disk_full(error):
         text = "The disk is full: nothing of the job was started. Free some space and submit it again"
         return failed_with(DISK_FULL, text)

@@ -38,6 +38,22 @@ sys.stdin.read()
 """
 
 
+FAIL_ONCE = """
+from batchai_magics.backends.local.watch import plan_binding
+def fail_once(store, layout, guid, bind=plan_binding.bind):
+    mark = layout.home / "failed-once"
+    if not mark.exists():
+        mark.touch()
+        {fault}
+    return bind(store, layout, guid)
+plan_binding.bind = fail_once
+"""
+KILLED = "os.kill(os.getpid(), 9)"
+FULL = "raise OSError(28, 'No space left on device')"
+LOST = "The job's supervisor disappeared (killed, or the machine was restarted)"
+NO_ROOM = "The disk is full: nothing of the job was started. Free some space and submit it again"
+
+
 def kernel(world: World, body: str, *lines: str) -> subprocess.Popen[str]:
     """A process of its own that submits cells and then waits, as a notebook's kernel does."""
     argv = [sys.executable, "-c", SUBMIT, str(world.home), body, *lines]
@@ -128,6 +144,28 @@ def test_a_supervisor_whose_guard_was_killed_goes_on(world: World) -> None:
     job.cancel()
     assert job.wait(PATIENCE_S).state is ExecutionState.FAILED
     assert not process.marked(world.guid(job))
+
+
+@pytest.mark.parametrize(
+    ("fault", "option", "errors"),
+    [
+        (KILLED, "", [("JobSupervisorLost", LOST)]),
+        (KILLED, "--requeue 1", []),
+        (FULL, "", [("DiskFull", NO_ROOM)]),
+        ("raise RuntimeError('no such node')", "--requeue 1", [("JobLaunchFailed", "no such node")]),
+    ],
+)
+def test_a_supervisor_that_cannot_bind_the_plan_fails_its_job_only(
+    world: World, monkeypatch: pytest.MonkeyPatch, fault: str, option: str, errors: list[tuple[str, str]]
+) -> None:
+    begun = detached_process.START.replace("gc.freeze()", FAIL_ONCE.format(fault=fault) + "gc.freeze()")
+    monkeypatch.setattr(detached_process, "START", begun)
+    job = world.submit(f"j {option}", "print('ran')")
+    following = world.submit("k --nodes 2", "print('next')")
+    until(lambda: job.is_done and following.is_done)
+    assert following.log() == "next\nnext\n"
+    assert [(each.code, each.message) for each in job.show().execution.errors] == errors
+    assert (job.log().splitlines()[1:], len(job.attempts())) == (([], 1) if errors else (["ran"], 2))
 
 
 @pytest.fixture

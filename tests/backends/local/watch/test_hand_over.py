@@ -31,8 +31,10 @@ import os, time
 gate = os.environ['AZ_BATCHAI_MOUNT_ROOT'] + '/autoafs/open'
 while not os.path.exists(gate): time.sleep(0.01)
 """
-TELLS_MODULES = """
+TELLS_MODULES_ON_16_CORES = """
 from pathlib import Path
+from batchai_magics.backends.local import machine_devices
+machine_devices.machine = lambda: machine_devices.MachineDevices(16)
 def leave(code, leave=os._exit, own=os.getpid()):
     if os.getpid() == own:
         Path('FILE').write_text(' '.join(sys.modules))
@@ -71,11 +73,12 @@ def test_a_process_that_runs_short_jobs_one_after_the_other_loads_no_models(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = tmp_path / "loaded"
-    tells = TELLS_MODULES.replace("FILE", str(loaded))
+    tells = TELLS_MODULES_ON_16_CORES.replace("FILE", str(loaded))
     monkeypatch.setattr(detached_process, "START", detached_process.START.replace("main()\n", tells))
-    jobs = queue(world, "print(1)", "print(2)")
+    threads = "import os; print(os.environ['OMP_NUM_THREADS'])"
+    jobs = queue(world, "print(1)", threads, line="--nodes 2 --processes 4 --toolkit custom")
     let_go(world)
-    assert jobs[-1].wait(PATIENCE_S).log() == "2\n"
+    assert jobs[-1].wait(PATIENCE_S).log() == "4\n" * 4  # the share of one of two processes on half the cores
     until(lambda: loaded.exists() and loaded.read_text())
     modules = set(loaded.read_text().split())
     assert "batchai_magics.backends.local.watch.plan_binding" in modules
