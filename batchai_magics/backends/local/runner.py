@@ -324,7 +324,7 @@ class LocalRunner(Runner):
         guids = [run.guid for run in runs]
         if grace_s == 0.0:
             with self._store.read() as db:
-                jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid)) and job.stop]
+                jobs = [job for guid in guids if (job := job_table.find_open(db, guid)) and job.stop]
             for job in jobs:
                 termination.kill(partial(process.marked, job.guid))
         watched = request_stop(self._store, guids, reason)
@@ -378,7 +378,7 @@ def request_stop(store: Store, guids: Sequence[str], no_cluster: str = "") -> li
     end = failed_with("ClusterNotFound", no_cluster) if no_cluster else stopped(TERMINATE)
 
     def stop(db: Database) -> list[str]:
-        jobs = [job for guid in guids if (job := job_table.find_open(db, guid=guid))]
+        jobs = [job for guid in guids if (job := job_table.find_open(db, guid))]
         for job in jobs:
             if job.is_assigned:
                 job_table.ask_to_stop(db, job.key, no_cluster or TERMINATE)

@@ -195,7 +195,7 @@ def _has_node(store: Store, guid: str, id: str = "") -> bool:
 
 def _runs(store: Store, guid: str) -> bool:
     with store.read() as db:
-        return job_table.find_open(db, guid=guid) is not None
+        return job_table.find_open(db, guid) is not None
 
 
 @contextlib.contextmanager

@@ -132,10 +132,9 @@ def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
     return next(iter(_all(db, "SELECT * FROM job WHERE key = ? AND guid = ?", key, guid)), None)
 
 
-def find_open(db: sqlite3.Connection, *, key: str = "", guid: str = "") -> JobRow | None:
-    """The open run of a job, or the open run with that guid."""
-    query = f"SELECT * FROM job WHERE (key = ? OR guid = ?) AND {IS_OPEN}"
-    return next(iter(_all(db, query, key, guid)), None)
+def find_open(db: sqlite3.Connection, guid: str) -> JobRow | None:
+    """The open run with that guid, or None."""
+    return next(iter(_all(db, f"SELECT * FROM job WHERE guid = ? AND {IS_OPEN}", guid)), None)
 
 
 def find_by_guid(db: sqlite3.Connection, guid: str) -> JobRow | None:

@@ -74,7 +74,7 @@ def _recover_job(store: Store, layout: Layout, job: JobRow) -> None:
 
 
 def _end_job(db: Database, layout: Layout, job: JobRow) -> None:
-    now = job_table.find_open(db, guid=job.guid)
+    now = job_table.find_open(db, job.guid)
     if now is None or now.supervisor != job.supervisor or is_watched(now):
         return  # it has ended or has another supervisor meanwhile
     end = end_of(layout, now)

@@ -43,7 +43,7 @@ def schedule(
     started = []
     with release_on_interrupt(store):
         with store.read() as db:
-            due = [job for guid in secrets or () if (job := job_table.find_open(db, guid=guid))]
+            due = [job for guid in secrets or () if (job := job_table.find_open(db, guid))]
         for job in chain(due, _assign_all(store)):  # nodes are assigned once those have supervisors
             if not job.supervisor:  # recovery handles one that died
                 started += start(store, layout, job, secrets=(secrets or {}).get(job.guid, JobSecrets()))
