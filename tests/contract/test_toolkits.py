@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.backends.node import mpi_launchers
@@ -110,8 +114,13 @@ def test_open_mpis_options_run_open_mpi(place: Place) -> None:
 
 
 @pytest.mark.needs("open_mpi")
-def test_open_mpis_options_without_open_mpi_are_explained(place: Place, monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "")
+def test_open_mpis_options_without_open_mpi_are_explained(place: Place, monkeypatch, tmp_path) -> None:
+    for folder in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in folder.glob("*"):
+            if not program.name.startswith(("mpirun", "orterun")):
+                with contextlib.suppress(FileExistsError):
+                    (tmp_path / program.name).symlink_to(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
     job = run(place, "", nodeCount=1, customToolkitSettings={"commandLine": RECIPE + "true"})
     assert job.state is ExecutionState.FAILED
     (note,) = [d.value for d in job.show().execution.errors[0].details if d.name == "note"]

@@ -170,8 +170,8 @@ class JobResource:
             properties[RANKS] = [rank.to_wire() for rank in self.ranks]
         return {**head(self.id), "properties": properties}
 
-    @classmethod
-    def from_wire(cls, data: Mapping[str, Any]) -> JobResource:
+    @staticmethod
+    def from_wire(data: Mapping[str, Any]) -> JobResource:
         """Reads the service's JSON with its extensions.
 
         Raises:
@@ -181,7 +181,7 @@ class JobResource:
         properties = response.object("properties")
         made = Provisioning.from_wire(properties.fields)
         info = properties.object("executionInfo").fields
-        return cls(
+        return JobResource(
             id=response.id(),
             spec=_job_spec(properties),
             provisioning=made,
