@@ -59,9 +59,9 @@ function address(type, image) {
   return type === "image/svg+xml" ? `data:${type},${encodeURIComponent(image)}` : `data:${type};base64,${image.replace(/\s/g, "")}`;
 }
 
-/** @param {string | string[]} text */
+/** @param {string | string[]} text as nbformat has it, or anything else that a program has written there */
 function joined(text) {
-  return Array.isArray(text) ? text.join("") : text;
+  return Array.isArray(text) ? text.join("") : String(text ?? "");
 }
 
 /** @param {string | string[]} text */
@@ -71,33 +71,72 @@ function readable(text) {
 
 /** @param {NotebookCell[]} cells */
 export function notebookPreview(cells) {
-  return el("div", { class: "ba-notebook" }, ...cells.filter((cell) => cell.source || cell.outputs.length).map(cellElement));
+  const shown = cells.filter((cell) => cell.source || cell.outputs.length);
+  return filled(el("div", { class: "ba-notebook" }), shown.map(cellElement));
 }
 
 /** @param {NotebookCell} cell */
 function cellElement({ kind, count, source, outputs }) {
-  if (kind !== "code") return el("div", { class: "ba-cell" }, el("div", { class: "ba-prose" }, ...(kind === "markdown" ? proseOf(source) : [source])));
+  const cell = el("div", { class: "ba-cell" });
+  if (kind !== "code") return filled(cell, [filled(el("div", { class: "ba-prose" }), kind === "markdown" ? proseOf(source) : [source])]);
   const code = el("pre", { class: "ba-cell-code" }, source);
-  return el("div", { class: "ba-cell" }, el("span", { class: "ba-muted" }, `[${count}]`), el("div", {}, code, ...outputs.map(outputElement)));
+  return filled(cell, [el("span", { class: "ba-muted" }, `[${count}]`), filled(el("div", {}, code), outputs.map(outputElement))]);
 }
 
-const HEADING = /^#{1,6} +(.*?)[ #]*$/;
-const STYLED = /(`[^`\n]+`|\*\*[^*\n]+\*\*|\*[^*\s][^*\n]*\*)/;
+/**
+ * An element with more children, of which there may be more than a call can have arguments.
+ * @param {HTMLElement} element
+ * @param {Iterable<Node | string>} children
+ */
+function filled(element, children) {
+  for (const child of children) element.append(child);
+  return element;
+}
 
-/** Text in Markdown with its headings, emphasis and code; all else stays as it is written. @param {string} source */
-function proseOf(source) {
-  const lines = source.split("\n");
-  return lines.flatMap((line, i) => {
-    const heading = HEADING.exec(line)?.[1];
-    if (heading !== undefined) return [el("strong", { class: "ba-heading" }, ...styled(heading))];
-    return [...(i && !HEADING.test(lines[i - 1] ?? "") ? ["\n"] : []), ...styled(line)];
-  });
+const HEADING = /^#{1,6} +/;
+const FENCE = /^[ \t>]*(`{3,}|~{3,})(.*)/s; // of code
+const CODE = "(?<!`)`[^`]+`(?!`)";
+const MATH = String.raw`\$[^$]+\$`;
+const INSIDE = String.raw`(?=\S)[^*]+(?<![\s\\])`; // of emphasis
+const WORD = String.raw`[\p{L}\p{N}_*]`; // beside emphasis, makes it a product, a power or keyword arguments
+const EMPHASIS = String.raw`(?<!${WORD})(?:\*\*${INSIDE}\*\*|\*${INSIDE}\*)(?!${WORD})`;
+const STYLED = new RegExp(String.raw`((?<!\\)(?:${CODE}|${MATH}|${EMPHASIS}))`, "u");
+
+/**
+ * Text in Markdown with its headings, emphasis and code; all else stays as it is written.
+ * @param {string} source
+ * @returns {Generator<Node | string>}
+ */
+function* proseOf(source) {
+  let fence = ""; // that is open
+  let isFirst = true; // of the source or below a heading
+  for (const line of source.split(/\r?\n/)) {
+    const [, mark = "", rest = ""] = FENCE.exec(line) ?? [];
+    const isCode = fence !== "" || (mark !== "" && !rest.includes("`"));
+    const heading = isCode ? undefined : HEADING.exec(line)?.[0];
+    if (heading !== undefined) yield filled(el("strong", { class: "ba-heading" }), styled(headingOf(line.slice(heading.length))));
+    else {
+      if (!isFirst) yield "\n";
+      yield* isCode ? [line] : styled(line);
+    }
+    isFirst = heading !== undefined;
+    if (isCode && !fence) fence = mark;
+    else if (mark.startsWith(fence) && !rest.trim()) fence = "";
+  }
+}
+
+/** A heading without the signs that may close it. @param {string} text */
+function headingOf(text) {
+  const trimmed = text.trimEnd();
+  let end = trimmed.length;
+  while (trimmed[end - 1] === "#") end -= 1;
+  return end && trimmed[end - 1] !== " " ? trimmed : trimmed.slice(0, end).trimEnd();
 }
 
 /** @param {string} line */
 function styled(line) {
   return line.split(STYLED).map((part, i) => {
-    if (!(i % 2)) return part;
+    if (!(i % 2) || part.startsWith("$")) return part;
     if (part.startsWith("`")) return el("code", {}, part.slice(1, -1));
     return part.startsWith("**") ? el("strong", {}, part.slice(2, -2)) : el("em", {}, part.slice(1, -1));
   });
