@@ -10,7 +10,7 @@ import { parameterAxis } from "./run_parameters.js";
 export const [TOP, HEIGHT] = [38, 150];
 const BOTTOM = TOP + HEIGHT;
 const NEAR_TEXT = 8; // of a text, from where on a dragged range holds it
-const SAME = 0.01; // pixels
+const SAME = 1e-12; // of the largest place: what a value loses on its way to a pixel and back
 const MAX_TEXTS = 9; // that are labelled
 const DIGITS = 4;
 const PAGES = 10; // steps of a page key from one end to the other
@@ -19,7 +19,7 @@ const STEPS = { ArrowUp: 1, ArrowDown: -1, PageUp: 1, PageDown: -1, Home: -Infin
 
 /** The largest value is at the top, a single one in the middle. */
 export class ParallelAxis {
-  /** The distinct values, the lowest one first. @type {{y: number, value: Value}[]} */
+  /** The distinct values, the lowest one first. @type {{place: number, y: number, value: Value}[]} */
   stops = [];
 
   /**
@@ -29,21 +29,24 @@ export class ParallelAxis {
   constructor({ key, title, values }, x) {
     const rows = values.map((value) => ({ parameters: { [title]: value ?? undefined } }));
     const { placeOf, valueAt } = parameterAxis(title, /** @type {any} */ (rows));
-    const places = values.map((value) => placeOf(value ?? undefined));
-    const known = /** @type {number[]} */ (places.filter((place) => place !== null));
+    /** Of each line. @type {(number | null)[]} */
+    this.places = values.map((value) => placeOf(value ?? undefined));
+    const known = /** @type {number[]} */ (this.places.filter((place) => place !== null));
     const [low, high] = [Math.min(...known), Math.max(...known)];
     this.key = key;
     this.title = title;
     this.x = x;
     this.low = low;
     this.high = high;
+    this.same = SAME * Math.max(Math.abs(low), Math.abs(high));
     this.placeOf = placeOf;
     this.valueAt = valueAt;
     /** Of each line. @type {(number | null)[]} */
-    this.ys = places.map((place) => (place === null ? null : this.#yOf(place)));
+    this.ys = this.places.map((place) => (place === null ? null : this.#yOf(place)));
     this.isNumeric = values.every((value) => value === null || value === undefined || typeof value === "number");
-    const valueOf = new Map(this.ys.map((y, i) => /** @type {const} */ ([y, values[i]])));
-    this.stops = [...valueOf].flatMap(([y, value]) => (y === null ? [] : [{ y, value }])).sort((a, b) => b.y - a.y);
+    const valueOf = new Map(this.places.map((place, i) => /** @type {const} */ ([place, values[i]])));
+    const stops = [...valueOf].flatMap(([place, value]) => (place === null ? [] : [{ place, y: this.#yOf(place), value }]));
+    this.stops = stops.sort((a, b) => a.place - b.place);
   }
 
   /** The y of a label, and its text. @returns {[number, string][]} */
@@ -59,13 +62,16 @@ export class ParallelAxis {
    * @param {Range | null} range
    */
   holds(line, range) {
-    const y = this.ys[line] ?? null;
-    return !range || (y !== null && y >= this.#yAt(range, "most") - SAME && y <= this.#yAt(range, "least") + SAME);
+    const place = this.places[line] ?? null;
+    if (!range || place === null) return !range;
+    return place >= this.#placeAt(range, "least") - this.same && place <= this.#placeAt(range, "most") + this.same;
   }
 
   /** The y of an end of a range, within the axis. @type {(range: Range | null, end: End) => number} */
   yOf(range, end) {
-    return Math.min(BOTTOM, Math.max(TOP, this.#yAt(range, end)));
+    const place = this.#chosenPlace(range, end);
+    if (place === null) return end === "least" ? BOTTOM : TOP;
+    return Math.min(BOTTOM, Math.max(TOP, this.#yOf(place)));
   }
 
   /** The range between two places of the axis; null if it leaves out nothing. @type {(from: number, to: number) => Range | null} */
@@ -87,37 +93,42 @@ export class ParallelAxis {
     const step = STEPS[key];
     if (step === undefined) return undefined;
     const count = key.startsWith("Page") ? Math.max(1, Math.round(this.stops.length / PAGES)) : 1;
-    const y = this.#yAt(range, end);
-    const above = this.stops.filter((stop) => stop.y < y - SAME && stop.y >= this.#yAt(range, "most") - (end === "most" ? Infinity : SAME));
-    const below = this.stops.filter((stop) => stop.y > y + SAME && stop.y <= this.#yAt(range, "least") + (end === "least" ? Infinity : SAME)).reverse();
+    const [place, same] = [this.#placeAt(range, end), this.same];
+    const least = end === "least" ? -Infinity : this.#placeAt(range, "least") - same;
+    const most = end === "most" ? Infinity : this.#placeAt(range, "most") + same;
+    const above = this.stops.filter((stop) => stop.place > place + same && stop.place <= most);
+    const below = this.stops.filter((stop) => stop.place < place - same && stop.place >= least).reverse();
     const ahead = step > 0 ? above : below;
     const next = ahead[Math.min(ahead.length, Math.abs(step) * count) - 1];
     if (!next) return range;
     const isOpen = next === (end === "least" ? this.stops[0] : this.stops.at(-1));
-    const { least = null, most = null } = range ?? {};
     const value = isOpen ? null : next.value;
-    return end === "least" ? rangeOf(value, most) : rangeOf(least, value);
+    return end === "least" ? rangeOf(value, range?.most ?? null) : rangeOf(range?.least ?? null, value);
   }
 
   /** What an end of a range is as a slider: its place among the values, and its text. @type {(range: Range | null, end: End) => {now: number, most: number, text: string}} */
   slider(range, end) {
-    const last = this.stops.length - 1;
-    const y = this.#yAt(range, end);
-    const inside = this.stops.filter((stop) => (end === "least" ? stop.y > y + SAME : stop.y >= y - SAME)).length;
+    const last = Math.max(0, this.stops.length - 1);
+    const place = this.#placeAt(range, end);
+    const inside = this.stops.filter((stop) => (end === "least" ? stop.place < place - this.same : stop.place <= place + this.same)).length;
     const now = Math.min(last, Math.max(0, end === "least" ? inside : inside - 1));
     return { now, most: last, text: textOf(range?.[end] ?? this.stops[now]?.value) };
   }
 
-  /** @param {number} place */
+  /** Where there is a single value, others are at the ends. @param {number} place */
   #yOf(place) {
-    return TOP + HEIGHT * (this.high > this.low ? (this.high - place) / (this.high - this.low) : 0.5);
+    return TOP + HEIGHT * (this.high > this.low ? (this.high - place) / (this.high - this.low) : 0.5 + Math.sign(this.low - place) / 2);
   }
 
-  /** The y of an end of a range, or of the outermost value; a text that is not there any more leaves out nothing. @type {(range: Range | null, end: End) => number} */
-  #yAt(range, end) {
+  /** The place of an end of a range, or of the outermost value. @type {(range: Range | null, end: End) => number} */
+  #placeAt(range, end) {
+    return this.#chosenPlace(range, end) ?? (end === "least" ? this.low : this.high);
+  }
+
+  /** Null for an end that leaves out nothing, such as a text that is not there any more. @type {(range: Range | null, end: End) => number | null} */
+  #chosenPlace(range, end) {
     const place = range && range[end] !== null ? (this.placeOf(range[end] ?? undefined) ?? NaN) : NaN;
-    if (Number.isFinite(place) && (place >= 0 || typeof this.valueAt(this.low) === "number")) return this.#yOf(place);
-    return end === "least" ? BOTTOM : TOP;
+    return Number.isFinite(place) && (place >= 0 || typeof this.valueAt(this.low) === "number") ? place : null;
   }
 
   /** @param {number} y */

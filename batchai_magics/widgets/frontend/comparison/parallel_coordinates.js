@@ -129,7 +129,7 @@ export class ParallelCoordinates {
 
   /** The handles stay as long as the axes are the same, and with them the focus. */
   #drawHandles() {
-    const axes = this.#places.filter(({ stops }) => stops.length > 1);
+    const axes = this.#places.filter((axis) => axis.stops.length > 1 || this.#rangeOf(axis));
     const keys = axes.flatMap(({ key }) => [key, key]);
     if (keys.join("\n") !== this.#handles.map(({ axis }) => axis).join("\n")) {
       this.#handles = axes.flatMap(({ key, title }) =>
@@ -138,8 +138,10 @@ export class ParallelCoordinates {
           return { axis: key, end, element: svg("rect", { class: "ba-parallel-end", role: "slider", "aria-orientation": "vertical", "aria-label": name, ...HANDLE }) };
         }),
       );
+      const hadFocus = this.#ends.contains(document.activeElement);
       this.#ends.replaceChildren(...this.#handles.map(({ element }) => element));
       this.#reached = 0;
+      if (hadFocus) this.#reach(0);
     }
     this.#handles.forEach(({ end, element }, i) => {
       const axis = /** @type {ParallelAxis} */ (axes[Math.floor(i / ENDS.length)]);

@@ -49,6 +49,29 @@ test("a key moves an end of a range from value to value, up to the other end, an
   assert.deepEqual(pressed(many, "most", ["PageDown"]), { least: null, most: 44 });
 });
 
+test("a range on an axis with a single value left still selects, and its ends move and are drawn", () => {
+  for (const range of [{ least: 9, most: null }, { least: null, most: 5 }]) assert.deepEqual(heldBy([7, 7, null], range), []);
+  for (const range of [{ least: 5, most: null }, { least: 7, most: 7 }]) assert.deepEqual(heldBy([7, 7, null], range), [7, 7]);
+  const axis = axisOf([7]);
+  assert.equal(axis.moved({ least: 9, most: null }, "least", "ArrowDown"), null);
+  assert.equal(axis.moved({ least: null, most: 5 }, "most", "ArrowUp"), null);
+  assert.deepEqual(axis.slider({ least: 9, most: null }, "least"), { now: 0, most: 0, text: "9" });
+  const ends = (range) => [axis.yOf(range, "least"), axis.yOf(range, "most")];
+  assert.deepEqual([ends({ least: 9, most: null }), ends({ least: 5, most: null })], [[top, top], [bottom, top]]);
+});
+
+test("values that share a pixel are told apart, and one that was read from a pixel stays in its range", () => {
+  const values = [0, 1e-5, 1];
+  assert.deepEqual(heldBy(values, { least: 1e-5, most: null }), [1e-5, 1]);
+  assert.deepEqual(pressed(axisOf(values), "least", ["ArrowUp"]), { least: 1e-5, most: null });
+  for (const logs of [[0.001, 0.003, 0.7], [1e9, 1e9 + 0.3, 1e9 + 1]]) {
+    const axis = axisOf(logs);
+    const from = axis.yOf({ least: logs[1], most: null }, "least");
+    assert.deepEqual(heldBy(logs, axis.between(from, top - 9)), logs.slice(1));
+    assert.deepEqual(heldBy(logs, axis.between(from, bottom + 9)), logs.slice(0, 2));
+  }
+});
+
 test("an end of a range is a slider over the values", () => {
   const axis = axisOf([1, 2, 4]);
   assert.deepEqual(axis.slider(null, "least"), { now: 0, most: 2, text: "1" });
