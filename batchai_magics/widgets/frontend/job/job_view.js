@@ -167,7 +167,7 @@ export class JobView {
     this.stopListening();
     for (const [event, listener] of this.traits) this.host.off(event, listener);
     clearInterval(this.ticking);
-    for (const part of [this.head, this.charts, this.output]) part.stop();
+    for (const part of [this.head, this.charts, this.profile, this.output]) part.stop();
     this.leave?.();
     this.showSnapshot();
     this.element.remove();

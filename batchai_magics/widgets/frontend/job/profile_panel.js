@@ -15,6 +15,7 @@ export class ProfilePanel {
     this.button.title = "Sample for 10 seconds what each rank does";
     this.note = el("span", { class: "ba-profile-sentence", "aria-live": "polite" });
     this.body = el("div", { class: "ba-profile-body", tabindex: 0, role: "region", "aria-label": "profile of the ranks" });
+    this.stopListening = session.listen((kind) => kind === "lost" && this.update());
     this.element = el("details", { class: "ba-profile", open: true, hidden: true }, el("summary", {}, this.note), this.body);
   }
 
@@ -28,6 +29,11 @@ export class ProfilePanel {
     if (profile?.text) this.#show(profile);
   }
 
+  /** Stops following the session. */
+  stop() {
+    this.stopListening();
+  }
+
   async #begin() {
     this.#setRunning(true);
     const { content } = await this.session.request({ kind: "profile" });
@@ -37,7 +43,7 @@ export class ProfilePanel {
 
   /** @param {boolean} isRunning */
   #setRunning(isRunning) {
-    this.button.disabled = isRunning;
+    this.button.disabled = isRunning || this.session.isKernelLost;
     setText(this.button, isRunning ? "Profiling …" : "Profile");
   }
 

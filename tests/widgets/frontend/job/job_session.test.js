@@ -3,6 +3,7 @@ import { afterEach, beforeEach, mock, test } from "node:test";
 
 import { kernelHost } from "../../../../batchai_magics/widgets/frontend/hosts/kernel_host.js";
 import { JobSession } from "../../../../batchai_magics/widgets/frontend/job/job_session.js";
+import { ProfilePanel } from "../../../../batchai_magics/widgets/frontend/job/profile_panel.js";
 
 let sent, take, closed, kernel, model, session;
 
@@ -188,6 +189,21 @@ test("a kernel that is lost is never called busy", () => {
   session.tell({ kind: "hold", on: true });
   mock.timers.tick(2000);
   assert.deepEqual(news, [["lost", "", 0]]);
+});
+
+test("a profile that will not come is not awaited, and cannot be asked for", (t) => {
+  t.after(() => delete globalThis.document);
+  globalThis.document = { createElement: () => ({ append() {}, setAttribute() {}, addEventListener() {}, replaceChildren() {}, textContent: "" }) };
+  const profile = { is_running: true, text: "" };
+  model.get = (name) => (name === "profile" ? profile : { state: "running", can_profile: true });
+  const panel = new ProfilePanel(session);
+  panel.update();
+  assert.deepEqual([panel.button.textContent, panel.button.disabled], ["Profiling …", true]);
+  kernel("restarting");
+  assert.deepEqual([panel.button.textContent, panel.button.disabled], ["Profile", true]);
+  panel.stop();
+  session.bye();
+  assert.equal(session.listeners.size, 0);
 });
 
 test("a place of a file is asked for once until it is answered", () => {
