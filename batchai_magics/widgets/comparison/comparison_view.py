@@ -444,8 +444,11 @@ def max_points(runs: int) -> int:
 
 
 def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData:
-    """A run's lines, downsampled with the last point kept, and other x axes by step (`RunLines`)."""
-    drawn = {traits.name: curves[:MAX_SEGMENTS] for traits, curves in lines.metrics.items()}
+    """A run's first lines and the last, downsampled to their last point, and x axes by step (`RunLines`)."""
+    drawn = {
+        traits.name: [*curves[: MAX_SEGMENTS - 1], *curves[MAX_SEGMENTS - 1 :][-1:]]
+        for traits, curves in lines.metrics.items()
+    }
     return {
         "metrics": {
             name: [[curve.name, *_columns(curve.points, limit)] for curve in drawn.get(name, ())]

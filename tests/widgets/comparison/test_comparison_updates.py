@@ -9,6 +9,7 @@ import pytest
 from batchai_magics import widgets
 from batchai_magics.follow.metric_streams import METRICS_FILES
 from batchai_magics.metrics import compare, read_metrics
+from batchai_magics.metrics.runs.run_metrics import Curve
 from batchai_magics.models.job_execution import RankExit
 from batchai_magics.models.runs.labels import Labels
 from batchai_magics.widgets.comparison import comparison_output as comparisons
@@ -240,6 +241,14 @@ def test_a_long_line_is_thinned_and_ends_where_the_run_is():
     assert MAX_POINTS / 2 < len(steps) == len(rates) <= MAX_POINTS + 1
     assert (steps[-1], rates[-1]) == (10_000, 60)
     assert len(json.dumps(told)) < 20_000
+
+
+def test_of_many_lines_of_a_metric_the_last_is_shown_which_stands_for_the_run():
+    (run,) = ComparisonModel(compare([read_metrics(step_line(1, 0, 50).encode())]).runs).lines
+    curves = [Curve([1], [number], f"fold {number}") for number in range(25)]
+    run = dataclasses.replace(run, metrics=dict.fromkeys(run.metrics, curves))
+    told = line_columns(run, ["loss"], MAX_POINTS)["metrics"]["loss"]
+    assert [name for name, *_ in told] == [f"fold {number}" for number in (*range(19), 24)]
 
 
 def test_points_stay_where_they_are_while_a_line_grows():
