@@ -26,9 +26,14 @@ class Blob(ShareFile):
     """A blob: a file with columns of its own."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SetupFile(OutputFile):
     """A file or folder written by a setup task, with columns of its own."""
+
+    @property
+    def place(self) -> str:
+        """Its path below the output folder of the setup task, which has no other directories."""
+        return self.path
 
 
 def columns_of(value: Any) -> Sequence[Column]:

@@ -133,6 +133,10 @@ def test_a_file_of_a_job_tells_its_type_and_when_it_was_modified():
 def test_a_file_of_a_setup_task_tells_whether_it_is_a_folder():
     assert row(SetupFile("logs", FileKind.DIRECTORY, 0))["Is directory"] == "yes"
     assert row(SetupFile("a.txt", FileKind.FILE, 0))["Is directory"] == "no"
+    assert (
+        repr(SetupFile("node/a.txt", FileKind.FILE, 12, download_url="http://h/?sig=x"))
+        == "<node/a.txt, 12 bytes>"
+    )
 
 
 def test_a_file_of_a_share_has_its_name_and_a_blob_its_path():
