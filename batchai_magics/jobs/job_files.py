@@ -274,7 +274,7 @@ def make_download_folder(folder: Path, job: ResourceId) -> None:
     if folder.exists():
         return
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)  # another download may just have made it
         (folder / DOWNLOAD).write_text(f"{job.name}\n", encoding="utf-8")
     except OSError as error:
         raise StorageError(f"{folder} cannot be written: {error.strerror}", code="FileUnwritable") from error

@@ -1,5 +1,7 @@
 """A job's file on this machine: whole or not there, and nothing beside it touched."""
 
+from pathlib import Path
+
 import pytest
 
 from batchai_magics.backends.base import Chunk
@@ -42,6 +44,22 @@ def test_a_place_that_cannot_be_written_is_named(job, tmp_path):
     with pytest.raises(StorageError, match=r"stdout\.txt cannot be written: Is a directory"):
         job.download("stdout.txt", tmp_path)
     assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
+
+
+def test_two_first_downloads_at_once_share_the_folder(job, tmp_path, monkeypatch):
+    exists = Path.exists
+
+    def exists_before_another_download(path):
+        is_there = exists(path)
+        if path == tmp_path / JOB.name:
+            monkeypatch.setattr(Path, "exists", exists)
+            job.download(to=tmp_path)
+        return is_there
+
+    monkeypatch.setattr(Path, "exists", exists_before_another_download)
+    folder = job.download(to=tmp_path)
+    assert Path.exists is exists
+    assert (folder / "stdouterr" / "stdout.txt").read_text() == "all of it\n"
 
 
 def test_a_file_that_is_not_there_makes_none(job, tmp_path):
