@@ -296,7 +296,7 @@ class Runs:
 
     @contextlib.contextmanager
     def batched(self, runs: Collection[Run]) -> Iterator[None]:
-        """Within the context, the state of these runs may be read from a snapshot taken at its start."""
+        """Within the context, these runs may be read from a snapshot, which the first read takes."""
         folders, queries = self.folders(runs), self._queries.files
         files = [*folders, *queries] if runs else ()  # a folder is a file, too: whether it is still there
         with private_files.read_ahead(folders, files), self._batch.of(runs):
@@ -587,10 +587,10 @@ class Runs:
         return self._accounting.of(known, submission, self._forgotten)
 
     def _forgotten(self) -> set[str]:
-        """The numbers of the batch's jobs that the controller has forgotten."""
+        """The numbers of the jobs of the batch and its predecessors that the controller has forgotten."""
         with contextlib.suppress(ServiceError):
             _, lines = self._queries.jobs()
-            files = [self.files(run.guid) for run in self._batch.runs]
+            files = map(RunFiles, self.folders(self._batch.runs))
             latest = [each.submission(each.attempt) for each in files if not each.end]
             return {one.slurm_job for one in latest if one and one.slurm_job not in lines}
         return set()

@@ -11,6 +11,12 @@ from batchai_magics.backends.machines.machine import CommandLine, CompletedComma
 from batchai_magics.backends.slurm.cli_args import SEPARATOR
 from batchai_magics.backends.slurm.settings import SlurmSettings
 
+CONFIGURATION = """\
+Configuration data
+AccountingStorageType = accounting_storage/slurmdbd
+SuspendProgram = (null)
+ResumeProgram = (null)
+"""
 HEADS = {"PATH": "/usr/bin", "HOME": "/home/me", "NCCL_DEBUG": "INFO", "MY_TOKEN": "hush"}
 
 
@@ -46,6 +52,7 @@ class ScriptedSlurm(LocalMachine):
     streamed: list[CommandLine] = field(default_factory=list)
     programs: set[str] = field(default_factory=set)
     refusal: str = ""
+    accounted: list[str] = field(default_factory=list)  # the job numbers of each query of accounting
     gres: str = "(null)"  # of each node
     is_closed: bool = False
     _numbers: count[int] = field(default_factory=lambda: count(1))
@@ -115,10 +122,14 @@ class ScriptedSlurm(LocalMachine):
             job.state = "CANCELLED"
         return ""
 
+    def _sacct(self, words: list[str], env: Mapping[str, str]) -> str:
+        self.accounted += [word.partition("=")[2] for word in words if word.startswith("--jobs=")]
+        return ""
+
     def _scontrol(self, words: list[str], env: Mapping[str, str]) -> str:
         match words:
             case ["show", "config"]:
-                return "Configuration data\nSuspendProgram = (null)\nResumeProgram = (null)\n"
+                return CONFIGURATION
             case ["update", jobid, excluded]:
                 self.jobs[jobid.partition("=")[2]].excluded = excluded.partition("=")[2]
             case [("hold" | "release") as verb, number]:

@@ -255,6 +255,15 @@ def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(wo
     assert [status.state for status in world.backend.runner.status(runs)] == [QUEUED]
 
 
+def test_accounting_is_asked_once_for_all_predecessors_that_slurm_has_forgotten(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", lost_s=0.0)
+    with closing(world.backend):
+        first = [str(world.job(name).id) for name in ("a", "b", "c")]
+        world.slurm.jobs.clear()
+        world.job("last", batchaiAfterAny=first)
+    assert world.slurm.accounted == ["1,2,3"]
+
+
 # -- resizing under runs
 
 
