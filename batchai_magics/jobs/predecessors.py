@@ -50,6 +50,17 @@ def with_predecessor_ids(backend: Backend, requests: Sequence[CellRequest], shar
     return changed
 
 
+def trial_ids(backend: Backend, experiment: ResourceId, sweep: SweepDefinition) -> list[ResourceId]:
+    """The ids of a sweep's trials, each in its latest run.
+
+    Raises:
+        UsageError: It may submit more.
+    """
+    trials = _latest_runs(backend.names(experiment, Kind.JOB, f"{sweep.name}-t"), sweep.name)
+    _check_is_complete(backend, sweep, experiment, trials)
+    return [experiment.child(Kind.JOB, name) for name in trials.values()]
+
+
 def check_predecessors(
     backend: Backend, request: CellRequest, share: str, created_before: Collection[ResourceId] = ()
 ) -> None:
@@ -134,8 +145,13 @@ def _trials_of_latest_sweep(names: Sequence[str], name: str) -> tuple[str, dict[
     latest = run_names(sorted(sweeps), name)
     if not latest:
         return name, {}
-    runs = sorted((place, each) for each in names if (place := trial_of(each, latest[-1])))
-    return latest[-1], {number: each for (number, _), each in runs}
+    return latest[-1], _latest_runs(names, latest[-1])
+
+
+def _latest_runs(names: Sequence[str], sweep: str) -> dict[int, str]:
+    """The latest runs of a sweep's trials by number."""
+    runs = sorted((place, each) for each in names if (place := trial_of(each, sweep)))
+    return {number: each for (number, _), each in runs}
 
 
 def _definition(backend: Backend, share: str, experiment: ResourceId, trial: str) -> SweepDefinition | None:

@@ -21,6 +21,7 @@ from batchai_magics.errors import UsageError
 from batchai_magics.jobs.argument_checks import argument_error, check_text
 from batchai_magics.jobs.folder_snapshot import read_script
 from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.predecessors import trial_ids
 from batchai_magics.jobs.submit import find, submit
 from batchai_magics.jobs.sweeps.sweep_handle import Sweep
 from batchai_magics.models.backend_options import declared_by
@@ -128,7 +129,7 @@ def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> 
     """Options by name as the words of a line: lists give one word each, dicts `NAME=VALUE`.
 
     Raises:
-        UsageError: There is no such option.
+        UsageError: There is no such option, or a sweep that is a predecessor may submit more jobs.
     """
     words: list[str] = []
     for name, value in options.items():
@@ -157,8 +158,10 @@ def _texts(value: object) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _texts(item)
+    elif isinstance(value, Sweep):
+        yield from map(str, trial_ids(value.backend, value.experiment, value.definition))
     elif value is not None:
-        yield str(value.id if isinstance(value, Job) else value.name if isinstance(value, Sweep) else value)
+        yield str(value.id if isinstance(value, Job) else value)
 
 
 def _script_request(

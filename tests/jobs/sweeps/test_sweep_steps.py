@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.cell import parse
+from batchai_magics.cell.cell_options import cell_options
 from batchai_magics.errors import UsageError
+from batchai_magics.jobs.predecessors import trial_ids
+from batchai_magics.jobs.python_run import option_words
 from batchai_magics.jobs.submit import submit
 from batchai_magics.models.states import ExecutionState
 from tests.jobs.sweeps.lab import LOSS, SweepLab
@@ -85,12 +88,14 @@ def test_a_sweep_whose_predecessor_fails_tries_nothing_again_and_says_why(lab: S
 
 
 def test_a_job_starts_after_all_trials_of_the_latest_sweep_of_a_name(lab: SweepLab):
-    lab.submit('s --sweep "lr=1,2"')
+    earlier = lab.submit('s --sweep "lr=1,2"')
     sweep = lab.submit('s --sweep "lr=1,2,3"', "print('loss', 2)")
     request = parse("late --after S", "print('ran')", settings=lab.world.settings)
     submitted = submit(lab.world.backend, request, lab.world.settings)
     assert submitted.note == "It starts after the 3 trials of s-2, the latest sweep S."
     assert submitted.job.show().spec.batchai_after == tuple(str(job.id) for job in sweep.jobs)
+    known = {option.name: option for option in cell_options()}
+    assert option_words({"after": earlier}, known) == [f"--after={job.id}" for job in earlier.jobs]
     assert submitted.job.wait(PATIENCE_S).log() == "ran\n"
     assert all(trial.word == "succeeded" for trial in sweep.stored_trials())
 
@@ -101,6 +106,8 @@ def test_a_sweep_that_may_still_submit_jobs_is_no_predecessor_until_it_has_ended
     sweep = lab.submit(f's --sweep "lr={values}" {more} --best "min loss"', HOLD)
     with pytest.raises(UsageError, match="the sweep s may still submit jobs") as caught:
         lab.world.submit("late --after-any s")
+    with pytest.raises(UsageError, match="the sweep s may still submit jobs"):
+        trial_ids(lab.world.backend, lab.world.experiment, sweep.definition)
     assert "batchai sweep wait -n s. Or name its trials: s-t1" in caught.value.hint
     sweep.cancel()
     sweep.wait(PATIENCE_S)
@@ -126,8 +133,9 @@ for step in range(1, 4):
 if lr > 50:
     time.sleep(600)
 """
-    sweep = lab.run('s --sweep "lr=1,2,3,4,5,99" --prune median --best "min loss" --parallel 1', script)
+    line = 's --sweep "lr=1,2,3,4,5,99" --prune median --best "min loss" --parallel 1'
+    sweep = lab.run(line, script)
     assert words(sweep) == ["succeeded"] * 5 + ["pruned"]
     assert sweep.trials()[-1].job.labels().tags == ("sweep:s", "pruned")
-    again = lab.run('s --sweep "lr=1,2,3,4,5,99" --prune median --best "min loss" --parallel 1', script)
+    again = lab.run(line, script)
     assert [len(trial.runs) for trial in again.trials()] == [1] * 6
