@@ -15,7 +15,6 @@ from batchai_magics.jobs.sweeps.sweep_definition import SweepDefinition, SweepFi
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind
 from batchai_magics.models.resources import JobResource, Resource
-from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.trial_record import trial_of
 
 FIELDS = ("batchai_after", "batchai_after_any")  # of a spec
@@ -187,7 +186,7 @@ def _is_last(job: Resource | None, name: str, sweep: SweepDefinition) -> bool:
     if not (isinstance(job, JobResource) and job.state.is_final):
         return False
     _, run = trial_of(name, sweep.name) or (0, 0)
-    return job.state is ExecutionState.SUCCEEDED or run > sweep.retries
+    return not job.has_failed or run > sweep.retries
 
 
 def _own_name(request: CellRequest, runs: Sequence[str]) -> UsageError:

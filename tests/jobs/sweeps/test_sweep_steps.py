@@ -114,6 +114,14 @@ def test_a_sweep_that_may_still_submit_jobs_is_no_predecessor_until_it_has_ended
     assert lab.world.run("late --after-any s").show().state is ExecutionState.SUCCEEDED
 
 
+def test_a_sweep_that_repeats_failures_is_a_predecessor_once_its_trials_were_cancelled(lab: SweepLab):
+    sweep = lab.submit('s --sweep "lr=1,2" --retry-failed 1', HOLD)
+    for job in sweep.jobs:
+        job.cancel()
+    assert (sweep.wait(PATIENCE_S).state, words(sweep)) == ("finished", ["cancelled"] * 2)
+    assert lab.world.run("late --after-any s").show().state is ExecutionState.SUCCEEDED
+
+
 def test_optuna_searches_where_the_values_are_good(lab: SweepLab):
     script = "import os, math\nprint('step 1 loss', abs(math.log10(float(os.environ['PARAM_LR'])) + 3))"
     sweep = lab.run('s --sweep "lr=log(1e-6,1)" --trials 24 --search tpe --best "min loss"', script)
@@ -133,9 +141,10 @@ for step in range(1, 4):
 if lr > 50:
     time.sleep(600)
 """
-    line = 's --sweep "lr=1,2,3,4,5,99" --prune median --best "min loss" --parallel 1'
+    line = 's --sweep "lr=1,2,3,4,5,99" --prune median --best "min loss" --parallel 1 --retry-failed 1'
     sweep = lab.run(line, script)
     assert words(sweep) == ["succeeded"] * 5 + ["pruned"]
     assert sweep.trials()[-1].job.labels().tags == ("sweep:s", "pruned")
     again = lab.run(line, script)
     assert [len(trial.runs) for trial in again.trials()] == [1] * 6
+    assert len(trial_ids(lab.world.backend, lab.world.experiment, sweep.definition)) == 6
