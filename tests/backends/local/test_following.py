@@ -38,8 +38,8 @@ def jobs(still: Still, monkeypatch: pytest.MonkeyPatch) -> list[ResourceId]:
     still.schedule()
     still.change("UPDATE job SET state = 'running', started = ?", time.time())
     for id in ids:
-        log_of(still, id).write_text("begin\n")
-        log_of(still, id).with_name("stdout-wk-0.txt").write_text("begin\n")
+        for name in (*LOGS, "stdout-wk-0.txt"):
+            log_of(still, id).with_name(name).write_text("begin\n")
     return ids
 
 
