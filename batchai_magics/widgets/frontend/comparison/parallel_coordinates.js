@@ -131,6 +131,7 @@ export class ParallelCoordinates {
   #drawHandles() {
     const axes = this.#places.filter((axis) => axis.stops.length > 1 || this.#rangeOf(axis));
     const keys = axes.flatMap(({ key }) => [key, key]);
+    const hadFocus = this.#ends.contains(document.activeElement);
     if (keys.join("\n") !== this.#handles.map(({ axis }) => axis).join("\n")) {
       this.#handles = axes.flatMap(({ key, title }) =>
         ENDS.map((end) => {
@@ -138,10 +139,8 @@ export class ParallelCoordinates {
           return { axis: key, end, element: svg("rect", { class: "ba-parallel-end", role: "slider", "aria-orientation": "vertical", "aria-label": name, ...HANDLE }) };
         }),
       );
-      const hadFocus = this.#ends.contains(document.activeElement);
       this.#ends.replaceChildren(...this.#handles.map(({ element }) => element));
       this.#reached = 0;
-      if (hadFocus) this.#reach(0);
     }
     this.#handles.forEach(({ end, element }, i) => {
       const axis = /** @type {ParallelAxis} */ (axes[Math.floor(i / ENDS.length)]);
@@ -150,6 +149,7 @@ export class ParallelCoordinates {
       setAttributes(element, { x: axis.x - HANDLE.width / 2, y: axis.yOf(range, end) - HANDLE.height / 2, "data-chosen": String(Boolean(range)) });
       setAttributes(element, { "aria-valuemin": 0, "aria-valuemax": most, "aria-valuenow": now, "aria-valuetext": text, tabindex: i === this.#reached ? 0 : -1 });
     });
+    if (hadFocus && !this.#ends.contains(document.activeElement)) this.#reach(this.#reached);
   }
 
   /** A path for all lines of a colour, behind them one for those that are not selected. @param {boolean[]} inside */
