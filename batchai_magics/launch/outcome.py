@@ -56,7 +56,8 @@ class Outcome(NamedTuple):
             "warnings": self.warnings,
             "ranks": [rank._asdict() for rank in self.ranks],
         }
-        return json.dumps(data)
+        text = json.dumps(data, ensure_ascii=False)
+        return text.encode(errors="replace").decode()  # it may have names of files that are no text
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Outcome | None:

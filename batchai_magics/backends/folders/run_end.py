@@ -36,7 +36,7 @@ def write_end(file: Path, outcome: Outcome) -> None:
     if is_remote(file):
         return file.write_atomic(outcome.to_json().encode(), private_files.FILE, parents=False)
     part = file.with_suffix(".part")
-    with open(part, "w", opener=private_files.opener) as stream:
+    with open(part, "w", encoding="utf-8", opener=private_files.opener) as stream:
         stream.write(outcome.to_json())
     part.replace(file)
 

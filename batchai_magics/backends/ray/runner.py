@@ -23,6 +23,7 @@ from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.ray.gateway import UNAVAILABLE, RayGateway
 from batchai_magics.backends.ray.node import queue
+from batchai_magics.backends.ray.node.home_files import take_over
 from batchai_magics.backends.ray.node.run_files import AwaitedRun, NodeRequest, SupervisedFiles, text_of
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.backends.service import api_errors, private_files
@@ -45,7 +46,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     waiting_reason,
 )
-from batchai_magics.errors import BatchAIError
+from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
@@ -340,6 +341,10 @@ class RayBackend(FolderService):
     def __init__(self, settings: RaySettings, bounds: JobBounds | None = None, *, pass_env: str = "") -> None:
         layout = Layout(settings.home.expanduser().absolute())
         private_files.make_home(layout.home, setting="ray.home")
+        if not take_over(layout.home):
+            text = f"{layout.home} is a copy of another machine's home, with files of jobs that use it"
+            hint = "Choose another folder with ray.home, or delete this one if those jobs have ended."
+            raise StorageError(text, code="HomeIsCopy", hint=hint)
         repository = FileRepository(layout)
         self.runner = RayRunner(layout, settings, pass_env=pass_env)
         quota = settings.core_quota

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import read_end, write_end
 from batchai_magics.backends.node.output_records import RankSpan, writers
-from batchai_magics.backends.ray.node.actor_target import COPY_MARK
-from batchai_magics.backends.ray.node.home_files import LogBlock
-from batchai_magics.backends.ray.node.run_copies import _CollectedLog
+from batchai_magics.backends.ray.node.actor_target import COPY_MARK, ActorTarget
+from batchai_magics.backends.ray.node.home_files import (
+    REPLY_BYTES,
+    FileEntry,
+    HomeFiles,
+    LogBlock,
+    home_id,
+)
+from batchai_magics.backends.ray.node.run_copies import RunCopies, _CollectedLog, _NodeCopy
+from batchai_magics.backends.ray.runner import RayBackend
+from batchai_magics.backends.ray.settings import RaySettings
+from batchai_magics.errors import StorageError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
@@ -20,6 +33,7 @@ from tests.backends.ray import real_ray
 from tests.backends.ray.test_ray import command_line, processes
 from tests.contract.place import MOUNTED, Place, PlaceOptions, manual
 from tests.contract.places import ray_place
+from tests.launch.test_plan import small
 from tests.small_disk import SmallDisk
 from tests.world import files_containing, until
 
@@ -200,3 +214,103 @@ def test_a_block_whose_writing_was_interrupted_is_not_repeated(tmp_path: Path) -
     assert Path(log.path).read_bytes() == b"of 1\nof 2\n"
     assert writers(Path(log.spans), 0, 10) == [RankSpan(0, 5, 1), RankSpan(5, 10, 2)]
     assert [_CollectedLog(log, 0, {rank}).position for rank in (1, 2)] == [5, 5]
+
+
+def copied(home: Path, owner: str) -> str:
+    """Has an actor make a copy of a home there; returns what is wrong."""
+    actor = ActorTarget("sent.Sent", f"{home}/programs/1")
+    return actor.install({"sent.py": b"class Sent: pass"}, owner)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """The path of a home, on a node."""
+    return tmp_path / "home"
+
+
+def test_a_home_made_where_a_copy_was_keeps_its_files(home: Path) -> None:
+    assert not copied(home, "sender")
+    copy = HomeFiles(str(home), "run", "sender")
+    copy.claim(str(home / "shares" / "run"), "1")
+    (home / "other").mkdir()
+    with pytest.raises(StorageError, match=f"{home} is a copy") as refusal:
+        RayBackend(RaySettings(home=home))
+    assert "with ray.home" in refusal.value.hint
+    copy.forget(str(home / "shares" / "run"))
+    assert {each.name for each in home.iterdir()} == {COPY_MARK, "programs", "other"}
+    (home / "other").rmdir()
+    (home / "clusters").mkdir()  # of a command on the node
+    RayBackend(RaySettings(home=home)).close()
+    assert not [*home.iterdir()]
+    kept = home / "jobs" / "run" / "plan.json"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    (home / "resources").mkdir()
+    (home / COPY_MARK).write_text("sender")
+    with pytest.raises(PermissionError):
+        copy.claim(str(home / "shares"), "2")
+    copy.forget(str(home / "shares"))
+    assert "has another folder" in copied(home, "sender")
+    assert kept.exists()
+    assert not copy.is_claimed()
+
+
+def test_a_copy_serves_the_home_that_it_is_of(home: Path, tmp_path: Path) -> None:
+    assert not copied(home, "first")
+    actor = ActorTarget("sent.Sent", f"{home}/programs/1")
+    assert (actor.home("first"), actor.home("second")) == ("copied", "")
+    first = HomeFiles(str(home), "run", "first")
+    first.claim(str(tmp_path / "logs"), "1")
+    assert "has another folder" in copied(home, "second")
+    first.forget(str(tmp_path / "logs"))
+    assert not copied(home, "second")
+    with pytest.raises(PermissionError):
+        first.claim(str(tmp_path / "logs"), "2")
+    (home / COPY_MARK).unlink()
+    assert actor.home(home_id(home)) == "seen"
+
+
+def test_files_come_home_while_ranks_print_steadily(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = Layout(home).job("g")
+    files.root.mkdir(parents=True)
+    copies, rounds = RunCopies(Layout(home), small(), {}), count()
+    collected = []
+
+    def of_each(do: object) -> list[bool]:
+        if do is not _NodeCopy.collect_logs:
+            collected.append(next(rounds))
+        return [next(rounds) < 100]
+
+    monkeypatch.setattr(copies, "_of_each", of_each)
+    assert copies._collect(is_last=False)
+    assert collected == [1]
+    assert copies._collect(is_last=True)
+    assert collected[1] > 100
+
+
+def test_an_end_with_a_name_that_is_no_text_is_read(tmp_path: Path) -> None:
+    name = b"out-\xff".decode("utf-8", "surrogateescape")
+    write_end(tmp_path / "end.json", Outcome(0).warned("FilesLeftBehind", f"näme {name}"))
+    end = read_end(tmp_path / "end.json")
+    assert end
+    assert end.is_success
+    assert end.warnings[0]["message"].startswith("näme out-")
+
+
+def test_a_path_that_leads_out_of_the_home_makes_no_folder(home: Path, tmp_path: Path) -> None:
+    home.mkdir()
+    (home / "link").symlink_to(tmp_path)
+    for path in ("../made/x", "link/made/x", f"{tmp_path}/made/x"):
+        with pytest.raises(PermissionError):
+            HomeFiles(str(home), "run").write(path, FileEntry.of(home), 0, b"")
+    assert {each.name for each in tmp_path.iterdir()} == {"home"}
+
+
+def test_a_reply_with_many_logs_is_bounded(tmp_path: Path) -> None:
+    logs = [LogPaths(str(tmp_path / str(number))) for number in range(8)]
+    for log in logs:
+        with Path(log.path).open("wb") as file:
+            file.truncate(4 << 20)
+    blocks = HomeFiles(str(tmp_path), "run").log_blocks([(log, 0) for log in logs])
+    assert sum(len(block.data) for block in blocks) == REPLY_BYTES
+    assert all(block.data for block in blocks)

@@ -157,7 +157,7 @@ DIES = """
 start = cluster.supervising_actor
 def dying(*arguments):
     import ray
-    ray.get(start(*arguments).home.remote())  # Ray forgets an actor whose driver dies before that
+    ray.get(start(*arguments).home.remote(""))  # Ray forgets an actor whose driver dies before that
     os.kill(os.getpid(), 9)
 cluster.supervising_actor = dying
 queue.reconcile(home, programs, cluster.own_node())

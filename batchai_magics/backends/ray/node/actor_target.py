@@ -5,16 +5,59 @@ Ray sends this class as code, since its nodes import the programs from the home:
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import importlib
+import os
 import shutil
 import socket
 import sys
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-COPY_MARK = "copied-home"  # the file in the folder of a home that only a copy of it has
+HOME_ID = "home-id"  # the file in a home with the id that its copies name
+COPY_MARK = "copied-home"  # the file with that id, which only a copy has
+PROGRAMS = "programs"
+SHARES = ("shares", "containers", "fileservers")
+COPIED = (*SHARES, "jobs", "clusters", "unfinished")  # the folders that a copy consists of
+_OF_HOMES = (HOME_ID, "resources")  # what only a home itself has
+
+
+@contextlib.contextmanager
+def locked(folder: Path, operation: int) -> Iterator[None]:
+    """Holds a lock on a folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, operation)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def copied_from(folder: Path) -> str:
+    """The id of the home that a folder is a copy of; empty if it is none."""
+    return "" if is_home(folder) else _text(folder / COPY_MARK)
+
+
+def is_home(folder: Path) -> bool:
+    """Whether a folder has what only a home itself has."""
+    return any((folder / name).exists() for name in _OF_HOMES)
+
+
+def is_spent(folder: Path) -> bool:
+    """Whether a folder is a copy without files of a run."""
+    names, jobs = {each.name for each in folder.iterdir()}, folder / "jobs"
+    is_copy = COPY_MARK in names and names <= {COPY_MARK, PROGRAMS, *COPIED} and not is_home(folder)
+    return is_copy and not (jobs.is_dir() and any(jobs.iterdir()))
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
 
 
 class ActorTarget:
@@ -32,20 +75,21 @@ class ActorTarget:
         sys.path.insert(0, str(self._programs))
         self._target = getattr(importlib.import_module(module), name)(*self._arguments)
 
-    def home(self) -> str:
-        """Where the programs are: "seen" if the home is here, "copied" in a copy of it; else empty."""
+    def home(self, owner: str) -> str:
+        """Where the programs are: "seen" if the home of that id is here, "copied" in its copy; else empty."""
         if not self._target:
             return ""
-        return "copied" if (self._home / COPY_MARK).exists() else "seen"
+        if _text(self._home / HOME_ID) == owner:
+            return "seen"
+        return "copied" if copied_from(self._home) == owner else ""
 
-    def install(self, files: Mapping[str, bytes]) -> str:
-        """Installs programs in a copy of the home; returns why that cannot be, empty once it is done."""
+    def install(self, files: Mapping[str, bytes], owner: str) -> str:
+        """Installs programs in a copy of the home of that id; returns why that cannot be, or empty."""
         part = self._programs.with_name(uuid.uuid4().hex)
         try:
             self._home.mkdir(0o700, parents=True, exist_ok=True)
-            if not (self._home / COPY_MARK).exists() and any(self._home.iterdir()):
+            if not self._belongs_to(owner):
                 return f"has another folder at {self._home}"
-            (self._home / COPY_MARK).touch()
             for path, data in files.items():
                 (part / path).parent.mkdir(0o700, parents=True, exist_ok=True)
                 (part / path).write_bytes(data)
@@ -57,6 +101,23 @@ class ActorTarget:
         if not self._target:
             self._load()
         return ""
+
+    def _belongs_to(self, owner: str) -> bool:
+        """Marks the folder as a copy; False if it is something else, or in use for another home."""
+        mark = self._home / COPY_MARK
+        with locked(self._home, fcntl.LOCK_EX):
+            if copied_from(self._home) != owner:
+                if any(self._home.iterdir()) and not is_spent(self._home):
+                    return False
+                for name in COPIED:
+                    shutil.rmtree(self._home / name, ignore_errors=True)
+                if any((self._home / name).exists() for name in COPIED):
+                    return False
+                mark.write_text(owner, encoding="utf-8")
+            if is_home(self._home):  # made meanwhile
+                mark.unlink(missing_ok=True)
+                return False
+        return True
 
     def host(self) -> str:
         """The name of this machine."""

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.ray.node import actor_target
+from batchai_magics.backends.ray.node.home_files import home_id
 from batchai_magics.backends.ray.node.run_files import Session
 
 NAMESPACE = "batchai_magics"
@@ -81,8 +82,13 @@ def home_node(programs: str) -> str:
     import ray
 
     head, own = nodes()[0].id, own_node()
-    has_home = head == own or ray.get(command_actor(programs, head).home.remote()) == SEEN
+    has_home = head == own or ray.get(asked_home(command_actor(programs, head), programs)) == SEEN
     return head if has_home else own
+
+
+def asked_home(actor: Any, programs: str) -> Any:
+    """Asks an actor where the home is; returns the reference of `ActorTarget.home`."""
+    return actor.home.remote(home_id(home_of(programs)))
 
 
 def install(actor: Any, programs: str, home: str) -> str:
@@ -92,7 +98,7 @@ def install(actor: Any, programs: str, home: str) -> str:
     if home:
         return ""
     files = {str(file.relative_to(programs)): file.read_bytes() for file in Path(programs).rglob("*.py")}
-    problem: str = ray.get(actor.install.remote(files))
+    problem: str = ray.get(actor.install.remote(files, home_id(home_of(programs))))
     return f"{ray.get(actor.host.remote())} {problem}" if problem else ""
 
 
@@ -107,12 +113,18 @@ def node_actor(programs: str, guid: str, bundle: dict[str, float], scheduling: o
     """Starts an actor on a node of a run, with the CPUs and GPUs of its bundle."""
     resources = {"num_cpus": bundle.get("CPU", 0), "num_gpus": bundle.get("GPU", 0)}
     options = {**resources, "scheduling_strategy": scheduling}
-    return _actor("node_actor.NodePrograms", programs, str(home_of(programs)), guid, options=options)
+    return _actor("node_actor.NodePrograms", programs, *_of_copy(programs, guid), options=options)
 
 
 def files_actor(programs: str, node: str, guid: str) -> Any:
     """Starts an actor for the files of a run on a node, by its id."""
-    return _actor("home_files.HomeFiles", programs, str(home_of(programs)), guid, node=node)
+    return _actor("home_files.HomeFiles", programs, *_of_copy(programs, guid), node=node)
+
+
+def _of_copy(programs: str, guid: str) -> tuple[str, str, str]:
+    """The arguments of `HomeFiles` on nodes."""
+    home = home_of(programs)
+    return str(home), guid, home_id(home)
 
 
 def command_actor(programs: str, node: str) -> Any:

@@ -9,20 +9,31 @@ import contextlib
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.output_records import RankSpan, SecretSpan, TimeRecord
-from batchai_magics.backends.ray.node.actor_target import COPY_MARK
+from batchai_magics.backends.ray.node.actor_target import (
+    COPIED,
+    COPY_MARK,
+    HOME_ID,
+    PROGRAMS,
+    copied_from,
+    is_home,
+    is_spent,
+    locked,
+)
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import LogPaths
 from batchai_magics.untrusted_files import open_file, read_start
 
 CLAIM = "copied-for"  # the file in a run's folder that names the attempt
 BLOCK_BYTES = 4 << 20
+REPLY_BYTES = 16 << 20  # of all logs
 _KINDS = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 
 
@@ -62,10 +73,13 @@ class LogBlock(NamedTuple):
 
 
 class HomeFiles:
-    """The files below a home by their relative paths. `guid` is of the run that they are for."""
+    """The files below a home by their relative paths. `guid` is of the run that they are for.
 
-    def __init__(self, home: str, guid: str) -> None:
-        self._root, self._job = Path(home), Layout(Path(home)).job(guid).root
+    Those of a copy are given the id of the home as `owner`.
+    """
+
+    def __init__(self, home: str, guid: str, owner: str = "") -> None:
+        self._root, self._job, self._owner = Path(home), Layout(Path(home)).job(guid).root, owner
         self._part = self._root / "unfinished" / "copies" / guid
 
     def entries(self, paths: Sequence[str], kept: str = "") -> dict[str, FileEntry]:
@@ -109,23 +123,31 @@ class HomeFiles:
 
     def log_blocks(self, logs: Sequence[tuple[LogPaths, int]]) -> list[LogBlock]:
         """The next block of each log from an offset on; in whole lines if several ranks share the log."""
-        return [_log_block(LogPaths(*log), offset) for log, offset in logs]
+        limit = min(BLOCK_BYTES, REPLY_BYTES // max(1, len(logs)))
+        return [_log_block(LogPaths(*log), offset, limit) for log, offset in logs]
 
     # -- of a copy alone
 
     def claim(self, logs: str, attempt: str) -> bool:
         """Makes the folder of the run; removes what a lost attempt may have left, with its logs.
 
-        The copy is kept while it has the folder of a run. False if another node of the attempt has this copy.
+        The copy is kept while it has the folder of a run. False if another node of the attempt has this copy;
+        PermissionError if it is none of this home.
         """
         mark = self._job / CLAIM
         with locked(self._root, fcntl.LOCK_EX):
+            if not self._is_copy():
+                raise PermissionError(f"{self._root} is another folder")
             if mark.exists() and mark.read_text(encoding="utf-8") == attempt:
                 return False
             private_files.remove_folder(self._job)
             private_files.write(mark, attempt)
         private_files.remove_folder(Path(logs))
         return True
+
+    def is_claimed(self) -> bool:
+        """Whether this is a copy with the folder of the run."""
+        return self._is_copy() and (self._job / CLAIM).exists()
 
     def make_folders(self, folders: Sequence[str]) -> None:
         """Makes folders."""
@@ -144,47 +166,66 @@ class HomeFiles:
 
     def forget(self, logs: str) -> None:
         """Removes the files of the run, and with those of the last one all but the programs."""
-        if not (self._root / COPY_MARK).exists():
-            return
-        with locked(self._root, fcntl.LOCK_EX):
+        with contextlib.suppress(FileNotFoundError), locked(self._root, fcntl.LOCK_EX):
+            if not self._is_copy():
+                return
             private_files.remove_folder(self._job)
             private_files.remove_folder(Path(logs))
             if not any(self._job.parent.iterdir()):
-                for folder in self._root.iterdir():
-                    if folder.is_dir() and folder.name != "programs":
-                        private_files.remove_folder(folder)
+                _remove_copied(self._root)
+
+    def _is_copy(self) -> bool:
+        return bool(self._owner) and copied_from(self._root) == self._owner
 
     def _inside(self, path: str) -> Path:
         """The path, with its folder; PermissionError if a link leads out of the home."""
         target = self._root / path
-        private_files.make_folder(target.parent)
-        if ".." in target.parts or not target.parent.resolve().is_relative_to(self._root.resolve()):
+        is_below = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts
+        if not is_below or not target.parent.resolve().is_relative_to(self._root.resolve()):
             raise PermissionError(f"{path} is outside {self._root}")
+        private_files.make_folder(target.parent)
         return target
 
 
-@contextlib.contextmanager
-def locked(folder: Path, operation: int) -> Iterator[None]:
-    """Holds a lock on a folder."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(descriptor, operation)
-        yield
-    finally:
-        os.close(descriptor)
+def home_id(home: Path) -> str:
+    """The id of a home."""
+    file = home / HOME_ID
+    if not file.exists():
+        private_files.write_new(file, uuid.uuid4().hex)
+    return file.read_text(encoding="utf-8")
 
 
-def _log_block(log: LogPaths, offset: int) -> LogBlock:
+def take_over(home: Path) -> bool:
+    """Makes a home of a copy that has no files of runs any more; False if it has some."""
+    mark = home / COPY_MARK
+    if not mark.exists() or private_files.is_read_only(home):
+        return True
+    with locked(home, fcntl.LOCK_EX):
+        if not is_home(home):
+            if not is_spent(home):
+                return False
+            _remove_copied(home)
+            private_files.remove_folder(home / PROGRAMS)
+        mark.unlink(missing_ok=True)
+    return True
+
+
+def _remove_copied(folder: Path) -> None:
+    for name in COPIED:
+        private_files.remove_folder(folder / name)
+
+
+def _log_block(log: LogPaths, offset: int, limit: int) -> LogBlock:
     try:
         with open_file(log.path) as file:
             end = file.seek(0, os.SEEK_END)
             if log.spans:
                 end = output_records.recorded_end(Path(log.spans), offset, end)
             file.seek(offset)
-            data = read_start(file, min(BLOCK_BYTES, max(0, end - offset)))
+            data = read_start(file, min(limit, max(0, end - offset)))
     except OSError:  # it is not there yet, or was replaced
         return LogBlock(b"", offset)
-    if log.spans and len(data) == BLOCK_BYTES:
+    if log.spans and len(data) == limit:
         data = data[: data.rfind(b"\n") + 1] or data
     end = offset + len(data)
     spans = output_records.writers(Path(log.spans), offset, end) if log.spans else []

@@ -33,8 +33,8 @@ class NodeFacts(NamedTuple):
 class NodePrograms(HomeFiles):
     """The programs on a node, one at a time, and its files. Its methods are called in several threads."""
 
-    def __init__(self, home: str, guid: str) -> None:
-        super().__init__(home, guid)
+    def __init__(self, home: str, guid: str, owner: str) -> None:
+        super().__init__(home, guid, owner)
         self._program: subprocess.Popen[bytes] | None = None
         self._changed, self._order_lock = threading.Condition(), threading.Lock()
         self._lines: list[str] = []

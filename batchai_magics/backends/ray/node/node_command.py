@@ -82,7 +82,8 @@ def main() -> None:
 
     programs = own_folder()
     actor = cluster.command_actor(programs, node)
-    cluster.install(actor, programs, ray.get(actor.home.remote()))  # else the call below says what is wrong
+    home = ray.get(cluster.asked_home(actor, programs))
+    cluster.install(actor, programs, home)  # else the call below says what is wrong
     env = of_submitter(os.environ, str(Path(python).parent))
     ray.get(cluster.call(actor, "start", python, folder, env, command))
     is_ended, code = False, None

@@ -23,7 +23,14 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, TIME
 from batchai_magics.backends.ray.node import cluster
-from batchai_magics.backends.ray.node.home_files import BLOCK_BYTES, CLAIM, FileEntry, HomeFiles, LogBlock
+from batchai_magics.backends.ray.node.actor_target import SHARES
+from batchai_magics.backends.ray.node.home_files import (
+    BLOCK_BYTES,
+    CLAIM,
+    FileEntry,
+    HomeFiles,
+    LogBlock,
+)
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
 from batchai_magics.backends.service import private_files
 from batchai_magics.errors import is_disk_full
@@ -37,7 +44,6 @@ WAIT_S = 1.0  # how often it is looked whether a full home has room
 MAX_SENT_BYTES = 2 << 30
 _SENT = ("python", "mounts", "shared", "checkpoints", "records", "hosts")  # of the run's folder
 _SAVED = ("checkpoints", "artifacts", "records")  # of it, brought home while the run goes on
-_SHARES = ("shares", "containers", "fileservers")
 
 
 class CopyError(Exception):
@@ -117,6 +123,8 @@ class RunCopies:
         self._over.set()
         if self._thread.ident:
             self._thread.join()
+        claimed = self._of_each(_NodeCopy.is_claimed)
+        self._copies = [copy for copy, is_ours in zip(self._copies, claimed, strict=True) if is_ours]
         is_home = self._is_home()
         while not is_home and not self._files.kill.exists():
             time.sleep(WAIT_S)
@@ -148,7 +156,7 @@ class RunCopies:
         if not self._files.job.root.exists():
             return True  # the run was deleted
         try:
-            while any(self._of_each(_NodeCopy.collect_logs)):
+            while any(self._of_each(_NodeCopy.collect_logs)) and is_last:
                 pass
             if has_files:
                 self._of_each(partial(_NodeCopy.collect_files, is_last=is_last))
@@ -231,6 +239,10 @@ class _NodeCopy:
         shares = [target for target in targets if target.is_dir() and self._relative(target)]
         return [*map(str, (*shares, self._folder, *own, *outputs))]
 
+    def is_claimed(self) -> bool:
+        """Whether the node has files of the attempt at all: it may have a home of its own there."""
+        return bool(self._call("is_claimed"))
+
     def is_running(self) -> bool:
         """Whether the program that runs the processes is still there."""
         return bool(self._call("is_running"))
@@ -249,7 +261,7 @@ class _NodeCopy:
         """Brings home what is newer there; while that may change, only what has not done so for a while."""
         root, kept = self._relative(self._job.root), self._relative(Path(self._folder))
         saved = (*_SAVED, Path(self._plan.exits).name)
-        paths = [*_SHARES, root] if is_last else [f"{root}/{name}" for name in saved]
+        paths = [*SHARES, root] if is_last else [f"{root}/{name}" for name in saved]
         found: Mapping[str, FileEntry] = self._call("entries", paths, kept)
         here = self._home.entries(paths, kept)
         before, self._seen = self._seen, found
@@ -266,7 +278,7 @@ class _NodeCopy:
         except OSError as error:  # from here, or from there
             if is_disk_full(error):
                 raise
-            self.problem = f"{path}: {error}"
+            self.problem = os.fsencode(f"{path}: {error}").decode("utf-8", "replace")
 
     def forget(self) -> None:
         """Removes the files from the node, unless one could not be brought home."""

@@ -25,7 +25,7 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import EndWarning
 from batchai_magics.backends.node.start_line import own_folder
-from batchai_magics.backends.ray.node.home_files import locked
+from batchai_magics.backends.ray.node.actor_target import locked
 from batchai_magics.launch.plan import Plan
 
 OUTPUT_TIMEOUT_S = 2.0  # how long the last output may take to be written if the actor is gone

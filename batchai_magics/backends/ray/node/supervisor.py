@@ -190,7 +190,7 @@ class RunSupervisor:
             cluster.node_actor(programs, guid, bundle, PlacementGroupSchedulingStrategy(group, index))
             for index in range(self._request.node_count)
         ]
-        answers = [actor.home.remote() for actor in actors]
+        answers = [cluster.asked_home(actor, programs) for actor in actors]
         while len(ray.wait(answers, num_returns=len(answers), timeout=POLL_S)[0]) < len(answers):
             if outcome := self._stop_request():
                 return [], outcome
