@@ -43,7 +43,7 @@ _COUNT_BEHIND = re.compile(
 _THIN_LINE = b"\xe2\x94\x80"
 _CLOCK = _DAYS + rb"\d{1,4}(?::\d\d){1,2}"
 _TIME_LEFT = re.compile(
-    rb"(?:\[[^\[\]<\n]{1,40}<|\b(?i:eta):?[ \t]*|\xe2\x80\xa2[ \t]+"
+    rb"(?:\[" + _DAYS + rb"[\d:]{1,20}<|\b(?i:eta):?[ \t]*|\xe2\x80\xa2[ \t]+"
     rb"|[\x80-\xbf][ ]+(?=\S{1,12}[ ]\S{1,16}/step))"
     rb"(?P<left>" + _CLOCK + rb"|\d{1,6}s)"
 )

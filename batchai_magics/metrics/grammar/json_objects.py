@@ -46,6 +46,11 @@ _TOKEN = re.compile(
 )
 _COUNT = re.compile(rb"(?P<count>\d{1,18})(?:\.0+)?|(?P<of>\d{1,15})/\d{1,15}")
 _EPOCH = re.compile(rb"\d{1,18}(?:\.\d{1,20})?(?:[eE]-?\d{1,2})?|\d{1,15}/\d{1,15}")
+_MESSAGE = re.compile(
+    rb'\{"(?:[^{}\n]*"?(?:jsonPayload|payload|record|fields)":[ ]?\{")?'
+    rb'(?:[^"\n]*":[^{}\n]*,[ ]?")?(?:message|msg|log|event|text|textPayload)":[ ]?"'
+    rb'(?P<text>[^"\\\n]*)(?:\\n)?"[^\n]*\}[ \t]*'
+)
 _PART = re.compile(r"[_.]")
 _MAX_DEPTH = 8
 _MAX_DIGITS = 300
@@ -73,6 +78,12 @@ class Value:
 def phase_of(name: str) -> str:
     """The phase that the name of a metric tells."""
     return PHASES.get(_PART.split(name)[0], TRAIN)
+
+
+def message_span(text: bytes, begin: int) -> Span | None:
+    """Where the message stands in an object that begins here: `{"level": "info", "message": "loss 0.5"}`."""
+    found = _MESSAGE.fullmatch(text, begin) if text.startswith(b'{"', begin) else None
+    return found.span("text") if found else None
 
 
 def values_of(text: bytes, begin: int, end: int) -> Mapping[Path, Value] | None:

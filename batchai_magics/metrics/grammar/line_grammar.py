@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from batchai_magics.metrics.grammar.json_objects import object_reading
+from batchai_magics.metrics.grammar.json_objects import message_span, object_reading
 from batchai_magics.metrics.grammar.line_reading import (
     BRANCH,
     LineKind,
@@ -59,11 +59,6 @@ _DICT_NAME = re.compile(
 )
 _DECORATIONS = b" \t>#|*=~-"
 _QUOTED_NUMBER = re.compile(rb'": ?"\d+\.\d+"')
-_JSON_TEXT = re.compile(
-    rb'\{"(?:[^{}\n]*"?(?:jsonPayload|payload|record|fields)":[ ]?\{")?'
-    rb'(?:[^"\n]*":[^{}\n]*,[ ]?")?(?:message|msg|log|event|text|textPayload)":[ ]?"'
-    rb'(?P<text>[^"\\\n]*)(?:\\n)?"[^\n]*\}[ \t]*'
-)
 _AVERAGED = re.compile(rb"(?i)averaged? stats:|(?:test|valid|val|validation|eval|evaluation):[ \t]+[A-Za-z]")
 _EVALUATED = re.compile(rb"Eval(?:uation)?:[ ]")
 _COUNTED_RATE = re.compile(r"(?:it|iters?|steps?|batch|batches|tok|toks|tokens?|words)/s(?:ec(?:ond)?)?")
@@ -199,10 +194,10 @@ def _message_of(text: bytes, prefixes: Prefixes, *, are_labels_ranks: bool) -> t
 
 def _message_in_json(text: bytes, begin: int) -> bytes:
     """The message in an object that begins here, at its place: `{"level": "info", "message": "loss 0.5"}`."""
-    inner = _JSON_TEXT.fullmatch(text, begin) if text.startswith(b'{"', begin) else None
-    if inner is None:
+    span = message_span(text, begin)
+    if span is None:
         return b""
-    return text[:begin] + b"#" * (inner.start("text") - begin - 1) + b" " + inner["text"]
+    return text[:begin] + b"#" * (span[0] - begin - 1) + b" " + text[slice(*span)]
 
 
 def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineReading:

@@ -148,8 +148,7 @@ class ProgressReader:
     @property
     def _is_of_epoch(self) -> bool:
         """Whether the bar is of one epoch out of an unknown number."""
-        within = self._bar.within if self._bar and self._epoch is None else None
-        return within is not None and within.noun.lower().startswith("epoch ")
+        return self._epoch is None and self._bar is not None and self._bar.is_of_epoch
 
     @property
     def _ends(self) -> float | None:

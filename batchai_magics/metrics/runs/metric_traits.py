@@ -26,9 +26,10 @@ from batchai_magics.metrics.grammar.metric_names import (
 )
 from batchai_magics.models.stop_conditions import metric_name
 
-_OTHER_SCORES = QualityWords(
-    ("mfu", "hfu", "flop", "flops", "tflop", "tflops", "top", "prec", "pass"), ("rew",)
-)
+_OTHER_SCORES = QualityWords((
+    "mfu", "hfu", "flop", "flops", "tflop", "tflops", "top", "prec", "pass", "idf", "meanrew", "maxrew",
+    "minrew", "avgrew", "eprew",
+))  # fmt: skip
 _NEGATIONS = frozenset(["neg", "negative"])
 _GOALS = (frozenset(["reward", "rewards", "return", "returns", "rew"]), frozenset(["map"]))
 _OF_GOALS = frozenset([

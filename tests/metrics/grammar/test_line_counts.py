@@ -26,6 +26,17 @@ BARS = {
     "Epoch 0/9 ━━━━━━━━╸━━━━━━━ 50/100 0:00:01 • 0:00:02 45.0it/s v_num: 0": ("epoch 0/9", "50/100", 2),
     "   ━━━━━━━━━━━━━━━━━━━━ 45.0/99.1 MB 12.3 MB/s eta 0:00:05": (None, "45.0/99.1", 5),
     "Working... ━━━━━━━━╸━━━━━━━  45% 0:00:05": (None, "Working... 45 %", 5),
+    "acc: 0.1, batch: 123, batch_loss: 0.6812, loss: 0.6912 ||:  25%|##| 100/400 [00:10<00:30, 10it/s]": (
+        None,
+        "100/400",
+        30,
+    ),
+    "fetching 12345 shards of the data and 23678 of the index:  50%|█| 1/2 [00:01<00:01, 1s/it]": (
+        None,
+        "of the data and 23678 of the index 1/2",
+        1,
+    ),
+    '{"msg": " 45%|████▌     | 45/100 [00:05<00:06, 9it/s]", "level": "INFO"}': (None, "45/100", 6),
     "     total [##################................................] 36.67%": (None, "total 36.67 %", None),
 }
 COUNTS = {
@@ -42,6 +53,19 @@ COUNTS = {
     "Epoch: [0][  10/5005]\tTime 0.5 (0.6)": (None, "epoch 0 · 10/5005", None),
     "Epoch: [0]  [  10/5005]  eta: 0:12:30  lr: 0.1": (None, "epoch 0 · 10/5005", 750),
     "Epoch(train) [1][ 50/7330]  lr: 2e-3  eta: 1 day, 2:03:04": (None, "epoch 1 · 50/7330", 93_784),
+    "07/01 10:00:00 - mmengine - INFO - Iter(train) [ 2000/40000]  lr: 1.0e-02  eta: 1:00:00  loss: 0.5": (
+        None,
+        "iter 2000/40000",
+        3600,
+    ),
+    "loss: 1.700000  [   64/60000]": (None, "64/60000", None),
+    "Train | Epoch 1 | 10/50 | loss 0.5": (None, "epoch 1 · 10/50", None),
+    "Epoch 1, 10/50 batches, loss 0.5": (None, "epoch 1 · 10/50", None),
+    "Epoch 1, 10/50 steps": (None, "epoch 1 · 10/50", None),
+    "Epoch 3/10 val: step 10/20 loss 0.1": ("epoch 3/10", "step 10/20", None),
+    "step 3/10 [loss<10:00]": (None, "step 3/10", None),
+    '{"message": "Epoch 1/10: train loss 0.5123", "level": "INFO"}': ("epoch 1/10", None, None),
+    '2026-01-02 10:00:00 INFO {"message": "step 5/10 loss 0.5"}': (None, "step 5/10", None),
 }
 ORDINARY = [
     "",
@@ -89,6 +113,13 @@ ORDINARY = [
     "I0301 12:00:00 solver.cpp:218] Iteration 100 (2.5 iter/s, 40s/100 iters), loss = 0.5",
     "update 3.5/10",
     "step 1/2-3",
+    "07/01 10:00:00 - mmengine - INFO - Iter(val) [500/500]    mIoU: 30.0  time: 0.1",
+    "Valid | Epoch 1 | 10/50 | loss 0.5",
+    "[INFO:sockeye.utils] GPU 0: 8599/11171 MB (76.98%)",
+    "gpu 0: 12/80 GiB used, util 35%",
+    "95/100 passed, loss 0.5",
+    "epoch 3, 95/100 correct",
+    "epoch 3, 95/100 images classified, loss 0.5",
 ]
 
 
@@ -116,6 +147,11 @@ def test_an_ordinary_line_is_no_progress(line):
         ("Epoch 3/10:", True),
         ("Epoch 3/10 - loss: 0.5", False),
         ("Epoch [3/10], Step [1/2]", True),
+        ("Epoch 10/10, loss: 0.5, step 3000", False),
+        ("Epoch 10/10 finished, global_step: 1000", False),
+        ("Epoch 10/10 done. Best epoch 7/10", False),
+        ("Epoch 5/10 done in 12 s, iteration 500", False),
+        ("loss 0.5, epoch 5/10", False),
     ],
 )
 def test_a_line_with_results_comes_when_its_epoch_has_ended(line, is_begun):

@@ -50,8 +50,14 @@ def test_a_new_epoch_begins_with_nothing_done_in_it():
 
 def test_a_line_with_results_ends_its_epoch_and_the_next_bar_is_of_the_next_one():
     assert read("Epoch 2/4 - loss: 0.5\n").fraction == 0.5
-    now = read("Epoch 2/4 - loss: 0.5\n", " 50%|##  | 5/10 [00:01<00:01, 5it/s]\n")
-    assert (now.fraction, now.words) == (0.625, "epoch 3/4 · 5/10")
+    for ended in ("Epoch 2/4 - loss: 0.5\n", "Epoch 2/4, loss 0.5, step 300\n"):
+        now = read(ended, " 50%|##  | 5/10 [00:01<00:01, 5it/s]\n")
+        assert (now.fraction, now.words) == (0.625, "epoch 3/4 · 5/10")
+
+
+def test_a_validation_is_not_the_progress_of_its_run():
+    now = read("Iter(train) [ 2000/40000]  loss: 0.5\n", "Iter(val) [500/500]    mIoU: 30.0\n")
+    assert (now.fraction, now.words) == (0.05, "iter 2000/40000")
 
 
 def test_epochs_counted_from_zero_are_one_more_than_the_last_one_says():
@@ -91,6 +97,8 @@ def test_a_bar_of_one_of_unknown_epochs_says_so():
     now = read("Epoch 5:  50%|##  | 50/100 [00:01<00:30, 1it/s]")
     assert now.is_of_epoch
     assert now.sentence(100.0) == "50 %, Epoch 5 50/100, 30 s left in this epoch"
+    assert read("Epoch 5\n", "loss: 1.7  [   64/60000]\n").is_of_epoch
+    assert not read("step 64/60000\n").is_of_epoch
 
 
 def test_the_lowest_rank_that_tells_anything_is_believed():

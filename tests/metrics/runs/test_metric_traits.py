@@ -48,14 +48,16 @@ def test_losses_and_errors_fall(name):
 @pytest.mark.parametrize(
     "name",
     ["accuracy", "val_acc", "Acc@1", "top_5", "val_mAP50-95", "auc", "f1", "bleu", "rollout/ep_rew_mean",
-     "val/pck", "mota", "IoU",
+     "val/pck", "mota", "IoU", "idf", "eprew", "mean_rew",
      "mfu", "images_per_sec", "tokens_per_second_per_gpu", "/s", "tps", "time/fps", "samplespersec"],
 )  # fmt: skip
 def test_scores_rewards_and_rates_rise(name):
     assert traits_of(name).direction is Direction.RISES
 
 
-@pytest.mark.parametrize("name", ["lr", "learning_rate", "grad_norm", "loss_scale", "memory", "ep_len_mean"])
+@pytest.mark.parametrize(
+    "name", ["lr", "learning_rate", "grad_norm", "loss_scale", "memory", "ep_len_mean", "crew", "screw"]
+)
 def test_what_is_neither_good_nor_bad_has_no_direction(name):
     assert (traits_of(name).direction, traits_of(name).kind) == (Direction.UNKNOWN, MetricKind.OTHER)
 
