@@ -201,12 +201,32 @@ def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
         in_figure = [dict(line.get_xydata().tolist()) for line in compared.plot(metrics=name).lines]
         on_page = line_columns(overlay(compared.runs[0]), [name], MAX_POINTS)["metrics"][name]
         assert in_figure == 2 * metric.segments("step")
-        assert [dict(zip(*each[1:], strict=True)) for each in on_page] == metric.segments("step")
+        assert [dict(zip(*each[1:3], strict=True)) for each in on_page] == metric.segments("step")
         last = list(metric.segments()[-1].items())[-1]
         assert summarize(records).metric(name).last == metric.summary.last == last[1]
         assert metric.summary.last_step == last[0]
         points = [point for point in MetricPoints(0.0).of(records) if point.name == name]
         assert [p.step for p in points] == sorted(p.step for p in points)
+
+
+def test_folds_of_compared_runs_are_drawn_where_each_was():
+    """Each fold has the same steps, at other times; the second has shorter epochs."""
+    prints = []
+    for fold, length in enumerate((2, 1, 2)):
+        texts = [f"Epoch {i // length + 1} step {10 * i + 10}: loss=0.{fold}{i}\n" for i in range(4)]
+        texts[0] = f"Fold {fold + 1}\n{texts[0]}"
+        prints += [Print(OUT, 60.0 * fold + i, text) for i, text in enumerate(texts)]
+    records = records_of(prints)
+    compared = compare([LogMetrics(MeasurementTable.of(records))] * 2)
+    expected = {
+        "time": [[60.0 * fold + i for i in range(4)] for fold in range(3)],
+        "epoch": [[1, 1, 2, 2], [1, 2, 3, 4], [1, 1, 2, 2]],
+    }
+    for over, places in expected.items():
+        drawn = [line.get_xdata().tolist() for line in compared.plot(over=over, metrics="loss").lines]
+        assert drawn == 2 * places
+        segments = line_columns(overlay(compared.runs[0]), ["loss"], MAX_POINTS)["metrics"]["loss"]
+        assert [told[over][1] for *_, told in segments] == places
 
 
 def test_a_counter_that_starts_again_with_each_epoch_is_continued():

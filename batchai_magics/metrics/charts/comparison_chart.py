@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 OVER = ("step", "epoch", "time", "images", "seconds")
 """The x axes of an overlay: `time` is measured since the first number, `seconds` follow from the speed."""
 
+TOLD = AXES[1:]
+"""Those that the log tells of each number."""
+
 XValues = Mapping[float, float]
 
 
@@ -48,21 +51,29 @@ class Overlay:
 
     Attributes:
         name: The name of the run.
-        x_values: Step → position, for each of OVER that the log determines.
+        x_values: Step → position, for those of OVER that follow from the step.
         metrics: Every metric's curves.
+        told: Step → position of each curve, for each of `TOLD` that the log tells.
     """
 
     name: str
     x_values: Mapping[str, XValues]
     metrics: Mapping[MetricTraits, Sequence[Curve]]
+    told: Mapping[str, Mapping[MetricTraits, Sequence[XValues]]]
 
-    def x_over(self, over: str) -> XValues:
-        """The x position of each step; UsageError if the log does not determine it or `over` is invalid."""
+    def check(self, over: str) -> None:
+        """UsageError if the log does not determine positions over `over`, or it is invalid."""
         if over not in OVER:
             raise UsageError(f"over: {over!r} must be one of {', '.join(OVER)}")
-        if over not in self.x_values:
+        if over not in self.x_values and over not in self.told:
             raise UsageError(f"the log of {self.name} tells no {_NEEDS[over]}", hint="Draw it over step.")
-        return self.x_values[over]
+
+    def lines(self, traits: MetricTraits, over: str) -> list[tuple[Curve, XValues]]:
+        """The curves of a metric, each with the positions of its steps."""
+        curves = self.metrics.get(traits, ())
+        if over in self.told:
+            return [*zip(curves, self.told[over].get(traits, ()), strict=False)]
+        return [(curve, self.x_values[over]) for curve in curves]
 
 
 def overlay(run: Run) -> Overlay:
@@ -71,28 +82,29 @@ def overlay(run: Run) -> Overlay:
     series = mean_rates(records)
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
     found = metrics_of_run(records, series)
+    told = {axis: _told_places(run, found, axis) for axis in TOLD}
     metrics = {run.shared_traits(metric.traits): metric.curves(AXES[0]) for metric in found.values()}
     if rates := combined_rates(series, ranks):
         whole = [Curve([*rates], [*rates.values()])]
         metrics = {traits: whole if traits.name == RATE else curves for traits, curves in metrics.items()}
     steps = {step for curves in metrics.values() for curve in curves for step in curve.positions}
-    places = {**_x_values(run.summary, series, steps), **_told_places(found)}
-    return Overlay(run.name, places, metrics)
+    known = {axis: places for axis, places in told.items() if any(map(any, places.values()))}
+    return Overlay(run.name, _x_values(run.summary, series, steps), metrics, known)
 
 
-def _told_places(found: RunMetrics) -> dict[str, XValues]:
-    """The epochs and times of steps, as one rank of each metric tells them."""
-    epochs: dict[float, float] = {}
-    times: dict[float, float] = {}
+def _told_places(run: Run, found: RunMetrics, axis: str) -> dict[MetricTraits, list[XValues]]:
+    """The epochs or times of the steps of each curve, as one rank tells them."""
     start = found.start or 0.0
+    told: dict[MetricTraits, list[XValues]] = {}
     for metric in found.values():
-        columns = next(iter(metric.ranks.values()))
-        steps, _ = columns.placed(AXES[0])
-        epochs.update((step, at) for step, at in zip(steps, columns.epochs, strict=True) if at is not None)
-        times.update(
-            (step, at - start) for step, at in zip(steps, columns.times, strict=True) if at is not None
-        )
-    return {name: places for name, places in (("epoch", epochs), ("time", times)) if places}
+        columns = max(metric.ranks.values(), key=lambda each: len(each.values))
+        segments = [curve.points for curve in columns.told(axis, start)]
+        whole = {step: at for segment in segments for step, at in segment.items()}
+        known = [whole] if metric.name == RATE else segments
+        told[run.shared_traits(metric.traits)] = [
+            {step: at for step, at in segment.items() if not math.isnan(at)} for segment in known
+        ]
+    return told
 
 
 def _x_values(summary: Summary, series: RatesByRank, others: Iterable[float]) -> dict[str, XValues]:
@@ -147,12 +159,13 @@ def draw_runs(
         UsageError: A log does not determine the positions for `over`, or no run has one of `metrics`.
     """
     drawn = [overlay(run) for run in compared]
-    places = [run.x_over(over) for run in drawn]
+    for run in drawn:
+        run.check(over)
     charts = _chosen(drawn, metrics, preferences) if metrics else _charts(drawn, preferences)
     names = {place: run.name for place, run in enumerate(drawn) if any(run.metrics.values())}
     panels = [ax] if ax else _new_panels(list(names.values())[:_MOST_NAMED], rows=max(1, len(charts)))
     for panel, chart in zip(panels, charts, strict=False):
-        _draw_panel(panel, drawn, places, chart)
+        _draw_panel(panel, drawn, chart, over)
     if charts:
         axes = {metric.axis for run in compared for metric in run.metrics}
         panels[-1].set_xlabel(_OVER_LABELS[ORDER if over == AXES[0] and axes == {ORDER} else over])
@@ -182,15 +195,15 @@ def _chosen(drawn: Sequence[Overlay], names: Sequence[str], preferences: MetricP
     return [*charts_of((each for each in traits if each.name in wanted), preferences)]
 
 
-def _draw_panel(panel: Axes, drawn: Sequence[Overlay], places: Sequence[XValues], chart: _Chart) -> None:
+def _draw_panel(panel: Axes, drawn: Sequence[Overlay], chart: _Chart, over: str) -> None:
     """Draw the segments of one quantity: training solid, other phases dotted where both are there."""
     for i, run in enumerate(drawn):
-        first, *others = run.metrics.get(chart[0]) or [Curve([], [])]
-        _draw_line(panel, run.name, first, places[i], i)
-        for curve in others:
-            _draw_line(panel, "_segment", curve, places[i], i)
-        for curve in chain.from_iterable(run.metrics.get(traits, ()) for traits in chart[1:]):
-            _draw_line(panel, "_other_phase", curve, places[i], i, ":")
+        first, *others = run.lines(chart[0], over) or [(Curve([], []), {})]
+        _draw_line(panel, run.name, *first, i)
+        for line in others:
+            _draw_line(panel, "_segment", *line, i)
+        for line in chain.from_iterable(run.lines(traits, over) for traits in chart[1:]):
+            _draw_line(panel, "_other_phase", *line, i, ":")
     decorate(panel, _label(chart))
     panel.label_outer()
     if chart[0].is_rate:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -92,6 +93,11 @@ class MetricColumns(NamedTuple):
                 curves.append((segments.name, {}))
             curves[-1][1][position] = value
         return [Curve([*curve], [*curve.values()], name) for name, curve in curves]
+
+    def told(self, axis: str, start: float = 0.0) -> list[Curve]:
+        """The place on another axis of each step, of each segment of `curves("step")`; NaN is unknown."""
+        places = [math.nan if place is None else place for place in self._places(axis)]
+        return self._replace(values=_known(places, axis, start)).curves(AXES[0])
 
 
 def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[float]:

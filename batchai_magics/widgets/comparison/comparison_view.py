@@ -445,24 +445,36 @@ def max_points(runs: int) -> int:
 
 def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData:
     """A run's first lines and the last, downsampled to their last point, and x axes by step (`RunLines`)."""
-    drawn = {
-        traits.name: [*curves[: MAX_SEGMENTS - 1], *curves[MAX_SEGMENTS - 1 :][-1:]]
-        for traits, curves in lines.metrics.items()
-    }
+    drawn = {traits.name: traits for traits in lines.metrics}
     return {
-        "metrics": {
-            name: [[curve.name, *_columns(curve.points, limit)] for curve in drawn.get(name, ())]
-            for name in names
-        },
+        "metrics": {name: _segments(lines, drawn[name], limit) if name in drawn else [] for name in names},
         "scales": {
             _SCALES[name]: _columns(values, MAX_KNOTS)
             for name, values in lines.x_values.items()
-            if values and name in _SCALES and not (name == "seconds" and "time" in lines.x_values)
+            if values and name in _SCALES and not (name == "seconds" and "time" in lines.told)
         },
     }
 
 
-_SCALES = {"epoch": "epoch", "time": "time", "seconds": "time", "images": "images"}
+_SCALES = {"seconds": "time", "images": "images"}
+
+
+def _segments(lines: Overlay, traits: MetricTraits, limit: int) -> list[list[Any]]:
+    """The first segments of a metric and the last, each with the x axes that the log tells of it."""
+    curves, told = lines.metrics[traits], {over: places[traits] for over, places in lines.told.items()}
+    numbers = range(len(curves))
+    return [
+        [
+            curves[number].name,
+            *_columns(curves[number].points, limit),
+            {
+                over: _columns(at[number], MAX_KNOTS)
+                for over, at in told.items()
+                if any(at[number : number + 1])
+            },
+        ]
+        for number in (*numbers[: MAX_SEGMENTS - 1], *numbers[MAX_SEGMENTS - 1 :][-1:])
+    ]
 
 
 def _columns(values: Mapping[float, float], limit: int) -> list[list[float | None]]:

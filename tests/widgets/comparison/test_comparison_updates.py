@@ -66,7 +66,7 @@ def test_the_lines_of_a_job_are_sent_when_they_grow_and_of_no_other(publisher, c
     turns(publisher, clock, 2)
     (grown,) = lines(page)
     assert grown["run"] == 1
-    assert grown["metrics"] == {"images_per_sec": [["", [10], [150]]], "loss": [["", [10], [2]]]}
+    assert grown["metrics"] == {"images_per_sec": [["", [10], [150], {}]], "loss": [["", [10], [2], {}]]}
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_page_is_sent_the_metrics_that_it_draws_beside_the_first_ones(publishe
     page.messages.clear()
     say(shown, kind="draw", metrics=["lr"])
     turns(publisher, clock, 1)
-    assert [told["metrics"] for told in lines(page)] == [{"lr": [["", [1, 2], [0.1, 0.1]]]}, {"lr": []}]
+    assert [told["metrics"] for told in lines(page)] == [{"lr": [["", [1, 2], [0.1, 0.1], {}]]}, {"lr": []}]
 
 
 def test_a_line_takes_the_name_of_the_metric_in_an_earlier_run_once_that_prints_it(
@@ -109,8 +109,8 @@ def test_a_line_takes_the_name_of_the_metric_in_an_earlier_run_once_that_prints_
     turns(publisher, clock, 3)
     assert shown.view.rows[1]["values"] == {"acc": [0.5, 0.5, None]}
     assert {told["run"]: told["metrics"]["acc"] for told in lines(page) if "acc" in told["metrics"]} == {
-        0: [["", [5], [0.6]]],
-        1: [["", [5], [0.5]]],
+        0: [["", [5], [0.6], {}]],
+        1: [["", [5], [0.5], {}]],
     }
 
 
@@ -237,7 +237,7 @@ def test_a_long_line_is_thinned_and_ends_where_the_run_is():
     text = "".join(step_line(step, 0, 50 + step / 1000) for step in range(1, 10_001))
     (run,) = ComparisonModel(compare([read_metrics(text.encode())]).runs).lines
     told = line_columns(run, ["loss", "images_per_sec"], MAX_POINTS)
-    ((_, steps, rates),) = told["metrics"]["images_per_sec"]
+    ((_, steps, rates, _),) = told["metrics"]["images_per_sec"]
     assert MAX_POINTS / 2 < len(steps) == len(rates) <= MAX_POINTS + 1
     assert (steps[-1], rates[-1]) == (10_000, 60)
     assert len(json.dumps(told)) < 20_000

@@ -13,6 +13,7 @@ import { grouped, parameterAxis } from "./run_parameters.js";
 /** @typedef {import("../core/messages.d.ts").RunLines} RunLines */
 /** @typedef {import("../core/messages.d.ts").RunRow} RunRow */
 /** @typedef {import("../core/messages.d.ts").Segment} Segment */
+/** @typedef {import("../core/messages.d.ts").StepColumns} StepColumns */
 /** @typedef {import("../core/x_scales.js").XName} XName */
 /** @typedef {import("./lines_chart.js").Line} Line */
 /** @typedef {import("./run_parameters.js").ParameterAxis} ParameterAxis */
@@ -22,10 +23,14 @@ const SHOWN = 2; // charts, initially
 const REST = 25; // times as long as drawing took, in which new data is not drawn
 const AGAINST = "parameter:"; // starts the names of x axes that are parameters
 const COUNTS = /** @type {XName[]} */ (["step", "order"]); // what the numbers of the columns are
-const SCALES = /** @type {const} */ (["epoch", "time", "images"]);
+const SCALES = ["epoch", "time", "images"];
+const SHARED = /** @type {const} */ (["time", "images"]); // by all segments
+
+/** @type {(name: XName, columns: StepColumns) => XScale} */
+const scaleOf = (name, [steps, places]) => new XScale(name, steps, /** @type {number[]} */ (places));
 
 /** What is known of a run's lines. */
-class RunData {
+export class RunData {
   /** @type {Map<string, Segment[]>} */
   metrics = new Map();
   /** @type {Map<string, XScale>} */
@@ -34,10 +39,22 @@ class RunData {
   /** @param {RunLines} lines */
   take(lines) {
     for (const [name, segments] of Object.entries(lines.metrics)) this.metrics.set(name, segments);
-    for (const name of SCALES) {
+    for (const name of SHARED) {
       const known = lines.scales[name];
-      if (known) this.scales.set(name, new XScale(name, known[0], /** @type {number[]} */ (known[1])));
+      if (known) this.scales.set(name, scaleOf(name, known));
     }
+  }
+
+  /** Whether there is an x axis. @param {string} name */
+  has(name) {
+    return this.scales.has(name) || [...this.metrics.values()].some((segments) => segments.some(([, , , told]) => name in told));
+  }
+
+  /** The x values of a segment; none if they are unknown. @type {(segment: Segment, over: string) => number[]} */
+  xOf([, steps, , told], over) {
+    const own = over === "epoch" || over === "time" ? told[over] : undefined;
+    const scale = own ? scaleOf(/** @type {XName} */ (over), own) : this.scales.get(over);
+    return scale?.of(steps) ?? [];
   }
 }
 
@@ -186,7 +203,7 @@ export class RunCharts extends ChartGrid {
    */
   #axes({ parameters, axis }) {
     const known = [...this.known.values()];
-    return [axis === "order" ? axis : "step", ...SCALES.filter((name) => known.some((data) => data.scales.has(name))), ...parameters.map((name) => AGAINST + name)];
+    return [axis === "order" ? axis : "step", ...SCALES.filter((name) => known.some((data) => data.has(name))), ...parameters.map((name) => AGAINST + name)];
   }
 
   /** @param {Chart} chart */
@@ -226,20 +243,18 @@ export class RunCharts extends ChartGrid {
   /** The lines of a run: training solid, others dashed; a metric has one for each segment. @type {(chart: Chart, row: RunRow, place: number, over: string) => Line[]} */
   #lines(chart, row, place, over) {
     const data = this.known.get(place);
-    const scale = data?.scales.get(over);
     return chart.lines.flatMap(({ name, phase }, i) => {
-      const told = (scale && data?.metrics.get(name)) || [];
+      const told = data?.metrics.get(name) ?? [];
       const dash = i ? PHASES[phase].dash : isDashed(place) ? DASH : undefined;
       const look = { run: String(place), colour: runColour(place), ...(dash ? { dash } : {}) };
       const label = i ? `${row.name} ${phase}` : row.name;
-      const segments = told.length || i ? told : [/** @type {Segment} */ (["", [], []])];
-      return segments.map(([segment, steps, values], k) => ({
-        ...look,
-        key: i || k ? `${place} ${name} ${k}` : look.run,
-        label: segment ? `${label} (${segment})` : label,
-        x: scale?.of(steps) ?? [],
-        y: smoothed(values, this.weight),
-      }));
+      const segments = told.length || i ? told : [/** @type {Segment} */ (["", [], [], {}])];
+      return segments.map((segment, k) => {
+        const key = i || k ? `${place} ${name} ${k}` : look.run;
+        const x = data?.xOf(segment, over) ?? [];
+        const y = x.length ? smoothed(segment[2], this.weight) : [];
+        return { ...look, key, label: segment[0] ? `${label} (${segment[0]})` : label, x, y };
+      });
     });
   }
 

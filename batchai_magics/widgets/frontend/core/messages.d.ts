@@ -209,14 +209,14 @@ export interface Trial {
 /** Two columns of equal length: steps and values. */
 export type StepColumns = [number[], (number | null)[]];
 
-/** A segment of a metric, such as a fold: its name, which may be empty, and its columns. */
-export type Segment = [string, ...StepColumns];
+/** A segment of a metric, such as a fold: its name, which may be empty, its columns, and its own x axes by step. */
+export type Segment = [string, ...StepColumns, Partial<Record<"epoch" | "time", StepColumns>>];
 
-/** The lines of one run, and its other x axes by step. */
+/** The lines of one run, and its other x axes by step, which all segments have in common. */
 export interface RunLines {
   run: number;
   metrics: Record<string, Segment[]>;
-  scales: Partial<Record<"epoch" | "time" | "images", StepColumns>>;
+  scales: Partial<Record<"time" | "images", StepColumns>>;
 }
 
 /** The message with new lines of some runs. */
