@@ -34,6 +34,7 @@ _MAX_SKELETONS = 1 << 16
 _MAX_BYTES = 32 << 20  # of all skeletons
 _MAX_LAYOUTS = 64
 _MIN_LEAD_BYTES = 3
+_MAX_FORMS = 256  # of the parts of a joined line, each of which the grammar reads
 _NO_TABLE = b"Step\tImg/sec\ttotal_loss"  # of tf_cnn_benchmarks, whose step lines name their numbers
 _RUN = re.compile(rb"\d+")
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
@@ -136,11 +137,15 @@ class PlanCache:
         lead = _RUN.split(line, maxsplit=1)[0]
         if len(lead.strip()) >= _MIN_LEAD_BYTES and line.count(lead) > 1 and line.startswith(lead):
             parts = [lead + part for part in line.split(lead)[1:]]
-            readings = [self._read(part) for part in parts]
-            if all(each and each.kind is LineKind.STEP for each in readings):
+            forms = {_without_digits(part): part for part in parts}
+            if len(forms) <= _MAX_FORMS and all(map(self._is_step_line, forms.values())):
                 return parts
         parts = split_joined(line)
         return parts if len(parts) > 1 and any(map(_is_known, parts)) else []
+
+    def _is_step_line(self, line: bytes) -> bool:
+        reading = self._read(line)
+        return reading is not None and reading.kind is LineKind.STEP
 
     def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
         if plans.is_embedded:

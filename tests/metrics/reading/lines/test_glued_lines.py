@@ -1,6 +1,7 @@
 import pytest
 
 from batchai_magics.metrics import Fact, Parser
+from batchai_magics.metrics.reading import plan_cache
 from tests.metrics.log_text import HEADER, step, step_lines, total
 
 
@@ -130,3 +131,18 @@ def test_a_line_of_dllogger_behind_its_parameters_is_read_without_a_newline():
     numbers = [record for record in read(text) if not isinstance(record, Fact)]
     assert [(record.name, record.value) for record in numbers] == [("loss", 38.48), ("mel_loss", 30.79)]
     assert [(record.epoch, record.step) for record in numbers] == [(1, 1)] * 2
+
+
+@pytest.mark.parametrize("words", ["", " warning"])
+def test_the_grammar_reads_few_of_many_steps_without_a_newline(monkeypatch, words):
+    """As `print(…, end=" ")` writes them; those with ever longer words differ in form."""
+    read_by_grammar, count = [], 1000
+    told = plan_cache.read_line
+    monkeypatch.setattr(
+        plan_cache, "read_line", lambda line, **how: read_by_grammar.append(line) or told(line, **how)
+    )
+    lines = [f"step {i} loss 0.{i % 10}{words * (i % 400)} " for i in range(1, count + 1)]
+    numbers = [(record.step, record.value) for record in read("".join(lines))]
+    assert len(read_by_grammar) < 20
+    if not words:
+        assert numbers == [(i, i % 10 / 10) for i in range(1, count + 1)]
