@@ -27,6 +27,7 @@ _RUN = re.compile(rb"\d+")
 _DIGITS = b"[0-9]{1,300}"
 _POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # makes a search faster
 _LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
+_IS_NAME = re.compile(rb"['\"(\[]*(?:[A-Za-z]|\d+_\w*[A-Za-z])")  # `0_acc`
 _MAX_NAME_WORDS = 7
 _FACTORS = {"k": 1e3, "K": 1e3}  # `M` alone is a memory
 _COMMA = re.compile(rb"\d,\d")
@@ -261,15 +262,24 @@ def _compiled(expression: bytes) -> re.Pattern[bytes]:
 
 
 def name_digits(line: bytes, reading: LineReading) -> list[Span]:
-    """Where digits stand in the names of a line's numbers: `map50: 0.7` is not `map75: 0.7`."""
-    return [span for each in reading.numbers for span in _name_digits(line, each.begin)]
+    """Where digits stand in the names and units of a line's numbers: `map50: 0.7` is not `map75: 0.7`."""
+    names = [span for each in reading.numbers for span in _name_digits(line, each.begin)]
+    return [*names, *(span for each in reading.numbers for span in _unit_digits(line, each))]
+
+
+def _unit_digits(line: bytes, number: NamedNumber) -> Iterator[Span]:
+    """Where digits stand in the unit in front of a number: `LR (group 10)=1e-4`."""
+    unit = number.unit.encode()
+    begin = line.rfind(unit, 0, number.begin) if _RUN.search(unit) else -1
+    if begin >= 0:
+        yield from (run.span() for run in _RUN.finditer(line, begin, begin + len(unit)))
 
 
 def _name_digits(line: bytes, number: int) -> Iterator[Span]:
     end = len(line[:number].rstrip(b" \t:='\"(["))
     for _ in range(_MAX_NAME_WORDS):
         word = _LAST_WORD.search(line, max(0, end - 200), end)
-        if word is None or not word[0].lstrip(b"'\"([")[:1].isalpha():
+        if word is None or not _IS_NAME.match(word[0]):
             return
         yield from (run.span() for run in _RUN.finditer(line, *word.span()))
         if line[word.start() - 1 : word.start()] != b" ":

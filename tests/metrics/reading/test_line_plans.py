@@ -15,6 +15,8 @@ TEMPLATES = (
     "2026-03-0{c} 10:00:0{d} INFO step {a} layer{c}.loss={b} lr=1e-0{d}",
     '{{"step": {a}, "loss": {b}, "map{c}": 0.5}}',
     "I0405 01:30:0{d}.123456 140000 train.py:88] step = {a}, loss = 0.{b}",
+    "step {a} Eval: {c}_acc=0.{b}, {d}_loss=0.2153",
+    "step {a} loss=0.{b} optim/LR (group {c})=1e-{d}",
     "worker {c} of {d} wrote shard {a}",
 )
 SILENT = (
@@ -36,10 +38,12 @@ lines = st.builds(
 
 
 def numbers(records):
-    return [(each.name, each.value, each.step, each.rank, each.phase) for each in records]
+    return [(each.name, each.unit, each.value, each.step, each.rank, each.phase) for each in records]
 
 
 @example(["step 1 acc5: 1.5 acc5: 0.25", "step 1 acc5: 1.5 acc2: 0.25"], False)
+@example([f"step 1 Eval: {i}_acc=0.3994, {i + 1}_loss=0.2153" for i in (0, 1)], False)
+@example([f"step 1 loss=0.5 optim/LR (group {i})=1e-4" for i in (10, 12)], False)
 @given(st.lists(lines, max_size=20), st.booleans())
 def test_any_lines_around_a_line_leave_its_numbers_alone(chosen, is_growing):
     parser, read = Parser(), []
