@@ -184,7 +184,7 @@ LABELLED = """
 from tests.widgets.scripted_cluster import ScriptedLabels
 world.records = ScriptedLabels()
 for name, last in (("one", 2.0), ("two", 3.0)):
-    world.tell(name, "".join(f"step {s} loss {last if s % 2 else 1.0}\\n" for s in range(1, 62)))
+    world.tell(name, "".join(f"step {s} loss {last if s % 2 else 1.0}\\n" for s in range(101, 162)))
 """
 BASELINE = 'world.records.tag("{}", "baseline")'
 
