@@ -166,7 +166,7 @@ def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) 
     Raises:
         UsageError: A value cannot be an argument where its marker stands.
     """
-    files = {path: _filled_bytes(data, parameters) for path, data in template.uploads.items()}
+    files = {path: _substitute_bytes(data, parameters) for path, data in template.uploads.items()}
     wire = filled_fields(
         template.spec.to_wire(secrets=True), _MARKERS, lambda match: _text(match, parameters)
     )
@@ -175,11 +175,11 @@ def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) 
         target = f"{folder}-{_digest(parameters)}"
         files = {path.replace(folder, target, 1): data for path, data in files.items()}
         wire = json.loads(json.dumps(wire).replace(f'{folder}"', f'{target}"'))
-    records = {name: filled(text, parameters) for name, text in template.records.items()}
+    records = {name: substitute(text, parameters) for name, text in template.records.items()}
     return replace(template, spec=JobSpec.of_fields(wire["properties"]), uploads=files, records=records)
 
 
-def filled(text: str, parameters: Mapping[str, Parameter]) -> str:
+def substitute(text: str, parameters: Mapping[str, Parameter]) -> str:
     """A JSON text with the values in place of the markers in its strings."""
     return _MARKERS.sub(lambda match: json.dumps(_text(match, parameters))[1:-1], text)
 
@@ -203,7 +203,7 @@ def _value(value: Parameter, values: Mapping[str, Parameter]) -> Parameter:
     return _MARKERS.sub(lambda match: _text(match, values), value)
 
 
-def _filled_bytes(data: bytes, parameters: Mapping[str, Parameter]) -> bytes:
+def _substitute_bytes(data: bytes, parameters: Mapping[str, Parameter]) -> bytes:
     if not has_markers(data):
         return data
     text = data.decode("utf-8", "surrogateescape")

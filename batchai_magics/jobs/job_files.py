@@ -287,8 +287,11 @@ def ref_of(job: ResourceId, file: OutputFile) -> FileRef:
 
 def places_of(files: Sequence[OutputFile]) -> list[str]:
     """The places of files; where two nodes have the same short name, with the whole name of each."""
-    shared = {place for place, count in Counter(file.place for file in files).items() if count > 1}
-    return [f"{file.directory_id}/{file.path}" if file.place in shared else file.place for file in files]
+    shared = {place for place, count in Counter(file.display_path for file in files).items() if count > 1}
+    return [
+        f"{file.directory_id}/{file.path}" if file.display_path in shared else file.display_path
+        for file in files
+    ]
 
 
 def download(backend: Backend, file: FileRef, to: Path, *, partial: bool) -> Path:

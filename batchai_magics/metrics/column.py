@@ -58,7 +58,7 @@ class Column(Sequence[Any]):
         """Whether all are known to be equal."""
         return len(self._stored) < 2 and self._kind != _MIXED
 
-    def filled(self, missing: float) -> Sequence[Any]:
+    def fillna(self, missing: float) -> Sequence[Any]:
         """The numbers for numpy, with `missing` for None; a single one if all are equal."""
         if self.is_missing:
             return [missing]

@@ -279,14 +279,14 @@ class OutputFile:
         return self.path.rsplit("/", 1)[-1]
 
     @property
-    def place(self) -> str:
+    def display_path(self) -> str:
         """Its directory and path for people, with short names of nodes: `workdir/node-2/model.pt`."""
         return _NODE.sub(r"node-\1", f"{self.directory_id or STDOUTERR}/{self.path}")
 
     def __repr__(self) -> str:
         size = f"{self.size_bytes:,} bytes" if self.is_file else self.kind.words
         modified = [f"{self.modified:%Y-%m-%d %H:%M:%S} UTC"] if self.modified else []
-        return f"<{', '.join([visible(self.place), size, *modified])}>"
+        return f"<{', '.join([visible(self.display_path), size, *modified])}>"
 
     def to_wire(self) -> WireObject:
         """The service's JSON; for folders, which there have only a name, with `batchai…` extensions."""

@@ -80,7 +80,7 @@ def test_a_file_is_named_as_listed_or_by_an_end_that_no_other_has(path: str, cop
 
 def test_of_several_files_of_a_name_the_one_that_is_least_deep_is_meant() -> None:
     files = listed(("workdir", f"{NODES[0]}/old/run/model.pt"), ("workdir", f"{NODES[0]}/model.pt"))
-    assert [file.place for file, _ in named_files(files, "model.pt")] == ["workdir/node-1/model.pt"]
+    assert [file.display_path for file, _ in named_files(files, "model.pt")] == ["workdir/node-1/model.pt"]
 
 
 @pytest.mark.parametrize(

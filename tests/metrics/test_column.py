@@ -43,8 +43,8 @@ def test_signs_of_zero_are_kept() -> None:
 
 
 def test_a_column_for_numpy_has_a_value_for_none() -> None:
-    assert [*Column([1, None, 3]).filled(MISSING)] == [1, MISSING, 3]
-    assert [*Column([1.5, None]).filled(0.0)] == [1.5, 0.0]
+    assert [*Column([1, None, 3]).fillna(MISSING)] == [1, MISSING, 3]
+    assert [*Column([1.5, None]).fillna(0.0)] == [1.5, 0.0]
 
 
 def test_an_empty_part_of_equal_numbers_takes_others():

@@ -107,7 +107,7 @@ class ArmBackend(BackendBase):
         return self._api.records
 
     def host_note(self, job: JobSpec) -> str:
-        """What the server says of a job whose image it cannot run."""
+        """The note of the server on a job whose image it cannot run."""
         return self._api.host_note(job)
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:

@@ -24,5 +24,5 @@ def open_backend(settings: Settings) -> Backend:
 
 
 def host_note(settings: Settings, job: JobSpec) -> str:
-    """What the server says of a job whose image it cannot run; see `Backend.host_note`."""
+    """The note of the server on a job whose image it cannot run; see `Backend.host_note`."""
     return open_backend(settings).host_note(job)

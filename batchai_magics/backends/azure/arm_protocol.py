@@ -169,7 +169,7 @@ def unreachable_error(url: str, reason: str, hints: Hints = OWN_SERVER) -> Unrea
 
 
 def sign_in_failure(message: str) -> str:
-    """Why a credential was refused, by what Azure's libraries say of all that they tried; else empty."""
+    """Why a credential was refused, from the messages of Azure's libraries; else empty."""
     match = _FAILED_SIGN_IN.search(message)
     return match[1].strip() if match else ""
 

@@ -171,7 +171,7 @@ class JobRecords:
             LABELS: labels_of(service_job.tags).to_text(),
         }
         records = {name: submitted[name].encode() for name in names if name in submitted}
-        for name, data in self._written(job, [name for name in names if name not in records]):
+        for name, data in self._node_records(job, [name for name in names if name not in records]):
             records[name] = data
         return records
 
@@ -208,7 +208,7 @@ class JobRecords:
             if job.id.parent.key == experiment.key and BASELINE in labels_of(job.tags).tags:
                 yield job
 
-    def _written(self, job: ResourceId, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
+    def _node_records(self, job: ResourceId, names: Collection[str]) -> Iterator[tuple[str, bytes]]:
         """The records that nodes have written, by name."""
         if not names:
             return

@@ -103,12 +103,13 @@ def _copy_results(
         except StorageError as error:
             if error.code != _LOG_INCOMPLETE:
                 raise
-            notes.append(f"{visible(file.place)} is copied as far as it goes: {error.message}.")
+            notes.append(f"{visible(file.display_path)} is copied as far as it goes: {error.message}.")
             save(job.backend, ref_of(job.id, file), path, partial=True)
         copies.append((file, path))
         yield file.size_bytes
     data = [  # as `job file download` prints it
-        {"contentLength": file.size_bytes, "name": file.place, "path": str(path)} for file, path in copies
+        {"contentLength": file.size_bytes, "name": file.display_path, "path": str(path)}
+        for file, path in copies
     ]
     here = Path.cwd()
     rows = ((_relative_path(path, here), size_text(file.size_bytes)) for file, path in copies)

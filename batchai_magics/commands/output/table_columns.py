@@ -31,7 +31,7 @@ class SetupFile(OutputFile):
     """A file or folder written by a setup task, with columns of its own."""
 
     @property
-    def place(self) -> str:
+    def display_path(self) -> str:
         """Its path below the output folder of the setup task, which has no other directories."""
         return self.path
 

@@ -71,7 +71,7 @@ def _outputs(context: Context, arguments: Namespace) -> list[str]:
 def _results(context: Context, arguments: Namespace) -> list[str]:
     from batchai_magics.jobs.job_handle import Job  # imports the log readers
 
-    return [file.place for file in Job(context.backend, context.target(arguments, Kind.JOB)).files()]
+    return [file.display_path for file in Job(context.backend, context.target(arguments, Kind.JOB)).files()]
 
 
 def _nodes(context: Context, arguments: Namespace) -> list[str]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 OVER = ("step", "epoch", "time", "images", "seconds")
 """The x axes of an overlay: `time` is measured since the first number, `seconds` follow from the speed."""
 
-TOLD = AXES[1:]
+LOGGED_AXES = AXES[1:]
 """Those that the log tells of each number."""
 
 XValues = Mapping[float, float]
@@ -53,26 +53,26 @@ class Overlay:
         name: The name of the run.
         x_values: Step → position, for those of OVER that follow from the step.
         metrics: Every metric's curves.
-        told: Step → position of each curve, for each of `TOLD` that the log tells.
+        logged: Step → position of each curve, for each of `LOGGED_AXES` that the log tells.
     """
 
     name: str
     x_values: Mapping[str, XValues]
     metrics: Mapping[MetricTraits, Sequence[Curve]]
-    told: Mapping[str, Mapping[MetricTraits, Sequence[XValues]]]
+    logged: Mapping[str, Mapping[MetricTraits, Sequence[XValues]]]
 
     def check(self, over: str) -> None:
         """UsageError if the log does not determine positions over `over`, or it is invalid."""
         if over not in OVER:
             raise UsageError(f"over: {over!r} must be one of {', '.join(OVER)}")
-        if over not in self.x_values and over not in self.told:
+        if over not in self.x_values and over not in self.logged:
             raise UsageError(f"the log of {self.name} tells no {_NEEDS[over]}", hint="Draw it over step.")
 
     def lines(self, traits: MetricTraits, over: str) -> list[tuple[Curve, XValues]]:
         """The curves of a metric, each with the positions of its steps."""
         curves = self.metrics.get(traits, ())
-        if over in self.told:
-            return [*zip(curves, self.told[over].get(traits, ()), strict=False)]
+        if over in self.logged:
+            return [*zip(curves, self.logged[over].get(traits, ()), strict=False)]
         return [(curve, self.x_values[over]) for curve in curves]
 
 
@@ -82,7 +82,7 @@ def overlay(run: Run) -> Overlay:
     series = mean_rates(records)
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
     found = metrics_of_run(records, series)
-    told = {axis: _told_places(run, found, axis) for axis in TOLD}
+    told = {axis: _logged_positions(run, found, axis) for axis in LOGGED_AXES}
     metrics = {run.shared_traits(metric.traits): metric.curves(AXES[0]) for metric in found.values()}
     if rates := combined_rates(series, ranks):
         whole = [Curve([*rates], [*rates.values()])]
@@ -92,13 +92,13 @@ def overlay(run: Run) -> Overlay:
     return Overlay(run.name, _x_values(run.summary, series, steps), metrics, known)
 
 
-def _told_places(run: Run, found: RunMetrics, axis: str) -> dict[MetricTraits, list[XValues]]:
+def _logged_positions(run: Run, found: RunMetrics, axis: str) -> dict[MetricTraits, list[XValues]]:
     """The epochs or times of the steps of each curve, as one rank tells them."""
     start = found.start or 0.0
     told: dict[MetricTraits, list[XValues]] = {}
     for metric in found.values():
         columns = max(metric.ranks.values(), key=lambda each: len(each.values))
-        segments = [curve.points for curve in columns.told(axis, start)]
+        segments = [curve.points for curve in columns.positions_by_step(axis, start)]
         whole = {step: at for segment in segments for step, at in segment.items()}
         known = [whole] if metric.name == RATE else segments
         told[run.shared_traits(metric.traits)] = [

@@ -204,10 +204,14 @@ def count(text: bytes) -> int:
         if b"e+" in text:
             return round(min(float(text), _MOST_STEPS))
         factor = _FACTORS.get(text[-1:], 1)
-        return round(float(text.rstrip(b"kKM").replace(b",", b"")) * factor) if factor > 1 else _whole(text)
+        return (
+            round(float(text.rstrip(b"kKM").replace(b",", b"")) * factor)
+            if factor > 1
+            else _parse_integer(text)
+        )
 
 
-def _whole(text: bytes) -> int:
+def _parse_integer(text: bytes) -> int:
     return int(text.replace(b",", b"").split(b".")[0])
 
 

@@ -169,7 +169,7 @@ class LineReader:
 
     def _read_simple(self, lines: Lines, group: PlanLines, run: slice) -> Iterable[tuple[LineContext, int]]:
         """Keep the numbers of simple lines, below the epoch above them; gives each rank's last line."""
-        plan, columns, places = group.plan, group.columns, _places(run)
+        plan, columns, places = group.plan, group.columns, _indices(run)
         self._keep(lines, group, places)
         if plan.reading.kind is LineKind.BENCHMARK:
             self._cadence.observe_all(columns.steps[run], has_accuracy=len(plan.metrics) > 4)
@@ -225,7 +225,9 @@ class LineReader:
         plan, read, groups = group.plan, group.columns, group.groups(place)
         row, rank = read.rows[place], read.ranks[place]
         numbers = [*zip(plan.metrics, group.values(place), strict=True)]
-        before, placed = self._place(lines, row, plan, rank, (read.steps[place], read.epochs[place], numbers))
+        before, placed = self._enter_position(
+            lines, row, plan, rank, (read.steps[place], read.epochs[place], numbers)
+        )
         readings.add(row, before)
         if placed is None:
             return
@@ -244,7 +246,7 @@ class LineReader:
         if plan.layout.epoch < 0:
             columns.epochs[run] = [context.epoch] * (run.stop - run.start)
         if self._clock:
-            for place in _places(run):
+            for place in _indices(run):
                 self._note_count(columns.ends[place], columns.steps[place], context.bar_total)
         positions = zip(columns.epochs[run], columns.steps[run], strict=True)
         drawn = [*zip(*(column[run.start - 1 : run.stop] for column in columns.values), strict=True)]
@@ -255,7 +257,7 @@ class LineReader:
                 row, position = group.rows[place], (columns.steps[place], columns.epochs[place])
                 placed = (*position, new)
                 readings.add(row, self._records_at(lines, row, plan, group.groups(place), rank, placed))
-        self._keep(lines, group, [place for place in _places(run) if place - run.start not in again])
+        self._keep(lines, group, [place for place in _indices(run) if place - run.start not in again])
         last = run.stop - 1
         row = group.rows[last]
         context.note(columns.steps[last], columns.epochs[last])
@@ -269,7 +271,7 @@ class LineReader:
             columns.epochs[run] = [self._states.of(rank).context.epoch] * (run.stop - run.start)
         for epoch, time in zip(columns.epochs[run], columns.times[run], strict=True):
             self._note_unplaced(rank, epoch, time)
-        self._keep(lines, group, _places(run))
+        self._keep(lines, group, _indices(run))
 
     def _enter_redrawn(self, lines: Lines, group: PlanLines, run: slice, readings: Readings) -> None:
         """Enter bars of Keras, and keep the numbers that are new at their step."""
@@ -400,10 +402,10 @@ class LineReader:
         layout, rank = plan.layout, rank_of(lines, row, plan, groups)
         numbers = [*zip(plan.metrics, plan.values_of(groups), strict=True)]
         told = layout.step_of(groups), layout.epoch_of(groups), numbers
-        before, placed = self._place(lines, row, plan, rank, told)
+        before, placed = self._enter_position(lines, row, plan, rank, told)
         return [*before, *self._records_at(lines, row, plan, groups, rank, placed)] if placed else before
 
-    def _place(
+    def _enter_position(
         self, lines: Lines, row: int, plan: LinePlan, rank: int | None, told: Placed
     ) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as something places them."""
@@ -548,7 +550,7 @@ def _run_end(owners: Sequence[PlanLines | SkeletonPlans | None], row: int) -> in
     return row
 
 
-def _places(run: slice) -> range:
+def _indices(run: slice) -> range:
     return range(run.start, run.stop)
 
 

@@ -65,13 +65,13 @@ class MetricColumns(NamedTuple):
 
         Where the log tells no step, values are numbered. `start` is the time that counts as 0.
         """
-        places = self._places(axis)
+        places = self._positions_on(axis)
         if None in places:
             is_placed = [place is not None for place in places]
             return _known([*compress(places, is_placed)], axis, start), [*compress(self.values, is_placed)]
         return _known(places, axis, start), self.values
 
-    def _places(self, axis: str) -> Sequence[float | None]:
+    def _positions_on(self, axis: str) -> Sequence[float | None]:
         if axis not in ("step", ORDER):
             return self.epochs if axis == "epoch" else self.times
         if None not in self.steps:
@@ -84,7 +84,9 @@ class MetricColumns(NamedTuple):
         positions, values = self.placed(axis, start)
         fits = self.fits
         if len(positions) < len(fits):
-            fits = [fit for fit, place in zip(fits, self._places(axis), strict=True) if place is not None]
+            fits = [
+                fit for fit, place in zip(fits, self._positions_on(axis), strict=True) if place is not None
+            ]
         if all(map(lt, positions, islice(positions, 1, None))):
             return [Curve(positions, values, fits[0].name if fits else "")]
         segments, curves = Segments(), list[tuple[str, dict[float, float]]]()
@@ -94,9 +96,9 @@ class MetricColumns(NamedTuple):
             curves[-1][1][position] = value
         return [Curve([*curve], [*curve.values()], name) for name, curve in curves]
 
-    def told(self, axis: str, start: float = 0.0) -> list[Curve]:
+    def positions_by_step(self, axis: str, start: float = 0.0) -> list[Curve]:
         """The place on another axis of each step, of each segment of `curves("step")`; NaN is unknown."""
-        places = [math.nan if place is None else place for place in self._places(axis)]
+        places = [math.nan if place is None else place for place in self._positions_on(axis)]
         return self._replace(values=_known(places, axis, start)).curves(AXES[0])
 
 

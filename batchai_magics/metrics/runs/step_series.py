@@ -88,7 +88,7 @@ def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
     import numpy as np
     import pandas as pd
 
-    own_rows = [np.full(len(part.rows), part.rows.filled(0)) for part in parts]
+    own_rows = [np.full(len(part.rows), part.rows.fillna(0)) for part in parts]
     rows = np.concatenate([np.empty(0, np.int64), *own_rows])
     places = np.empty(len(rows), np.int64)
     places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
@@ -100,7 +100,7 @@ def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
         for name, column in _columns_by_name(part).items():
             missing = MISSING if name in _COUNTS else math.nan
             if not column.is_missing:
-                told[name].append((places[begin:end], column.filled(missing)))
+                told[name].append((places[begin:end], column.fillna(missing)))
     filled_count = sum(len(part.names) * len(part.rows) for part in parts)
     is_sparse = len(rows) * len(names) > max(_MANY_CELLS, _SPARSE_SHARE * filled_count)
     table: dict[str, Any] = {}

@@ -74,7 +74,7 @@ def tidy(records: Iterable[Record]) -> pandas.DataFrame:
     order = np.lexsort((np.repeat([place for _, place in parts], counts), rows))
 
     def joined(columns: Iterable[Column], missing: float, kind: type[Any]) -> NDArray[Any]:
-        filled = (np.asarray(column.filled(missing), kind) for column in columns)
+        filled = (np.asarray(column.fillna(missing), kind) for column in columns)
         return np.concatenate([*map(np.broadcast_to, filled, counts)])[order]
 
     def texts(place: int) -> NDArray[Any]:

@@ -451,7 +451,7 @@ def line_columns(lines: Overlay, names: Collection[str], limit: int) -> PageData
         "scales": {
             _SCALES[name]: _columns(values, MAX_KNOTS)
             for name, values in lines.x_values.items()
-            if values and name in _SCALES and not (name == "seconds" and "time" in lines.told)
+            if values and name in _SCALES and not (name == "seconds" and "time" in lines.logged)
         },
     }
 
@@ -461,7 +461,7 @@ _SCALES = {"seconds": "time", "images": "images"}
 
 def _segments(lines: Overlay, traits: MetricTraits, limit: int) -> list[list[Any]]:
     """The first segments of a metric and the last, each with the x axes that the log tells of it."""
-    curves, told = lines.metrics[traits], {over: places[traits] for over, places in lines.told.items()}
+    curves, told = lines.metrics[traits], {over: places[traits] for over, places in lines.logged.items()}
     numbers = range(len(curves))
     return [
         [

@@ -476,7 +476,7 @@ class SweepView(SweepStream, DashboardView):
         """Whether a message is the request to open jobs."""
         return content.get("kind") == "open"
 
-    def answer(self, content: PageData) -> Batch:
+    def respond(self, content: PageData) -> Batch:
         """Creates the live view of the jobs `content["names"]`."""
         try:
             names = [str(name) for name in content.get("names", ())]

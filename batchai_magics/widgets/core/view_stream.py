@@ -46,7 +46,7 @@ class ViewStream:
 
     A subclass carries both. The publisher's thread calls `send_next`; messages from the page arrive in any
     thread at `receive`. `work` schedules a function on a thread that may block; no method here blocks but
-    `answer`, which is called there.
+    `respond`, which is called there.
     """
 
     def __init__(self, model: PolledModel | JobModel, *, work: RunInBackground, clock: Clock) -> None:
@@ -93,10 +93,10 @@ class ViewStream:
         """Any other message of a page, in any thread."""
 
     def handles(self, content: PageData) -> bool:
-        """Whether a message is a request, to which `answer` replies."""
+        """Whether a message is a request, to which `respond` replies."""
         return False
 
-    def answer(self, content: PageData) -> Batch:
+    def respond(self, content: PageData) -> Batch:
         """The reply to a request; may block."""
         raise NotImplementedError
 
@@ -153,7 +153,7 @@ class ViewStream:
             self._pages.alive(content)
             self.on_message(content)
         if self.handles(content):
-            self._work(lambda: self.reply(self.answer(content)))
+            self._work(lambda: self.reply(self.respond(content)))
         elif was_unwatched or kind in ("ready", "bye"):
             self._work(lambda: None)  # the publisher may be waiting
 

@@ -135,7 +135,7 @@ class ClusterView(DashboardView):
         """Whether a message is the request to scale."""
         return content.get("kind") == "scale"
 
-    def answer(self, content: PageData) -> Batch:
+    def respond(self, content: PageData) -> Batch:
         """Applies `content["settings"]`, which has the shape of `scaleSettings` in cluster.json."""
         try:
             patch = ClusterPatch.from_wire({"properties": {"scaleSettings": content.get("settings")}})

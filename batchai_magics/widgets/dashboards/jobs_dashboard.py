@@ -98,7 +98,7 @@ class JobsModel(DashboardModel):
         version = self.version
         if self._due_at is None or self._clock() >= self._due_at:
             self._list()
-        jobs = self._shown
+        jobs = self._visible
         self._read_labels(jobs)
         has_values = self._read_rates({name: job for name, job in jobs.items() if job.execution})
         return has_values or self.version > version
@@ -119,7 +119,7 @@ class JobsModel(DashboardModel):
         return not self._selected or job.id.name in self._selected.names
 
     @property
-    def _shown(self) -> dict[str, JobResource]:
+    def _visible(self) -> dict[str, JobResource]:
         return dict(islice(self._named.items(), self.max_rows))
 
     def _listed(self) -> Sequence[JobResource]:
@@ -199,7 +199,7 @@ class JobsModel(DashboardModel):
     def rows(self) -> list[PageData]:
         """The newest jobs (`JobRow` in frontend/core/messages.d.ts)."""
         rows: dict[str, MadeRow] = {}
-        for name, job in self._shown.items():
+        for name, job in self._visible.items():
             sources = (job, self._labels.get(name, NO_LABELS), self._differing)
             same, row = self._rows.get(name, (None, {}))
             rows[name] = (sources, row if same == sources else _row(name, *sources))
@@ -423,7 +423,7 @@ class JobsView(JobsStream, DashboardView):
         """Whether a message is the request to open jobs."""
         return content.get("kind") == "open"
 
-    def answer(self, content: PageData) -> Batch:
+    def respond(self, content: PageData) -> Batch:
         """Creates the live view of the jobs `content["names"]`."""
         names = [str(name) for name in content.get("names", ())]
         jobs = [job for name in names if (job := self._model.job(name))]

@@ -185,7 +185,7 @@ class JobStream(ViewStream):
         """Whether a message is a request about the job."""
         return self._requests.handles(content)
 
-    def answer(self, content: PageData) -> Batch:
+    def respond(self, content: PageData) -> Batch:
         """The reply to a request; may block."""
         return self._requests.handle(content)
 

@@ -267,7 +267,7 @@ def test_the_jobs_of_trials_are_opened_together(followed):
     followed.sweep.run(followed.sweep.trials[0])
     followed.sweep.run(followed.sweep.trials[1])
     followed.poll()
-    answer = view(followed).answer({"id": "1", "names": ["lr-t2", "lr-t1", "lr-t5"]})
+    answer = view(followed).respond({"id": "1", "names": ["lr-t2", "lr-t1", "lr-t5"]})
     assert answer.content["model"] == "lr-t2 lr-t1"
 
 

@@ -234,7 +234,7 @@ class ServiceProcess:
         """Waits up to `timeout_s` for output, its exit or signals; returns the signals received."""
         output = self._child.stdout
         ready = [key.fileobj for key, _ in self._selector.select(timeout_s)]
-        if output and output in ready and not self._forward():
+        if output and output in ready and not self._copy_output():
             self._selector.unregister(output)
         if self._numbers:
             self._numbers.update_if_due()
@@ -242,7 +242,7 @@ class ServiceProcess:
         if self._sampling:
             self._sampling.sample_if_due({self._identity.rank: self._child.pid})
         self._end = self._end or self._poll_exit()
-        while self._end and output and self._forward():
+        while self._end and output and self._copy_output():
             continue
         return self._signal_pipe.read()
 
@@ -283,7 +283,7 @@ class ServiceProcess:
         if self._watch and self._numbers:
             self._watch.read_file(Path(self._plan.output.stdout.path).with_name(TRAINER_LOG))
 
-    def _forward(self) -> bool:
+    def _copy_output(self) -> bool:
         """Copies output to the service, and to the stop conditions; False at its end."""
         assert self._child.stdout
         data = os.read(self._child.stdout.fileno(), _READ_SIZE)

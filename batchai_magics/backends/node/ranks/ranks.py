@@ -237,9 +237,9 @@ class Ranks:
         self._signals |= self._signal_pipe.read()
 
     def _watch(self, pipe: Pipe) -> None:
-        self._selector.register(pipe.file, selectors.EVENT_READ, partial(self._forward, pipe))
+        self._selector.register(pipe.file, selectors.EVENT_READ, partial(self._forward_output, pipe))
 
-    def _forward(self, pipe: Pipe) -> None:
+    def _forward_output(self, pipe: Pipe) -> None:
         """Forwards output; while the disk is full, reading stops, so the process blocks."""
         if not pipe.forward():
             self._unwatch(pipe)

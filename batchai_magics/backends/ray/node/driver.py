@@ -20,7 +20,7 @@ HAND_OVER_S = 60.0  # how long actors may take to start
 INSTALL = "Install it there: pip install 'batchai-magics[ray]', of the version that the cluster has."
 
 
-class Refusal(Exception):
+class ConnectionRefused(Exception):
     """Why there is no connection: a code, a sentence, and a hint."""
 
 
@@ -45,7 +45,7 @@ def main() -> None:
     answer: object
     try:
         connect(address)
-    except Refusal as refusal:
+    except ConnectionRefused as refusal:
         print(json.dumps({"refusal": refusal.args}), file=answers, flush=True)
         return
     print(json.dumps({"result": "connected"}), file=answers, flush=True)
@@ -63,12 +63,12 @@ def connect(address: str) -> None:
     """Connects to the cluster.
 
     Raises:
-        Refusal: There is no Ray here, no cluster, or one of another version.
+        ConnectionRefused: There is no Ray here, no cluster, or one of another version.
     """
     try:
         import ray
     except ImportError as error:
-        raise Refusal("NoRay", f"{sys.executable} has no Ray ({error})", INSTALL) from None
+        raise ConnectionRefused("NoRay", f"{sys.executable} has no Ray ({error})", INSTALL) from None
     address = address or os.environ.get("RAY_ADDRESS", "")
     where = address or "this machine"
     try:
@@ -78,12 +78,12 @@ def connect(address: str) -> None:
         if "ersion mismatch" in str(error):
             text = " ".join(str(error).split())
             hint = "Use the versions of the cluster, or name a Python that has them: ray.ray_python."
-            raise Refusal("RayVersionDiffers", f"Ray on {where}: {text}", hint) from None
-        raise Refusal("RayUnavailable", f"Ray on {where} refused: {error}", "") from None
+            raise ConnectionRefused("RayVersionDiffers", f"Ray on {where}: {text}", hint) from None
+        raise ConnectionRefused("RayUnavailable", f"Ray on {where} refused: {error}", "") from None
     except (ConnectionError, ValueError, OSError) as error:
         text = f"no Ray cluster answers on {where}: {str(error).splitlines()[0]}"
         hint = "Start one (`ray start --head`), or name it: ray.address, as HOST:PORT."
-        raise Refusal("RayUnavailable", text, hint) from None
+        raise ConnectionRefused("RayUnavailable", text, hint) from None
     assert ray.is_initialized()
 
 

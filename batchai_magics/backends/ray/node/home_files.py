@@ -105,7 +105,7 @@ class HomeFiles:
 
     def write(self, path: str, entry: FileEntry, offset: int, data: bytes) -> None:
         """Writes a block of a regular file, which is there with its last block; or makes a folder or link."""
-        target = self._inside(path)
+        target = self._resolve(path)
         if stat.S_ISDIR(entry.mode):
             target.mkdir(mode=private_files.FOLDER, exist_ok=True)
         elif not entry.is_file:
@@ -177,7 +177,7 @@ class HomeFiles:
     def _is_copy(self) -> bool:
         return bool(self._owner) and copied_from(self._root) == self._owner
 
-    def _inside(self, path: str) -> Path:
+    def _resolve(self, path: str) -> Path:
         """The path, with its folder; PermissionError if a link leads out of the home."""
         target = self._root / path
         is_below = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts

@@ -33,7 +33,7 @@ from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.node_actor import NodeFacts
 from batchai_magics.backends.ray.node.run_copies import RunCopies
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles, text_of
-from batchai_magics.backends.ray.node.run_node import NodeOrder
+from batchai_magics.backends.ray.node.run_node import NodeTask
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
@@ -114,7 +114,7 @@ class _NodeProgram:
         self.is_over = True  # until it is listened to
         self.news: Any = None
 
-    def start(self, python: str, order: NodeOrder) -> Any:
+    def start(self, python: str, order: NodeTask) -> Any:
         """Starts it; returns the reference of that call, after which it can be listened to."""
         return cluster.call(self.node.actor, "start", python, json.dumps(order._asdict()))
 
@@ -197,7 +197,7 @@ class RayProcesses:
 
         plan = self._plan._replace(preparation=None).to_json()
         started = [
-            program.start(self._plan.python, NodeOrder(plan, number, self._env))
+            program.start(self._plan.python, NodeTask(plan, number, self._env))
             for number, program in self._programs.items()
             if program.ranks
         ]

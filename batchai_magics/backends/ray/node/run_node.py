@@ -32,7 +32,7 @@ OUTPUT_TIMEOUT_S = 2.0  # how long the last output may take to be written if the
 _READ_SIZE = 1 << 16
 
 
-class NodeOrder(NamedTuple):
+class NodeTask(NamedTuple):
     """What to run: a plan as JSON, which of its nodes this is, the variables of its processes."""
 
     plan: str
@@ -106,7 +106,7 @@ def main() -> None:
         select.select([orders], [], [])
         orders.read()
     if first:
-        order = NodeOrder(**first)
+        order = NodeTask(**first)
         plan = Plan.from_json(order.plan)
         job = Layout(Path(own_folder()).parents[1]).job(plan.guid)
         with locked(job.root, fcntl.LOCK_SH):  # see `HomeFiles.is_running`
@@ -116,7 +116,7 @@ def main() -> None:
     tell(over=True)
 
 
-def _run(plan: Plan, order: NodeOrder, orders: OrderPipe, temporary: TemporaryFolder) -> None:
+def _run(plan: Plan, order: NodeTask, orders: OrderPipe, temporary: TemporaryFolder) -> None:
     told = set[int]()
     with contextlib.closing(Ranks(plan, orders, env=order.env, temporary=temporary)) as ranks:
         orders.take_replies = lambda replies: ranks.reply(
