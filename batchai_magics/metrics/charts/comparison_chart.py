@@ -28,7 +28,7 @@ from batchai_magics.metrics.runs.metric_traits import (
     find_metric,
     is_default,
 )
-from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, RunMetrics, metrics_of_run
+from batchai_magics.metrics.runs.run_metrics import AXES, ORDER, RATE, Curve, Metric, metrics_of_run
 from batchai_magics.metrics.runs.run_summary import Summary
 from batchai_magics.metrics.runs.step_series import runs
 
@@ -82,29 +82,28 @@ def overlay(run: Run) -> Overlay:
     series = mean_rates(records)
     ranks = 1 if run.summary.is_rate_global else run.summary.ranks
     found = metrics_of_run(records, series)
-    told = {axis: _logged_positions(run, found, axis) for axis in LOGGED_AXES}
-    metrics = {run.shared_traits(metric.traits): metric.curves(AXES[0]) for metric in found.values()}
-    if rates := combined_rates(series, ranks):
-        whole = [Curve([*rates], [*rates.values()])]
-        metrics = {traits: whole if traits.name == RATE else curves for traits, curves in metrics.items()}
+    named = {run.shared_traits(metric.traits): metric for metric in found.values()}
+    metrics = {traits: metric.curves(AXES[0]) for traits, metric in named.items()}
+    logged = {
+        axis: {
+            traits: _logged_positions(metric, axis, found.start or 0.0) for traits, metric in named.items()
+        }
+        for axis in LOGGED_AXES
+    }
+    if rates := combined_rates(series, ranks):  # one curve over all segments
+        for traits in (traits for traits in named if traits.name == RATE):
+            metrics[traits] = [Curve([*rates], [*rates.values()])]
+            for positions in logged.values():
+                positions[traits] = [dict(chain.from_iterable(map(dict.items, positions[traits])))]
     steps = {step for curves in metrics.values() for curve in curves for step in curve.positions}
-    known = {axis: places for axis, places in told.items() if any(map(any, places.values()))}
+    known = {axis: positions for axis, positions in logged.items() if any(map(any, positions.values()))}
     return Overlay(run.name, _x_values(run.summary, series, steps), metrics, known)
 
 
-def _logged_positions(run: Run, found: RunMetrics, axis: str) -> dict[MetricTraits, list[XValues]]:
-    """The epochs or times of the steps of each curve, as one rank tells them."""
-    start = found.start or 0.0
-    told: dict[MetricTraits, list[XValues]] = {}
-    for metric in found.values():
-        columns = max(metric.ranks.values(), key=lambda each: len(each.values))
-        segments = [curve.points for curve in columns.positions_by_step(axis, start)]
-        whole = {step: at for segment in segments for step, at in segment.items()}
-        known = [whole] if metric.name == RATE else segments
-        told[run.shared_traits(metric.traits)] = [
-            {step: at for step, at in segment.items() if not math.isnan(at)} for segment in known
-        ]
-    return told
+def _logged_positions(metric: Metric, axis: str, start: float) -> list[dict[float, float]]:
+    """The epochs or times of the steps of each curve of a metric, as its longest rank logs them."""
+    columns = max(metric.ranks.values(), key=lambda each: len(each.values))
+    return columns.positions_by_step(axis, start)
 
 
 def _x_values(summary: Summary, series: RatesByRank, others: Iterable[float]) -> dict[str, XValues]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.bar_tokens import bar_count, time_left
@@ -19,6 +20,7 @@ _CELLS = re.compile(rb"cell (?P<done>\d{1,9})/(?P<total>\d{1,9})")  # of a noteb
 _SCALES = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _SECONDS = (1, 60, 3600)
 _MAX_LABEL_LENGTH = 40
+_KEPT_LINES = 256
 _BAR_OF_EPOCHS = re.compile(r"epochs?", re.IGNORECASE)
 _NOTHING = re.compile(rb"[\s\W]*")
 _FIELD_END = re.compile(rb'[|"]')
@@ -93,10 +95,12 @@ def parse_duration(text: str) -> float | None:
     return 86_400 * whole_days + sum(part * unit for part, unit in zip(parts, _SECONDS, strict=False))
 
 
+@lru_cache(_KEPT_LINES)  # the newest line is read for its epoch and its bar, and again until it ends
 def counts_of(line: bytes, *, is_whole: bool) -> LineCounts | None:
-    """The counts on a line without escape sequences, as far as they are part of a whole; None without any.
+    """The counts on a line without escape sequences, as far as they are part of a whole.
 
-    A line without an end has no more than a bar.
+    Empty if its totals are not those of the run; None if lines that differ only in their digits have none. A
+    line without an end has no more than a bar.
     """
     text = _message(plain_line(line))
     if cells := _CELLS.fullmatch(text.strip()):

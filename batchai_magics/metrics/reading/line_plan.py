@@ -327,9 +327,9 @@ def _same_digits(run: re.Match[bytes]) -> bytes:
     return b"[0-9]" * len(run[0])
 
 
-def _bytes(count: int) -> bytes:
+def _bytes(size: int) -> bytes:
     """An expression for so many bytes."""
-    return b".{%d}" % count + _POSSESSIVE if count > 1 else b"." * count
+    return b".{%d}" % size if size > 1 else b"." * size
 
 
 def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:

@@ -96,14 +96,15 @@ class MetricColumns(NamedTuple):
             curves[-1][1][position] = value
         return [Curve([*curve], [*curve.values()], name) for name, curve in curves]
 
-    def positions_by_step(self, axis: str, start: float = 0.0) -> list[Curve]:
-        """The place on another axis of each step, of each segment of `curves("step")`; NaN is unknown."""
+    def positions_by_step(self, axis: str, start: float = 0.0) -> list[dict[float, float]]:
+        """Step → position on another axis, where it is known, of each segment of `curves("step")`."""
         places = [math.nan if place is None else place for place in self._positions_on(axis)]
-        return self._replace(values=_known(places, axis, start)).curves(AXES[0])
+        curves = self._replace(values=_known(places, axis, start)).curves(AXES[0])
+        return [{step: at for step, at in curve.points.items() if not math.isnan(at)} for curve in curves]
 
 
 def _known(places: Sequence[float | None], axis: str, start: float) -> Sequence[float]:
-    known = cast("Sequence[float]", places)  # None has been left out
+    known = cast("Sequence[float]", places)  # None was left out, or is NaN
     return [place - start for place in known] if axis == "time" else known
 
 

@@ -161,6 +161,35 @@ def test_no_line_of_other_programs_is_one_of_tf_cnn_benchmarks():
     assert [r.value for r in records if isinstance(r, Fact) and r.key == TOTAL] == ["811.3"]
 
 
+@pytest.mark.parametrize(
+    "prefix",
+    [
+        "[1,3]<stdout>:",
+        "[1,3]<stdout>: ",
+        "Sat Nov 21 00:19:42 2026[1,3]<stdout>:",
+        "[3] ",
+        "3: ",
+        "[default3]:",
+        "[2021-05-14 19:43:45,087] {bash.py:173} INFO - [1,3]<stdout>:",
+        "2019-03-02T10:25:35.03856711Z [1,3]<stdout>:",
+    ],
+)
+def test_the_launchers_tag_tells_the_rank(prefix):
+    for name, (sample, numbers, _) in LINES.items():
+        text = "".join(f"{prefix}{line}\n" for line in sample.splitlines())
+        assert values(text) == pytest.approx(numbers), name
+        assert {record.rank for record in read(text)} == {3}, name
+
+
+@pytest.mark.parametrize(
+    "prefix", [">", "#", "2019-03-02T10:25:35Z ", "[pod/trainer-0/main] ", "svc-1  | ", "# ", "   "]
+)
+def test_collectors_prefixes_are_passed(prefix):
+    for name, (sample, numbers, _) in LINES.items():
+        text = "".join(f"{prefix}{line}\r\n" for line in sample.splitlines())
+        assert values(text) == pytest.approx(numbers), name
+
+
 @pytest.mark.parametrize("name", LINES)
 def test_a_last_line_that_is_cut_gives_all_or_nothing(name):
     *head, last = LINES[name][0].splitlines()

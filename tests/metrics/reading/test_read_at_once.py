@@ -136,6 +136,11 @@ def test_a_number_of_a_rank_without_a_table_is_no_row():
     assert values_of(read(log)) == [(0, 0.5), (0, 0.25), (0, 0.25), (0, 0.5)]
 
 
+def test_a_line_that_may_go_on_counts_only_when_it_has_ended():
+    assert values_of(read("step=1 loss=0.5")) == []
+    assert values_of(read('{"step": 1, "loss": 0.5}')) == [(None, 0.5)]
+
+
 def test_a_finished_parser_knows_neither_ranks_nor_offsets():
     parser = Parser()
     parser.feed(f"[1,3]<stdout>:{LINE}\n".encode())

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
@@ -11,7 +11,7 @@ from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.log_reader import read_table
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
-from tests.metrics.formats.program_lines import KNOWN_LINES
+from tests.metrics.formats.program_lines import KNOWN_LINES, LINES
 from tests.metrics.log_text import HEADER, step, step_lines, total
 from tests.metrics.reading.test_any_bytes import losses, rates
 from tests.metrics.shapes import SHAPES, dressed, lines_in
@@ -64,7 +64,17 @@ def lines_of(log):
     return log.splitlines(keepends=True)
 
 
+EPOCH, BAR, LOSS = "Epoch 1/12", LINES["Keras 2 bar"][0], LINES["convolutional.py loss"][0]
+PLACED, RATE = "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.310000", "Iter #3: 101.2 img/sec per GPU"
+BELOW = "I0608 01:25:32.246443   551 solver.cpp:397]     Test net output #0: accuracy = 0.9913"
+GLUED = f"{KNOWN_LINES[-1]}INFO:root:Epoch[0] Batch [20]\tSpeed: 13681.57 samples/sec"
+TAG = "[1,0]<stdout>:"
+
+
 @given(logs, st.lists(st.integers(0, 3000), max_size=9), st.sampled_from([None, 7]), st.booleans())
+@example(f"{TAG}{EPOCH}\n{TAG}{BAR}\n{EPOCH}\n{LOSS}\n".encode(), [], None, False)  # with and without a tag
+@example(f"{PLACED}\n{RATE}\nx{BELOW}\n".encode(), [], None, False)  # the epoch is not the last line's
+@example(f"{TAG}{GLUED}\n{BAR}\n{GLUED}\nValidation error: 1.0%\n".encode(), [], None, False)
 def test_blocks_say_what_each_line_says_by_itself(log, cuts, rank, has_clock):
     clock = WriteTimes([0, 500, 1000], [1e9, 2e9, 3e9]) if has_clock else None
     chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
