@@ -271,11 +271,11 @@ def make_download_folder(folder: Path, job: ResourceId) -> None:
         StorageError: It cannot be written.
     """
     folder = folder.expanduser()
-    if folder.exists():
-        return
     try:
-        folder.mkdir(parents=True, exist_ok=True)  # another download may just have made it
+        folder.mkdir(parents=True)
         (folder / DOWNLOAD).write_text(f"{job.name}\n", encoding="utf-8")
+    except FileExistsError:
+        return
     except OSError as error:
         raise StorageError(f"{folder} cannot be written: {error.strerror}", code="FileUnwritable") from error
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,11 +14,10 @@ from batchai_magics.jobs.sweeps.sweep_definition import SweepDefinition, SweepFi
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, of_kind
 from batchai_magics.models.resources import JobResource, Resource
-from batchai_magics.records.trial_record import trial_of
+from batchai_magics.records.trial_record import sweep_of, trial_of
 
 FIELDS = ("batchai_after", "batchai_after_any")  # of a spec
 _SHOWN_TRIALS = 8  # that a hint lists
-_TRIAL = re.compile(r"-t[1-9]\d*(-[1-9]\d*)?$")  # behind the name of a sweep
 
 
 def with_predecessor_ids(backend: Backend, requests: Sequence[CellRequest], share: str) -> list[CellRequest]:
@@ -61,7 +59,7 @@ def trial_ids(backend: Backend, experiment: ResourceId, sweep: SweepDefinition) 
 
 
 def check_predecessors(
-    backend: Backend, request: CellRequest, share: str, created_before: Collection[ResourceId] = ()
+    backend: Backend, request: CellRequest, share: str, *, created_before: Collection[ResourceId] = ()
 ) -> None:
     """Checks, reading only, that the jobs exist after which a job is to start, or are created before it.
 
@@ -90,8 +88,10 @@ def predecessors_of(spec: JobSpec) -> list[str]:
 def without_deleted(backend: Backend, spec: JobSpec) -> tuple[JobSpec, tuple[str, ...]]:
     """The spec of a job that is to run again, without predecessors that were deleted, and a note on these."""
     ids = {text: ResourceId.parse(text) for text in predecessors_of(spec)}
-    known = backend.status(list(ids.values())) if ids else None
-    deleted = {text: id.name for text, id in ids.items() if known and known.of(id) is None}
+    if not ids:
+        return spec, ()
+    known = backend.status([*ids.values()])
+    deleted = {text: id.name for text, id in ids.items() if known.of(id) is None}
     if not deleted:
         return spec, ()
     kept = {
@@ -140,7 +140,7 @@ def _ids_of(backend: Backend, request: CellRequest, text: str, share: str) -> li
 
 def _trials_of_latest_sweep(names: Sequence[str], name: str) -> tuple[str, dict[int, str]]:
     """The latest sweep of a name, and the latest runs of its trials by number, as the names of jobs tell."""
-    sweeps = {sweep for each in names if (sweep := _TRIAL.sub("", each)) != each}
+    sweeps = {sweep for each in names if (sweep := sweep_of(each))}
     latest = run_names(sorted(sweeps), name)
     if not latest:
         return name, {}
@@ -158,7 +158,7 @@ def _definition(backend: Backend, share: str, experiment: ResourceId, trial: str
     if backend.storage is None:
         return None
     with contextlib.suppress(NotFoundError):
-        return SweepFiles(backend, share, experiment.name).read(_TRIAL.sub("", trial))
+        return SweepFiles(backend, share, experiment.name).read(sweep_of(trial))
     return None
 
 

@@ -251,7 +251,7 @@ class RunProfile:
         )
         return replace(self, ranks=tuple(ranks))
 
-    @property
+    @cached_property
     def sentence(self) -> str:
         """What to look at first, and what may help."""
         if not self.ranks:
@@ -292,7 +292,7 @@ class RunProfile:
         """The titles of `rows`."""
         return ("rank", "node", *(activity.value for activity in Activity), "most at")
 
-    @property
+    @cached_property
     def rows(self) -> list[tuple[str, ...]]:
         """A row for each rank: the shares of its activities, and its most costly lines."""
         return [
@@ -305,7 +305,7 @@ class RunProfile:
             for rank in self.ranks
         ]
 
-    @property
+    @cached_property
     def remarks(self) -> list[str]:
         """How the samples were taken, where they are, and what is missing."""
         count = sum(rank.count for rank in self.ranks)

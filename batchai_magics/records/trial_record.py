@@ -10,6 +10,7 @@ from batchai_magics.untrusted_files import parse_json
 
 PRUNED = "pruned"  # the tag of a trial that was ended for doing worse than the others
 _TRIAL = re.compile(r"-t([1-9]\d*)(?:-([1-9]\d*))?")
+_TRIAL_NAME = re.compile(rf"(.*){_TRIAL.pattern}")
 
 
 class TrialRecord(NamedTuple):
@@ -49,6 +50,12 @@ class TrialRecord(NamedTuple):
 def trial_name(sweep: str, number: int, run: int = 1) -> str:
     """The name of a trial's job: `lr-t7`, and `lr-t7-2` for its second run."""
     return f"{sweep}-t{number}" + (f"-{run}" if run > 1 else "")
+
+
+def sweep_of(trial: str) -> str:
+    """The name of the sweep whose trial has a job of this name; empty for any other job."""
+    match = _TRIAL_NAME.fullmatch(trial)
+    return match[1] if match else ""
 
 
 def trial_of(name: str, sweep: str) -> tuple[int, int] | None:

@@ -47,18 +47,17 @@ def test_a_place_that_cannot_be_written_is_named(job, tmp_path):
 
 
 def test_two_first_downloads_at_once_share_the_folder(job, tmp_path, monkeypatch):
-    exists = Path.exists
+    mkdir = Path.mkdir
 
-    def exists_before_another_download(path):
-        is_there = exists(path)
+    def mkdir_after_another_download(path, *args, **options):
         if path == tmp_path / JOB.name:
-            monkeypatch.setattr(Path, "exists", exists)
+            monkeypatch.setattr(Path, "mkdir", mkdir)
             job.download(to=tmp_path)
-        return is_there
+        mkdir(path, *args, **options)
 
-    monkeypatch.setattr(Path, "exists", exists_before_another_download)
+    monkeypatch.setattr(Path, "mkdir", mkdir_after_another_download)
     folder = job.download(to=tmp_path)
-    assert Path.exists is exists
+    assert Path.mkdir is mkdir
     assert (folder / "stdouterr" / "stdout.txt").read_text() == "all of it\n"
 
 

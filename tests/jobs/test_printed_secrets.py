@@ -69,7 +69,7 @@ def test_the_live_view_and_what_a_notebook_keeps_of_it_hide_it(job: Job) -> None
 
 
 def test_what_a_page_asks_of_the_kernel_hides_it(job: Job) -> None:
-    answers = RequestHandler(job)
+    answers = RequestHandler(job, JobModel())
     file = {"id": "1", "file": "stderr.txt"}
     questions = [
         {"kind": "read", "offset": 0, "limit": 1000, **file},

@@ -95,8 +95,9 @@ def _copy_results(
     job: Job, files: Sequence[tuple[OutputFile, str]], to: Path
 ) -> Generator[int, None, ValueWithNotes]:
     copies, notes = [], []
-    for file, target in files:
+    if files:
         make_download_folder(to, job.id)
+    for file, target in files:
         path = place_inside(to, target)
         try:
             save(job.backend, ref_of(job.id, file), path)

@@ -41,7 +41,7 @@ def dry_run_text(
 
     def check(backend: Backend) -> None:
         submit.checked(backend, request, settings)
-        check_predecessors(backend, request, settings.share, created_before)
+        check_predecessors(backend, request, settings.share, created_before=created_before)
 
     return _text(request, settings, check)
 

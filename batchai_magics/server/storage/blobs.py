@@ -268,6 +268,8 @@ def copy(request: StorageRequest) -> ApiResponse:
         storage_metadata.parse_metadata(request.call) or record.metadata, record.properties
     )
     with request.uploads.part_file(request.storage, request.resource, request.share) as part:
+        if is_blob:
+            _make_folders(request, part)
         _write(request, part, _read(request, share, source.path))
         stamp = commit_blob(request, part, record) if is_blob else _commit_file(request, part, record)
     request.uploads.parts.end(part)

@@ -70,8 +70,7 @@ class JobsModel(DashboardModel):
         super().__init__()
         self.backend = backend
         self.id = experiment
-        self.jobs: tuple[JobResource, ...] = ()
-        self._named: Mapping[str, JobResource] = {}  # the same, as `name_of` calls them
+        self._named: Mapping[str, JobResource] = {}  # the jobs, as `name_of` calls them
         self.rates: dict[str, JobRates] = {}  # by name
         self._is_behind = False  # logs of ended jobs remain to be read
         self._requests = 1  # to list all jobs
@@ -111,9 +110,13 @@ class JobsModel(DashboardModel):
         for name, job in self._named.items():
             if named.get(name) == job:
                 named[name] = job  # the same object keeps its row
-        jobs = tuple(named.values())
-        self.version += is_first or jobs != self.jobs
-        self.jobs, self._named = jobs, named
+        self.version += is_first or [*named.items()] != [*self._named.items()]
+        self._named = named
+
+    @property
+    def jobs(self) -> tuple[JobResource, ...]:
+        """The selected jobs, newest first."""
+        return tuple(self._named.values())
 
     def _is_selected(self, job: JobResource) -> bool:
         return not self._selected or job.id.name in self._selected.names

@@ -107,7 +107,7 @@ class JobStream(ViewStream):
         open_job: OpenJob | None = None,
         is_read_only: bool = False,
     ) -> None:
-        self._requests = RequestHandler(job, open_job, model=model, is_read_only=is_read_only)
+        self._requests = RequestHandler(job, model, open_job, is_read_only=is_read_only)
         self._rights = {
             "can_again": open_job is not None and not is_read_only,
             "can_profile": job.backend.node_commands is not None and not is_read_only,

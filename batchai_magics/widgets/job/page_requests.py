@@ -63,9 +63,9 @@ class RequestHandler:
     def __init__(
         self,
         job: Job,
+        model: JobModel,
         open_job: OpenJob | None = None,
         *,
-        model: JobModel | None = None,
         is_read_only: bool = False,
     ) -> None:
         self._is_read_only = is_read_only
@@ -178,7 +178,7 @@ class RequestHandler:
         return _reply(content, {"facts": list(map(list, facts)), "sections": sections})
 
     def _cancel(self, content: PageData) -> Batch:
-        is_saving = bool(self._model and self._model.job and saving_text(self._model.job))
+        is_saving = self._model.job is not None and bool(saving_text(self._model.job))
         self._job.backend.terminate(self._job.id, now=is_saving)
         return answer_to(content, "")
 
@@ -198,22 +198,18 @@ class RequestHandler:
 
     def _profile(self, content: PageData) -> Batch:
         """Begins a profile, unless one is being taken; all views of the job show what becomes of it."""
-        if (model := self._model) is None:
-            return answer_to(content, "This view cannot profile it.")
-        if not model.is_profiling:
-            model.note_profile(is_profiling=True)
-            threading.Thread(
-                target=self._take_profile, args=[model], name="batchai-profile", daemon=True
-            ).start()
+        if not self._model.is_profiling:
+            self._model.note_profile(is_profiling=True)
+            threading.Thread(target=self._take_profile, name="batchai-profile", daemon=True).start()
         return answer_to(content, "")
 
-    def _take_profile(self, model: JobModel) -> None:
+    def _take_profile(self) -> None:
         try:
-            model.note_profile(self._job.profile())
+            self._model.note_profile(self._job.profile())
         except BatchAIError as error:
-            model.note_profile(fault=error.message)
+            self._model.note_profile(fault=error.message)
         except Exception as error:  # noqa: BLE001 else the pages would wait forever
-            model.note_profile(fault=f"The profile failed: {error}")
+            self._model.note_profile(fault=f"The profile failed: {error}")
 
     def _reader(self, file: FileRef) -> Read:
         """Reads a file with secrets redacted, and the ranks that wrote it."""
@@ -224,7 +220,7 @@ class RequestHandler:
         """Reads a file with secrets redacted; in the merged log, the spans of stderr are marked."""
         backend = self._job.backend
         model = self._model
-        if file.path != MERGED or model is None:
+        if file.path != MERGED:
             return partial(read_redacted, backend, file)
 
         def read_file(path: str, offset: int, limit: int) -> Chunk:

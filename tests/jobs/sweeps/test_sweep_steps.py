@@ -102,13 +102,14 @@ def test_a_job_starts_after_all_trials_of_the_latest_sweep_of_a_name(lab: SweepL
 
 @pytest.mark.parametrize("more", ["--retry-failed 1", "--trials 8 --search tpe --parallel 1"])
 def test_a_sweep_that_may_still_submit_jobs_is_no_predecessor_until_it_has_ended(lab: SweepLab, more: str):
-    values = "log(1e-6,1)" if "tpe" in more else "1,2"
+    values = "log(1e-6,1)" if "tpe" in more else "1,2,3,4,5,6,7,8,9"
     sweep = lab.submit(f's --sweep "lr={values}" {more} --best "min loss"', HOLD)
     with pytest.raises(UsageError, match="the sweep s may still submit jobs") as caught:
         lab.world.submit("late --after-any s")
     with pytest.raises(UsageError, match="the sweep s may still submit jobs"):
         trial_ids(lab.world.backend, lab.world.experiment, sweep.definition)
     assert "batchai sweep wait -n s. Or name its trials: s-t1" in caught.value.hint
+    assert "tpe" in more or caught.value.hint.endswith("s-t7 s-t8 …")
     sweep.cancel()
     sweep.wait(PATIENCE_S)
     assert lab.world.run("late --after-any s").show().state is ExecutionState.SUCCEEDED

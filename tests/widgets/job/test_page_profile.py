@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from batchai_magics import cell
@@ -19,7 +21,12 @@ QUESTION = {"kind": "profile", "id": "q1"}
 def test_why_there_is_no_profile_is_told_in_all_views_of_the_job(world: World) -> None:
     request = cell.parse("ended", "print('hello')", settings=world.settings)
     model = JobModel()
-    handler = RequestHandler(submit(world.backend, request, world.settings).job.wait(PATIENCE_S), model=model)
+    handler = RequestHandler(submit(world.backend, request, world.settings).job.wait(PATIENCE_S), model)
+    model.note_profile(is_profiling=True)
+    assert handler.handle(QUESTION).content["text"] == ""  # another view's profile is this one's
+    assert "batchai-profile" not in [thread.name for thread in threading.enumerate()]
+    assert (model.is_profiling, model.profile_fault) == (True, "")
+    model.note_profile(fault="")
     assert handler.handle(QUESTION).content == {"kind": "answer", "id": "q1", "text": ""}
     until(lambda: not model.is_profiling)
     told = "job ended is not running (succeeded); only a running job can be profiled"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics import cell
+from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.submit import submit
 from batchai_magics.widgets.job.page_requests import RequestHandler
 from tests.patience import PATIENCE_S
@@ -26,7 +27,7 @@ def test_a_job_is_run_again_under_the_next_name_and_its_view_is_made(world: Worl
         opened.append(made)
         return "the model"
 
-    answers = RequestHandler(job, open_job)
+    answers = RequestHandler(job, JobModel(), open_job)
     assert answers.handles(QUESTION)
     content = answers.handle(QUESTION).content
     assert content == {"kind": "reply", "id": "q1", "text": "resnet-2 was submitted", "model": "the model"}
@@ -37,7 +38,9 @@ def test_a_job_is_run_again_under_the_next_name_and_its_view_is_made(world: Worl
 
 def test_a_secret_that_is_not_there_is_named(world: World, monkeypatch) -> None:
     monkeypatch.delenv("TOKEN", raising=False)
-    answers = RequestHandler(job_of(world, "resnet --secret TOKEN", TOKEN="t0p"), lambda made: "the model")
+    answers = RequestHandler(
+        job_of(world, "resnet --secret TOKEN", TOKEN="t0p"), JobModel(), lambda made: "the model"
+    )
     content = answers.handle(QUESTION).content
     assert "needs the secrets TOKEN, which are not stored" in content["text"]
     assert content["model"] == ""
@@ -47,5 +50,5 @@ def test_a_secret_that_is_not_there_is_named(world: World, monkeypatch) -> None:
 
 def test_a_view_that_can_open_none_runs_nothing_again(world: World) -> None:
     job = job_of(world, "resnet")
-    assert RequestHandler(job).handle(QUESTION).content["model"] == ""
+    assert RequestHandler(job, JobModel()).handle(QUESTION).content["model"] == ""
     assert world.backend.names(job.id.parent, job.id.kind) == ["resnet"]
