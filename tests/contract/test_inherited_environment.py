@@ -115,7 +115,7 @@ def test_the_password_of_a_proxy_is_masked_wherever_it_is_printed(
     assert preparations
     assert not [text for text in (job.log(), str(job.error), *logs.values()) if PASSWORD in text]
     assert [MASKED_PROXY in logs[name] for name in preparations] == [True] * len(preparations)
-    assert job.log() == f"{MASKED_PROXY}\n" * job.process_count()
+    assert {*job.log().splitlines()} == {MASKED_PROXY}  # the first rank that fails ends the other
 
 
 def test_what_matches_a_pattern_is_inherited_unless_it_is_a_secret_or_the_submitters_own() -> None:

@@ -239,11 +239,15 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 @pytest.fixture
-def on_disk(ray: real_ray.RealRay, disk: SmallDisk) -> Iterator[Place]:
-    """A place whose home can be full."""
-    with ray_place(ray, disk.folder, PlaceOptions()) as place:
-        yield place
-        disk.free()
+def on_disk(disk: SmallDisk) -> Iterator[Place]:
+    """A place whose home can be full, on a Ray all of whose nodes see it: it was mounted before."""
+    ray = real_ray.RealRay(1)
+    try:
+        with ray_place(ray, disk.folder, PlaceOptions()) as place:
+            yield place
+            disk.free()
+    finally:
+        ray.stop()
 
 
 def test_a_run_that_ends_on_a_full_disk_has_ended_once_there_is_room(
