@@ -146,7 +146,8 @@ class LocalRunner(Runner):
         self.reconciler = Reconciler(store, layout)
         self._new: dict[str, Secrets] = {}  # of runs and clusters that were created here, by guid
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
-        self._supervisors = ("", list[str]())  # of open runs, and the version of the store that they are of
+        self._supervisors: list[str] = []  # of open runs
+        self._supervised = ""  # the version of the store that they are of
         self._reconciled = ""  # the version of the store at the last pass
         self._is_due = False  # whether something was changed here since the last pass
 
@@ -284,9 +285,9 @@ class LocalRunner(Runner):
             return
         version = self._store.version
         max_age_s = QUIET_S if version == self._reconciled else FRESH_S
-        self._reconciled = version
         try:
-            self.reconciler.reconcile(is_due=is_due, max_age_s=max_age_s)
+            if self.reconciler.reconcile(is_due=is_due, max_age_s=max_age_s):
+                self._reconciled = version
         except StorageError as error:  # ending a job must not fail since others cannot start
             if error.code != database_errors.DISK_FULL:
                 raise
@@ -312,10 +313,10 @@ class LocalRunner(Runner):
     def version(self) -> str:
         """The version of the store while all open runs have their supervisors; else empty."""
         with self._store.read() as db:
-            version, supervisors = self._supervisors
-            if version != self._store.version:
+            version, supervisors = self._store.version, self._supervisors
+            if version != self._supervised:
                 supervisors = [job.supervisor or job.spawner for job in job_table.open_and_watched(db)]
-                self._supervisors = version, supervisors = self._store.version, supervisors
+                self._supervisors, self._supervised = supervisors, version
         return version if all(map(process.is_alive, supervisors)) else ""
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:

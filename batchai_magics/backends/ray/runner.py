@@ -336,7 +336,7 @@ def _wait_reason(files: SupervisedFiles) -> str:
 
 
 class RayBackend(FolderService):
-    """Jobs on a Ray cluster. State, shares and logs are below its home, which all nodes share."""
+    """Jobs on a Ray cluster. State, shares and logs are below its home."""
 
     def __init__(self, settings: RaySettings, bounds: JobBounds | None = None, *, pass_env: str = "") -> None:
         layout = Layout(settings.home.expanduser().absolute())

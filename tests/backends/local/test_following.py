@@ -16,7 +16,7 @@ from batchai_magics.backends.local import runner
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state.job_table import set_terminating
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.watch import process, reconciler
 from batchai_magics.backends.service.context import OUTPUT_ROOT
 from batchai_magics.follow import Event, Follower, LogBytes, StateChanged
 from batchai_magics.models.job_execution import STDOUTERR
@@ -138,3 +138,17 @@ def test_the_death_of_a_supervisor_is_seen_at_the_next_look(
     monkeypatch.setattr(process, "is_alive", lambda name: False)
     states = {job.state for job in still.backend.status(jobs, since=first).states.values()}
     assert states == {ExecutionState.FAILED}
+
+
+def test_what_is_recorded_while_a_pass_is_shared_is_due_at_the_next(
+    still: Still, jobs: list[ResourceId], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[str] = []
+    monkeypatch.setattr(reconciler, "reconcile_if_due", lambda *_, **__: passes.append("pass") or [])
+    still.backend.reconcile()
+    passes.clear()
+    still.change("UPDATE job SET started = ?", time.time())
+    for age_s in (math.inf, 0.0):
+        monkeypatch.setattr(runner, "FRESH_S", age_s)
+        still.backend.reconcile()
+    assert passes == ["pass"]

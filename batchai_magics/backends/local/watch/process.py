@@ -83,7 +83,7 @@ def marked(mark: str) -> list[LiveProcess]:
 def descendants() -> list[LiveProcess]:
     """Every live descendant of this process, which adopts orphans."""
     if sys.platform == "linux":
-        return leftovers.descendants(set())
+        return termination.live_descendants()
     import psutil
 
     return [_to_found(process) for process in psutil.Process().children(recursive=True)]

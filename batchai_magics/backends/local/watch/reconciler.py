@@ -97,8 +97,8 @@ class Reconciler:
 
     def reconcile(
         self, *, is_due: bool = False, secrets: Secrets | None = None, max_age_s: float = 0.0
-    ) -> None:
-        """Runs one pass: reaps, recovers, prepares nodes, starts jobs.
+    ) -> bool:
+        """Runs one pass: reaps, recovers, prepares nodes, starts jobs; False if there was none.
 
         Args:
             is_due: Whether to start what can start even if the store shows no pending work.
@@ -110,10 +110,10 @@ class Reconciler:
         self.store.leave_snapshot()  # others need the store while this thread waits
         with self._lock:
             if self._reconciled_s > asked_s - max_age_s and not is_due:
-                return
+                return False
             self.reap()
             if self.store.is_read_only:
-                return
+                return False
             self._reconciled_s = time.monotonic()
             try:
                 self.store.reserve.refill()
@@ -121,6 +121,7 @@ class Reconciler:
             except BaseException:
                 self._reconciled_s = -math.inf  # callers that wait for the lock retry
                 raise
+        return True
 
     def reap(self) -> int:
         """Reaps supervisors that have exited; returns how many children of this process still run."""

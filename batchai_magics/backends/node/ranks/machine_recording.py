@@ -53,13 +53,10 @@ def finish(pid: int) -> None:
 def _record(file: Path, *, is_image: bool) -> None:
     """Writes the file atomically, unless the run's record is gone; `is_image` if ranks run in containers."""
     os.setpgid(0, 0)
-    software: dict[str, object] = {
-        "python": sys.version.split()[0],
-        "executable": sys.executable,
-        "packages": dict(sorted(packages())),
-    }
-    if is_image:
-        software = {"problem": "Python and packages are those of the image"}
+    software: dict[str, object] = {"problem": "Python and packages are those of the image"}
+    if not is_image:
+        python = {"python": sys.version.split()[0], "executable": sys.executable}
+        software = {**python, "packages": dict(sorted(packages()))}
     text = json.dumps({"version": VERSION, **_hardware(), **software})
     part = file.with_name(f"{file.name}.{os.getpid()}.part")
     try:

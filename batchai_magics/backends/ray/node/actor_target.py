@@ -20,6 +20,7 @@ from typing import Any
 HOME_ID = "home-id"  # the file in a home with the id that its copies name
 COPY_MARK = "copied-home"  # the file with that id, which only a copy has
 PROGRAMS = "programs"
+SEEN, COPIED_HOME = "seen", "copied"  # how an actor has the home
 SHARES = ("shares", "containers", "fileservers")
 COPIED = (*SHARES, "jobs", "clusters", "unfinished")  # the folders that a copy consists of
 _OF_HOMES = (HOME_ID, "resources")  # what only a home itself has
@@ -76,12 +77,12 @@ class ActorTarget:
         self._target = getattr(importlib.import_module(module), name)(*self._arguments)
 
     def home(self, owner: str) -> str:
-        """Where the programs are: "seen" if the home of that id is here, "copied" in its copy; else empty."""
+        """SEEN if the home of that id is here, COPIED_HOME if a copy of it is; empty without programs."""
         if not self._target:
             return ""
         if _text(self._home / HOME_ID) == owner:
-            return "seen"
-        return "copied" if copied_from(self._home) == owner else ""
+            return SEEN
+        return COPIED_HOME if copied_from(self._home) == owner else ""
 
     def install(self, files: Mapping[str, bytes], owner: str) -> str:
         """Installs programs in a copy of the home of that id; returns why that cannot be, or empty."""

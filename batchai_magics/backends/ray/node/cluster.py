@@ -15,7 +15,6 @@ from batchai_magics.backends.ray.node.home_files import home_id
 from batchai_magics.backends.ray.node.run_files import Session
 
 NAMESPACE = "batchai_magics"
-SEEN = "seen"  # what an actor says of a home that is no copy
 _HEAD = "node:__internal_head__"  # the resource that only the head of a Ray cluster has
 _THREADS = 8  # of an actor, for calls at the same time
 
@@ -82,7 +81,9 @@ def home_node(programs: str) -> str:
     import ray
 
     head, own = nodes()[0].id, own_node()
-    has_home = head == own or ray.get(asked_home(command_actor(programs, head), programs)) == SEEN
+    has_home = (
+        head == own or ray.get(asked_home(command_actor(programs, head), programs)) == actor_target.SEEN
+    )
     return head if has_home else own
 
 

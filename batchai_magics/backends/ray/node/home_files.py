@@ -97,6 +97,12 @@ class HomeFiles:
                     pending += [f"{path}/{child.name}" for child in (self._root / path).iterdir()]
         return found
 
+    def entry(self, path: str) -> FileEntry | None:
+        """What is at a path; None if nothing is."""
+        with contextlib.suppress(OSError):
+            return FileEntry.of(self._root / path)
+        return None
+
     def read(self, path: str, offset: int) -> bytes:
         """A block of a regular file; a shorter one is the last."""
         with open_file(self._root / path) as file:

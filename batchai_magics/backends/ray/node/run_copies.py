@@ -62,7 +62,7 @@ class RunCopies:
 
     def __init__(self, layout: Layout, plan: Plan, nodes: Mapping[int, tuple[str, Any]]) -> None:
         """`nodes` are given by their ids and actors."""
-        self._layout, self._plan = layout, plan
+        self._layout = layout
         self._files = SupervisedFiles(layout.job(plan.guid))
         self._nodes = {str(number): id for number, (id, _) in nodes.items()}
         self._copies = [_NodeCopy(layout, plan, number, actor) for number, (_, actor) in nodes.items()]
@@ -107,7 +107,7 @@ class RunCopies:
         """Begins to bring home what the processes write, before the first of them starts."""
         if self._thread.ident or not self._copies:
             return
-        logs = (log.path for number in map(int, self._nodes) for log in _logs_of(self._plan, number))
+        logs = (log.path for copy in self._copies for log in copy.streams)
         sizes = {path: _size_of(path) for path in logs}
         self._note(sizes)
         for copy in self._copies:
@@ -189,7 +189,7 @@ class _NodeCopy:
         self._layout, self._plan, self._node, self._actor = layout, plan, plan.nodes[number], actor
         self._job, self._home = layout.job(plan.guid), HomeFiles(str(layout.home), plan.guid)
         self._folder = str(Path(plan.output.stdout.path).parent)
-        self._streams = _logs_of(plan, number)
+        self.streams = _logs_of(plan, number)
         self._ranks = {each.rank for each in plan.processes if each.node == number}
         self._logs: Sequence[_CollectedLog] = ()
         self._seen: Mapping[str, FileEntry] = {}
@@ -197,7 +197,7 @@ class _NodeCopy:
 
     def begin(self, sizes: Mapping[str, int]) -> None:
         """Finds out how much of its logs is home; `sizes` are those before the attempt."""
-        self._logs = [_CollectedLog(log, sizes.get(log.path, 0), self._ranks) for log in self._streams]
+        self._logs = [_CollectedLog(log, sizes.get(log.path, 0), self._ranks) for log in self.streams]
 
     def send(self, attempt: str, stop_request: Callable[[], Outcome | None]) -> Outcome | None:
         """Sends what the processes need; the outcome if the attempt was stopped meanwhile."""
@@ -263,13 +263,12 @@ class _NodeCopy:
         saved = (*_SAVED, Path(self._plan.exits).name)
         paths = [*SHARES, root] if is_last else [f"{root}/{name}" for name in saved]
         found: Mapping[str, FileEntry] = self._call("entries", paths, kept)
-        here = self._home.entries(paths, kept)
         before, self._seen = self._seen, found
         self.problem = ""
-        appended = {self._relative(Path(file)) for log in self._streams for file in log if file}
+        appended = {self._relative(Path(file)) for log in self.streams for file in log if file}
         for path in sorted(found.keys() - appended - {f"{root}/{CLAIM}"}):
             entry = found[path]
-            if (is_last or before.get(path) == entry) and entry.is_newer_than(here.get(path)):
+            if (is_last or before.get(path) == entry) and entry.is_newer_than(self._home.entry(path)):
                 self._bring(path, entry)
 
     def _bring(self, path: str, entry: FileEntry) -> None:

@@ -19,6 +19,7 @@ from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.launcher import LOOPBACK
 from batchai_magics.backends.node.outcome import LOST, NODE_LOST, failed_with, not_run
 from batchai_magics.backends.ray.node import cluster, queue
+from batchai_magics.backends.ray.node.actor_target import SEEN
 from batchai_magics.backends.ray.node.ray_launcher import (
     RayLauncher,
     RayReport,
@@ -194,13 +195,16 @@ class RunSupervisor:
         while len(ray.wait(answers, num_returns=len(answers), timeout=POLL_S)[0]) < len(answers):
             if outcome := self._stop_request():
                 return [], outcome
-        names, nodes = {node.id: node.name for node in cluster.nodes()}, list[RunNode]()
-        for actor, home in zip(actors, ray.get(answers), strict=True):
+        homes = ray.get(answers)
+        for actor, home in zip(actors, homes, strict=True):
             if problem := cluster.install(actor, programs, home):
                 return [], queue.not_shared(problem)
-            facts = ray.get(cluster.call(actor, "facts"))
-            nodes.append(RunNode(names.get(facts.id, facts.address), actor, facts, home == cluster.SEEN))
-        return nodes, None
+        names = {node.id: node.name for node in cluster.nodes()}
+        facts = ray.get([cluster.call(actor, "facts") for actor in actors])
+        return [
+            RunNode(names.get(fact.id, fact.address), actor, fact, home == SEEN)
+            for actor, home, fact in zip(actors, homes, facts, strict=True)
+        ], None
 
     def _attempt(self, nodes: list[RunNode], number: int) -> Outcome:
         """Runs an attempt on its nodes."""
