@@ -52,7 +52,8 @@ class LogNumbers:
 
     Steps are those of the timeline, times seconds since the first number of the log. `generation` increases
     when the log was truncated or numbers have moved on the timeline: what was sent before is void.
-    `has_moved`: they are to be renumbered.
+    `has_moved`: they are to be renumbered. `labels` has the labels of lines that are called by another than
+    their name: the first of several segments of a metric has that of its heading.
     """
 
     def __init__(self) -> None:
@@ -97,12 +98,14 @@ class LogNumbers:
     def _forget_places(self) -> None:
         self.has_moved = False
         self.others: dict[str, NumberColumns] = {}
+        self.labels: dict[str, str] = {}
         self._step_lines = {
             name: NumberColumns(traits_of(name, unit=unit), unit) for name, unit in _STEP_LINE_UNITS.items()
         }
         self._timeline, self._epochs = Timeline(), EpochCounter()
         self._headings = FitHeadings()
         self._segments: dict[tuple[str, int | None], Segments] = {}  # of a metric and rank
+        self._first_names: dict[str, str] = {}  # of the first segments of metrics
 
     def _mark_attempt(self, records: Iterable[Record]) -> None:
         """Marks the first step of an attempt that has begun."""
@@ -193,7 +196,13 @@ class LogNumbers:
         segments = self._segments.setdefault((name, rank), Segments())
         if place is not None and segments.number < MAX_SEGMENTS:
             segments.add(place, self._headings.of(rank))
-        return name if segments.number < 2 else f"{name} ({segments.name})"
+        if segments.number == 1:
+            self._first_names.setdefault(name, segments.name)
+        if segments.number < 2:
+            return name
+        if first := self._first_names[name]:
+            self.labels[name] = f"{name} ({first})"
+        return f"{name} ({segments.name})"
 
 
 _STEP_LINE_UNITS = {RATE: RATE_UNIT, "jitter": RATE_UNIT, "loss": ""}

@@ -130,12 +130,13 @@ def by_file(prints):
 
 
 def lines_of(feed):
-    """The points of each line on the page; the last value at a step holds."""
+    """The points of each line on the page by what it is called; the last value at a step holds."""
     found = {}
     for name, values in feed.points.others.items():
         steps, _, column, *_ = values.columns(0, len(values))
         pairs = zip(np.frombuffer(steps, np.float64), np.frombuffer(column, np.float32), strict=True)
-        found[name] = {float(step): round(float(value), 4) for step, value in pairs}
+        label = feed.points.labels.get(name, name)
+        found[label] = {float(step): round(float(value), 4) for step, value in pairs}
     return {name: dict(sorted(points.items())) for name, points in found.items()}
 
 
@@ -149,8 +150,10 @@ def records_of(prints):
 def expected_lines(records, axis):
     lines = {}
     for metric in run_metrics(records).values():
-        for number, curve in enumerate(metric.curves(axis)):
-            lines[f"{metric.name} ({curve.name})" if number else metric.name] = curve.points
+        curves = metric.curves(axis)
+        for curve in curves:
+            is_named = len(curves) > 1 and curve.name
+            lines[f"{metric.name} ({curve.name})" if is_named else metric.name] = curve.points
     return lines
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_files import directories_of
@@ -94,7 +95,11 @@ def charts_fields(model: JobModel) -> list[PageData]:
     """The charts, the headline's first (`Chart` in frontend/core/messages.d.ts)."""
     units = dict(model.points.metrics)
     charts = charts_of(units, model.preferences)
-    return [{**chart_fields(lines, model.preferences), "unit": units[lines[0]]} for lines in charts]
+    fields = [{**chart_fields(lines, model.preferences), "unit": units[lines[0]]} for lines in charts]
+    for line in chain.from_iterable(chart["lines"] for chart in fields):
+        if label := model.points.labels.get(line["name"]):
+            line["label"] = label
+    return fields
 
 
 def chart_fields(lines: Sequence[MetricTraits], preferences: MetricPreferences) -> PageData:

@@ -13,7 +13,7 @@ from batchai_magics.follow import (
     StateChanged,
 )
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.metrics.measurement import Measurement
+from batchai_magics.metrics.measurement import FIT, Fact, Measurement
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
@@ -206,6 +206,17 @@ def test_the_page_is_told_the_charts_of_each_quantity():
     assert [line["phase"] for line in charts[1]["lines"]] == ["train", "val"]
     assert [chart["is_default"] for chart in charts] == [True, True, False]
     assert model.version > version
+
+
+def test_the_page_is_told_the_headings_of_all_folds_once_there_are_several():
+    model = JobModel()
+    model.take(StateChanged(resource(ExecutionState.RUNNING)))
+    for fold, labels in ((1, [None]), (2, ["loss (Fold 1)", None])):
+        found = (Fact(FIT, f"Fold {fold}", None), Measurement("loss", 0.5, step=1))
+        model.take(MetricsAdded(JOB, found))
+        (chart,) = facts_of(model)["charts"]
+        assert [line.get("label") for line in chart["lines"]] == labels
+    assert [line["name"] for line in chart["lines"]] == ["loss", "loss (Fold 2)"]
 
 
 def test_another_number_alone_is_reason_enough_for_a_batch():

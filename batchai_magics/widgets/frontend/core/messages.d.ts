@@ -282,7 +282,7 @@ export interface Chart {
   is_rate: boolean;
   is_summed: boolean; // over ranks; other metrics are averaged
   is_default: boolean;
-  lines: { name: string; phase: "train" | "val" | "test" }[];
+  lines: { name: string; phase: "train" | "val" | "test"; label?: string }[]; // the label is that of a fit, if it is not the name
 }
 
 /** The job's progress, and its activity before the first output. */

@@ -146,9 +146,9 @@ export function subjectsOf(points, charts) {
  * @param {Chart["lines"][0]} line
  * @returns {PhaseLine[]}
  */
-function phaseLine(points, { name, phase }) {
+function phaseLine(points, { name, phase, label = name }) {
   const ofSteps = points.count ? { images_per_sec: points.rates, loss: points.losses }[name] : undefined;
-  if (ofSteps) return [{ name, phase, table: points, values: ofSteps }];
+  if (ofSteps) return [{ name, phase, label, table: points, values: ofSteps }];
   const table = points.others.get(name);
-  return table ? [{ name, phase, table, values: table.values }] : [];
+  return table ? [{ name, phase, label, table, values: table.values }] : [];
 }

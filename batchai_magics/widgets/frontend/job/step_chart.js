@@ -16,7 +16,7 @@ import { XScale } from "../core/x_scales.js";
 /** @typedef {import("./chart_points.js").Quantity} Quantity */
 /** @typedef {import("./chart_points.js").Table} Table */
 
-/** A metric of the chart. @typedef {{name: string, phase: Phase, table: Table, values: Quantity}} PhaseLine */
+/** A metric of the chart. @typedef {{name: string, phase: Phase, label: string, table: Table, values: Quantity}} PhaseLine */
 
 /**
  * What a chart shows: metrics of one quantity, the first with its ranks. `band` is the half-width of the band
@@ -125,7 +125,7 @@ export class StepChart extends Chart {
       bands: this.#hasBand ? [{ keys, colour: ACCENT }] : [],
       axis: this.#isShort ? { ...axis, label: "" } : axis,
       along: name,
-      look: [lines.map((line) => line.name), this.#hasBand, this.#isBanded, this.#ranks, this.weight > 0, name, this.#isShort].join(),
+      look: [lines.map((line) => line.label), this.#hasBand, this.#isBanded, this.#ranks, this.weight > 0, name, this.#isShort].join(),
       fromZero: Boolean(fromZero),
     };
   }
@@ -193,10 +193,10 @@ export class StepChart extends Chart {
   /** The lines, in the order of their columns. @returns {DrawnLine[]} */
   #lines() {
     const main = this.#main;
-    const thick = this.subject.lines.map(({ name }, i) => ({ keys: [i ? name : ALL], label: name, width: 2, .../** @type {{colour: string}} */ (this.#looks[i]) }));
+    const thick = this.subject.lines.map(({ name, label }, i) => ({ keys: [i ? name : ALL], label, width: 2, .../** @type {{colour: string}} */ (this.#looks[i]) }));
     return [
       ...this.#ranks.map((rank) => ({ keys: [this.isEach ? `r${rank}` : EACH], label: `rank ${rank}`, colour: rankColour(rank), width: 1 })),
-      ...(this.weight ? [{ keys: [ALL], label: `${main.name}, as it is`, colour: FAINT, width: 1 }] : []),
+      ...(this.weight ? [{ keys: [ALL], label: `${main.label}, as it is`, colour: FAINT, width: 1 }] : []),
       ...thick,
     ];
   }
@@ -271,7 +271,7 @@ export class StepChart extends Chart {
   #entries(line, row, step, isEach) {
     const { lines, over, band } = this.subject;
     const isOnly = lines.every((other) => other === line || other.phase !== line.phase);
-    const prefix = lines.length > 1 ? `${isOnly ? line.phase : line.name} ` : "";
+    const prefix = lines.length > 1 ? `${isOnly ? line.phase : line.label} ` : "";
     const lineStep = line.table.steps[row];
     const suffix = lineStep === step || lineStep === undefined ? "" : ` at ${this.#hasSteps ? stepText(lineStep) : this.scale.axis.words(Number(this.scale.of([lineStep])[0]))}`;
     const format = (/** @type {number | null | undefined} */ value) => this.format(value);
@@ -285,9 +285,9 @@ export class StepChart extends Chart {
 
   /** Every point with the values of all lines and ranks, and with its step, epoch and time if known. */
   values() {
-    const columns = this.subject.lines.flatMap(({ name, table, values }) => {
+    const columns = this.subject.lines.flatMap(({ label, table, values }) => {
       const ranks = values.ranks.length > 1 ? values.ranks : [];
-      return [{ name, table, column: values.all }, ...ranks.map((rank) => ({ name: `${name} rank ${rank}`, table, column: values.byRank.get(rank) ?? [] }))];
+      return [{ name: label, table, column: values.all }, ...ranks.map((rank) => ({ name: `${label} rank ${rank}`, table, column: values.byRank.get(rank) ?? [] }))];
     });
     const [steps = [], ...joined] = uPlot.join(/** @type {any} */ (columns.map(({ table, column }) => [table.steps, column])));
     const along = this.scales.filter(({ name }) => name !== "step").map((scale) => ({ name: scale.name, column: scale.of(/** @type {number[]} */ (steps)) }));

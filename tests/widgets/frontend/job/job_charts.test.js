@@ -23,6 +23,12 @@ test("training and validation of one quantity are lines of one chart", () => {
   assert.deepEqual(subject.lines.map(({ name, phase }) => [name, phase]), [["loss", "train"], ["val_loss", "val"]]);
 });
 
+test("the first of several folds has the name of its heading", () => {
+  const lines = [{ ...line("loss"), label: "loss (Fold 1)" }, line("loss (Fold 2)")];
+  const [subject] = subjectsOf(pointsOf("loss", "loss (Fold 2)"), [chart("loss", lines)]);
+  assert.deepEqual(subject.lines.map(({ label }) => label), ["loss (Fold 1)", "loss (Fold 2)"]);
+});
+
 test("a metric whose points have not come yet has no line", () => {
   const charts = [chart("loss", [line("loss"), line("val_loss", "val")]), chart("lr", [line("lr")])];
   const subjects = subjectsOf(pointsOf("loss"), charts);
