@@ -165,6 +165,19 @@ _MAX_DIGITS = 18  # of a number in a request
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
+JSON = "application/json; charset=utf-8"
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def encode_json(data: Any) -> bytes:
+    """JSON as UTF-8; lone surrogates, which older versions stored, are replaced."""
+    text = json.dumps(data, ensure_ascii=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _LONE_SURROGATE.sub("\ufffd", text).encode()
+
+
 def content_digest(data: Any) -> str:
     """A digest of JSON data, for detecting changes."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:24]

@@ -81,4 +81,5 @@ class Route:
     path: str
     handler: Handler
     takes_files: bool = False  # allows bodies as large as a range of a file
+    is_read: bool = False  # changes nothing although it is a POST
     watch: Callable[[ApiCall], Watcher] | None = None  # constructed from a long-polling request

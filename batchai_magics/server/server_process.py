@@ -104,7 +104,7 @@ def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uv
 
     return uvicorn.Config(
         app,
-        http=cast("Any", partial(TimeoutProtocol, header_s=limits.header_s)),
+        http=cast("Any", partial(TimeoutProtocol, header_s=limits.header_s, send_s=limits.send_s)),
         log_config=None,
         access_log=False,
         server_header=False,

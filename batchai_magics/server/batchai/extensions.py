@@ -30,11 +30,13 @@ from batchai_magics.models.resource_ids import Kind, ResourceId, check_name, che
 from batchai_magics.models.resources import ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.runs.labels import LabelChange
 from batchai_magics.server.api_call import (
+    JSON,
     MAX_READ_BYTES,
     ApiCall,
     ApiError,
     ApiResponse,
     content_digest,
+    encode_json,
     integer_field,
     positions_field,
     string_field,
@@ -98,7 +100,8 @@ def tail_logs(context: HandlerContext, call: ApiCall) -> ApiResponse:
     new = context.backend.tail(job, positions_field(body), integer_field(body, "limit", MAX_READ_BYTES))
     readable = job_handlers.chunk_redactor(context, call, job)
     data = {"value": {path: extension_bodies.chunk_to_wire(readable(chunk)) for path, chunk in new.items()}}
-    return ApiResponse(data=data, is_news=bool(new))
+    # encoded here: once for all who wait for the same bytes
+    return ApiResponse(body=encode_json(data), headers={"Content-Type": JSON}, is_news=bool(new))
 
 
 def list_jobs_ahead(context: HandlerContext, call: ApiCall) -> ApiResponse:

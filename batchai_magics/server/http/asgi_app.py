@@ -69,8 +69,9 @@ class HandlerEndpoint:
     Requests for another subscription than the server's are rejected (404).
     """
 
-    def __init__(self, handler: Handler, context: HandlerContext, threads: ThreadPool) -> None:
-        self._handler, self._context, self._threads = handler, context, threads
+    def __init__(self, route: Route, context: HandlerContext, threads: ThreadPool) -> None:
+        self._handler, self._context, self._threads = route.handler, context, threads
+        self.is_read = route.is_read  # for the access log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
@@ -188,7 +189,7 @@ class App:
             Middleware(ChangeWaiter, self._waiting, route.watch),
             Middleware(ErrorResponses),  # again: an error is a state that a client may wait to see changed
         ]
-        endpoint = HandlerEndpoint(route.handler, self._context, self._threads)
+        endpoint = HandlerEndpoint(route, self._context, self._threads)
         return StarletteRoute(route.path, endpoint, methods=[route.method], middleware=middleware)
 
 

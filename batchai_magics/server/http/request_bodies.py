@@ -97,7 +97,7 @@ class RequestBodies:
     async def _received(self, request: Request, upload: ExpectedBody) -> bytes:
         """The body, or the part not yet written to the spool file."""
         received, count = bytearray(), 0
-        async for piece in _with_deadlines(request.stream(), self._limits):
+        async for piece in _with_deadlines(request, self._limits):
             received += piece
             count += len(piece)
             self._metrics.count_body_bytes(len(piece))
@@ -158,15 +158,16 @@ def _may_be_large(scope: Scope, call: ApiCall) -> bool:
     return call.method == "PUT" and ("x-ms-blob-type" in call.headers or is_block)
 
 
-async def _with_deadlines(pieces: AsyncIterator[bytes], limits: ServerLimits) -> AsyncIterator[bytes]:
+async def _with_deadlines(request: Request, limits: ServerLimits) -> AsyncIterator[bytes]:
     """The chunks of a body; raises TimeoutError when they arrive too slowly."""
-    started, count = anyio.current_time(), 0
-    while True:
+    started, count, is_over = anyio.current_time(), 0, False
+    while not is_over:
         deadline = started + limits.body_s + count / limits.body_bytes_s
         with anyio.fail_after(min(limits.body_idle_s, deadline - anyio.current_time())):
-            piece = await anext(pieces, None)
-        if piece is None:
-            return
+            message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece, is_over = message.get("body", b""), not message.get("more_body", False)
         count += len(piece)
         yield piece
 

@@ -29,7 +29,7 @@ def parse_head(scope: Scope) -> ApiCall:
         path=raw_path(scope),
         query=parse_query(bytes(scope.get("query_string", b""))),
         headers=headers,
-        origin=f"{request.url.scheme}://{headers.get('host', '')}",
+        origin=f"{scope.get('scheme', 'http')}://{headers.get('host', '')}",
         parts=dict(request.path_params),
         user=scope.get("user") or User("nobody"),
     )

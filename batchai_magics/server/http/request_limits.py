@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -95,13 +94,14 @@ _BUSY = (
 
 
 class RequestGuard:
-    """ASGI middleware: limits concurrent requests and send times, writes the access log, counts metrics."""
+    """ASGI middleware: limits concurrent requests, writes the access log, counts metrics."""
 
     def __init__(
         self, app: ASGIApp, limits: ServerLimits, log: AccessLog | None, metrics: ServerMetrics
     ) -> None:
         self._app, self._limits, self._log, self._metrics = app, limits, log, metrics
         self._count = 0
+        metrics.show_open(lambda: self._count)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Passes a request on, or responds 503 above the limit."""
@@ -111,41 +111,29 @@ class RequestGuard:
             self._metrics.count_rejected()
             return
         self._count += 1
-        send_timeout = anyio.CancelScope()
-        sender = _ResponseSender(send, self._limits.send_s, send_timeout)
+        status = 499  # until a response starts
         started = time.perf_counter()
+
+        def send_noting_status(message: Message) -> Awaitable[None]:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            return send(message)
+
         try:
-            with self._metrics.in_progress(), send_timeout:
-                await self._app(scope, receive, sender.send)
+            await self._app(scope, receive, send_noting_status)
         finally:
             self._count -= 1
-            self._record(scope, sender.status, time.perf_counter() - started)
+            self._record(scope, status, time.perf_counter() - started)
 
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         self._metrics.count_response(scope["method"], status, seconds)
         if self._log and not scope["path"].startswith("/msi/"):
             user, client = scope.get("user"), scope.get("client")
             more = {"user": getattr(user, "name", ""), "client": client[0] if client else ""}
-            self._log.record(scope["method"], scope["path"], status, {**more, "seconds": round(seconds, 4)})
-
-
-class _ResponseSender:
-    """Sends a response, records its status and cancels the request if the client stops reading.
-
-    uvicorn then closes the connection, as the response is incomplete.
-    """
-
-    def __init__(self, send: Send, most_s: float, send_timeout: anyio.CancelScope) -> None:
-        self._send, self._most_s, self._patience = send, most_s, send_timeout
-        self.status = 499  # until a response starts
-
-    async def send(self, message: Message) -> None:
-        """Sends one ASGI message."""
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
-        self._patience.deadline = anyio.current_time() + self._most_s
-        await self._send(message)
-        self._patience.deadline = math.inf
+            more["seconds"] = round(seconds, 4)
+            is_read = getattr(scope.get("endpoint"), "is_read", False)
+            self._log.record(scope["method"], scope["path"], status, more, is_read=is_read)
 
 
 async def _send_busy(send: Send) -> None:
@@ -155,13 +143,17 @@ async def _send_busy(send: Send) -> None:
 
 
 class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any where uvicorn is not installed
-    """Closes a connection whose headers, or the rest of a rejected body, arrive too slowly."""
+    """Closes a connection whose headers, or the rest of a rejected body, arrive too slowly.
 
-    def __init__(self, *arguments: Any, header_s: float, **more: Any) -> None:
+    One whose client stops reading a response is aborted: closing would wait for it to read on.
+    """
+
+    def __init__(self, *arguments: Any, header_s: float, send_s: float, **more: Any) -> None:
         super().__init__(*arguments, **more)
-        self._header_s = header_s
+        self._header_s, self._send_s = header_s, send_s
         self._timer: asyncio.TimerHandle | None = None
         self._rest_timer: asyncio.TimerHandle | None = None
+        self._send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Starts the timer for the first request."""
@@ -187,10 +179,21 @@ class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any 
         if self.conn.their_state is h11.SEND_BODY and self._rest_timer is None:
             self._rest_timer = self.loop.call_later(self._header_s, self._too_slow)
 
+    def pause_writing(self) -> None:
+        """Starts the timer of a client that does not read as fast as it is sent to."""
+        super().pause_writing()
+        self._send_timer = self.loop.call_later(self._send_s, self._stalled)
+
+    def resume_writing(self) -> None:
+        """Stops that timer once the client has read."""
+        super().resume_writing()
+        self._end_send()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Stops all timers."""
         self._end()
         self._end_rest()
+        self._end_send()
         super().connection_lost(exc)
 
     def _begin(self) -> None:
@@ -206,6 +209,15 @@ class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any 
         if self._rest_timer is not None:
             self._rest_timer.cancel()
             self._rest_timer = None
+
+    def _end_send(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+    def _stalled(self) -> None:
+        self._send_timer = None
+        self.transport.abort()
 
     def _too_slow(self) -> None:
         self._timer = self._rest_timer = None

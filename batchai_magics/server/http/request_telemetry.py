@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
@@ -30,9 +28,11 @@ class AccessLog:
         self._file, self._largest = file, largest
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="access-log")
 
-    def record(self, method: str, path: str, status: int, more: Mapping[str, object]) -> None:
-        """Appends a line for a request, unless it was a successful read."""
-        if method in _READ_METHODS and status not in (401, 403):
+    def record(
+        self, method: str, path: str, status: int, more: Mapping[str, object], *, is_read: bool = False
+    ) -> None:
+        """Appends a line for a request, unless it was a read that was not rejected."""
+        if (is_read or method in _READ_METHODS) and status not in (401, 403):
             return
         time = wire_time(datetime.now(timezone.utc))
         line = {"time": time, "method": method, "path": path, "status": status, **more}
@@ -98,9 +98,9 @@ class ServerMetrics:
             "batchai_body_received_bytes", "Bytes read of request bodies", registry=self._registry
         )
 
-    def in_progress(self) -> AbstractContextManager[Any]:
-        """Counts a request as open inside the block."""
-        return cast("AbstractContextManager[Any]", self._open.track_inprogress())
+    def show_open(self, count: Callable[[], int]) -> None:
+        """Shows how many requests are open."""
+        self._open.set_function(count)
 
     def count_response(self, method: str, status: int, seconds: float) -> None:
         """Counts a response and its duration."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import re
 import traceback
 import uuid
 from collections.abc import Callable, Mapping
@@ -22,9 +20,11 @@ from batchai_magics.errors import BatchAIError, is_disk_full
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.api_call import (
     INTERNAL_ERROR,
+    JSON,
     ApiError,
     ApiResponse,
     disk_full_error,
+    encode_json,
     error_body,
     status_of,
 )
@@ -105,8 +105,6 @@ def _subnet(server: str) -> str:
 
 LOG = logging.getLogger("batchai.server")
 RESPONSE = "batchai.response"
-JSON = "application/json; charset=utf-8"
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _COMMON_HEADERS = {"X-Content-Type-Options": "nosniff"}
 _NO_CACHE_HEADERS = {"Cache-Control": "no-cache", "Pragma": "no-cache", "Expires": "-1"}
 
@@ -189,17 +187,8 @@ def _starlette_response(response: ApiResponse, threads: ThreadPool, always: Mapp
         )
     if response.data is not None:
         headers["Content-Type"] = JSON
-        return Response(_json(response.data), status_code=response.status, headers=headers)
+        return Response(encode_json(response.data), status_code=response.status, headers=headers)
     return Response(response.body or b"", status_code=response.status, headers=headers)
-
-
-def _json(data: Any) -> bytes:
-    """JSON as UTF-8; lone surrogates, which older versions stored, are replaced."""
-    text = json.dumps(data, ensure_ascii=False)
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return _LONE_SURROGATE.sub("\ufffd", text).encode()
 
 
 class ErrorResponses:

@@ -23,6 +23,9 @@ def test_reading_is_not_written_down_but_who_is_not_let_in_is(tmp_path: Path) ->
     log = AccessLog(tmp_path / "access.log")
     for method, status in (("GET", 200), ("GET", 404), ("GET", 401), ("DELETE", 404)):
         log.record(method, "/x", status, {})
+    for status in (200, 403):
+        log.record("POST", "/x", status, {}, is_read=True)
     log.close()
     lines = [json.loads(line) for line in (tmp_path / "access.log").read_text().splitlines()]
-    assert [(line["method"], line["status"]) for line in lines] == [("GET", 401), ("DELETE", 404)]
+    written = [(line["method"], line["status"]) for line in lines]
+    assert written == [("GET", 401), ("DELETE", 404), ("POST", 403)]

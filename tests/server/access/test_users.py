@@ -13,10 +13,11 @@ from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.server import serve_command
 from batchai_magics.server.access.access_control import Users, token_digest
 from batchai_magics.server.server_home import ServerHome
-from tests.server.running import GROUP, TOKEN, WORKSPACE, Running
+from tests.server.running import GROUP, SUBSCRIPTION, TOKEN, WORKSPACE, Running
 from tests.world import until
 
 EXPERIMENTS = f"{WORKSPACE}/experiments"
+LOOK = f"/subscriptions/{SUBSCRIPTION}/providers/Microsoft.BatchAI/batchaiLook"
 
 
 def test_a_token_is_told_once_and_kept_as_a_digest(tmp_path: Path) -> None:
@@ -144,12 +145,16 @@ def test_every_change_is_written_down_with_who_made_it_and_without_a_secret(
     secret = {"a": "the-secret-of-this-test"}
     status(server, first, "PUT", f"{EXPERIMENTS}/logged", params={"sig": "signed"}, json=secret)
     status(server, "forged-token", "GET", WORKSPACE)
+    assert status(server, first, "POST", LOOK, json={"ids": []}) == 200  # changes nothing
+    status(server, first, "DELETE", f"{EXPERIMENTS}/logged")
     log = ServerHome.of(server.world.settings).access_log
-    until(lambda: "/logged" in log.read_text() and '"status": 401' in log.read_text())
+    until(lambda: '"DELETE"' in log.read_text())
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     changes = [line for line in lines if line["path"].endswith("/logged")]
-    assert [(line["user"], line["method"], line["status"]) for line in changes] == [("first", "PUT", 200)]
+    written = [(line["user"], line["method"], line["status"]) for line in changes]
+    assert written == [("first", "PUT", 200), ("first", "DELETE", 202)]
     assert 401 in [line["status"] for line in lines]
+    assert not any("batchaiLook" in line["path"] for line in lines)
     assert not any(word in log.read_text() for word in ("the-secret", "signed", first, "forged-token", TOKEN))
 
 

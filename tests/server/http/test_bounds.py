@@ -27,7 +27,7 @@ PUT = (
 @pytest.fixture
 def abrupt(tmp_path: Path) -> Iterator[Running]:
     """A server that waits for no header: on a busy machine even those that are sent may come too late."""
-    http = partial(TimeoutProtocol, header_s=0.3)
+    http = partial(TimeoutProtocol, header_s=0.3, send_s=60.0)
     with serving(tmp_path / "home", http=http) as running:
         yield running
 
@@ -35,7 +35,8 @@ def abrupt(tmp_path: Path) -> Iterator[Running]:
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Running]:
     """A server that waits for nobody once the headers are there."""
-    config = {"h11_max_incomplete_event_size": HASTY.header_bytes}
+    http = partial(TimeoutProtocol, header_s=HASTY.header_s, send_s=HASTY.send_s)
+    config = {"http": http, "h11_max_incomplete_event_size": HASTY.header_bytes}
     with serving(tmp_path / "home", limits=HASTY, **config) as running:
         yield running
 
