@@ -16,7 +16,7 @@ from batchai_magics.models.resources import JobResource
 MAX_JOBS = 50
 TITLES = ("job", "state", "nodes", "toolkit", "cluster", "ran for", "exit code", "metric", "")
 SHORT_TITLES = ("job", "state", "ran for", "metric")
-PROGRESS = "progress"  # column present if any job reports progress
+PROGRESS = "progress"  # column present if any job reports progress, or why it failed
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class JobListCard:
     """The contents of the card: the jobs of an experiment, newest first.
 
     `rates` are the values of each job's headline metric, by job name, and `labels` its name; `progress` is
-    the progress. `now` is when the card is made, the end of
-    the elapsed time of running jobs.
+    the progress, and `failures` say why jobs failed. `now` is when the card is made, the end of the elapsed
+    time of running jobs.
     """
 
     experiment: str
@@ -35,11 +35,16 @@ class JobListCard:
     reopen_command: str = ""
     progress: Mapping[str, Progress] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    failures: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def titles(self) -> tuple[str, ...]:
         """The column titles."""
-        return (*TITLES, PROGRESS) if self.progress else TITLES
+        return (*TITLES, PROGRESS) if self._has_progress else TITLES
+
+    @property
+    def _has_progress(self) -> bool:
+        return bool(self.progress or self.failures)
 
     @property
     def counts(self) -> str:
@@ -64,7 +69,7 @@ class JobListCard:
                     exit_code_of(job),
                     f"{self.labels.get(job.id.name, '')} {number_text(rates[-1])}".strip() if rates else "",
                     sparkline(rates),
-                    *([self._progress_of(job)] if self.progress else []),
+                    *([self._progress_of(job)] if self._has_progress else []),
                 ),
             )
 
@@ -84,8 +89,9 @@ class JobListCard:
             yield job, (f"{name}\n{hardware}", f"{job.word}\n{below}", lasted, f"{rate}\n{rest[0]}")
 
     def _progress_of(self, job: JobResource) -> str:
-        progress = self.progress.get(job.id.name)
-        return progress_text(job, progress, self.now.timestamp()) if progress else ""
+        progress, failure = self.progress.get(job.id.name), self.failures.get(job.id.name, "")
+        reached = progress_text(job, progress, self.now.timestamp()) if progress else ""
+        return ": ".join(filter(None, (reached, failure)))
 
 
 def cluster_of(job: JobResource) -> str:

@@ -80,7 +80,7 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
         UsageError: The line or the cell is wrong.
         SpecError: A value of a trial's job is impossible.
     """
-    words = words_of(line)
+    words = _joined("--sweep", words_of(line))
     text = expand(_value_of("--sweep", words), notebook.names)
     has_space = is_given("--sweep", words)
     space, trials = _space_or_rows(text, notebook) if has_space else (SearchSpace({}), [])
@@ -216,6 +216,19 @@ def _text(match: re.Match[str], parameters: Mapping[str, Parameter]) -> str:
 
 def _digest(parameters: Mapping[str, Parameter]) -> str:
     return hashlib.sha256(json.dumps(dict(parameters)).encode()).hexdigest()[:8]
+
+
+def _joined(flag: str, words: Sequence[str]) -> list[str]:
+    """The words with the values of an option that is given several times as one."""
+    others, values = [], []
+    rest = iter(words)
+    for word in rest:
+        name, sign, value = word.partition("=")
+        if name == flag:
+            values.append(value if sign else next(rest, ""))
+        else:
+            others.append(word)
+    return [*others, f"{flag}={' '.join(values)}"] if len(values) > 1 else [*words]
 
 
 def _value_of(flag: str, words: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from batchai_magics.records.record_files import SUBMISSION
 from batchai_magics.records.submission import Submission
 
 _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SCRIPT)/([\w.-]+\.py)\b")
-_RUN = re.compile(r"-\d+$")
+_RUN = re.compile(r"(?:-t\d+)?(?:-\d+)?$")  # of a trial, and of what ran again
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _TOO_FEW_GPUS = re.compile(r"Duplicate GPU detected|CUDA error: invalid device ordinal")
 _PACKAGES = {  # of modules that are named otherwise

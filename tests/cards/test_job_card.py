@@ -1,10 +1,11 @@
+import html
 from dataclasses import replace
 from datetime import timedelta
 from html.parser import HTMLParser
 
 import pytest
 
-from batchai_magics.cards import card_parts
+from batchai_magics.cards import card_parts, job_list_card
 from batchai_magics.cards.job_card import to_html, to_text
 from batchai_magics.cards.job_list_card import JobListCard
 from batchai_magics.jobs.job_overview import JobOverview
@@ -70,6 +71,13 @@ def test_a_cancelled_job_is_no_failure():
     assert job.to_wire()["properties"]["executionState"] == "failed"
     jobs = JobListCard("e", [job, resource(ExecutionState.FAILED, **FAILURE)], NOW)
     assert jobs.counts == "1 failed, 1 cancelled"
+
+
+def test_a_list_tells_why_a_job_failed():
+    job, why = resource(ExecutionState.FAILED, **FAILURE), "rank 2: KeyError: 'labels'"
+    card = JobListCard("e", [job], NOW, failures={job.id.name: why})
+    assert why in job_list_card.to_text(card)
+    assert html.escape(why) in job_list_card.to_html(card)
 
 
 def test_what_a_job_that_succeeded_has_to_say_is_on_its_card():

@@ -32,6 +32,12 @@ def test_each_trial_has_its_values_as_arguments_and_variables():
     assert variables == {"PARAM_LR": "0.001", "PARAM_BATCH": "64"}
 
 
+def test_a_sweep_may_be_given_in_parts():
+    parts = sweep("s --sweep lr=0.1,0.2 --nodes 2 --sweep=batch=32,64")
+    assert parts.trials == sweep('s --sweep "lr=0.1,0.2 batch=32,64"').trials
+    assert parts.first.spec.to_wire()["properties"]["nodeCount"] == 2
+
+
 def test_a_parameter_that_the_script_has_an_option_for_becomes_an_argument():
     body = 'import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument("--batch-size")'
     request = sweep('s --sweep "batch_size=32,64 lr=1" --args "--epochs 2"', body)

@@ -16,6 +16,7 @@ from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.follow import METRICS_FILES, MetricsAdded, StateChanged
+from batchai_magics.follow.job_errors import error_of
 from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import has_progress
@@ -158,7 +159,7 @@ class JobsModel(DashboardModel):
         }
         unread = [(jobs[name], rates) for name, rates in self.rates.items() if not rates.is_drained]
         unread.sort(key=lambda pair: pair[1].read_count)
-        has_values = [rates.advance() for _, rates in unread[:MAX_READS]]
+        has_values = [rates.advance(job) for job, rates in unread[:MAX_READS]]
         self._is_behind = any(job.state.is_final for job, _ in unread[MAX_READS:])
         return any(has_values)
 
@@ -214,7 +215,10 @@ class JobsModel(DashboardModel):
         now = datetime.now(timezone.utc)
         values = {name: rates.values for name, rates in self.rates.items() if rates.values}
         labels = {name: rates.label for name, rates in self.rates.items() if rates.label}
-        card = JobListCard(self.id.name, self.jobs, now, values, self.way_back, self.progress, labels)
+        failures = {name: rates.failure for name, rates in self.rates.items() if rates.failure}
+        card = JobListCard(
+            self.id.name, self.jobs, now, values, self.way_back, self.progress, labels, failures
+        )
         return {"text/html": to_html(card), "text/plain": to_text(card)}
 
 
@@ -304,7 +308,7 @@ MAX_INTERVAL_S = 10.0  # … which are found this often, whatever they cost
 
 
 class JobRates:
-    """The headline metric of a job's run by step, and its progress.
+    """The headline metric of a job's run by step, its progress, and why it failed.
 
     Each `advance` reads what was written to its logs since; `version` increases with every change.
     """
@@ -323,8 +327,10 @@ class JobRates:
         self.values: list[float] = []
         self.label = ""  # of the metric
         self.progress: Progress | None = None
+        self.failure = ""
         self.version = 0
         self.read_count = 0
+        self._backend = backend
         files = [FileRef(job.id, name) for name in METRICS_FILES]
         self._logs = LogFollower(backend, job.id, patterns, files, tail_bytes=TAIL_BYTES)
         self._model: JobModel | None = JobModel(preferences=preferences)
@@ -337,8 +343,11 @@ class JobRates:
         """Whether the logs are complete and have been read to the end."""
         return self._model is None
 
-    def advance(self) -> bool:
-        """Returns whether there is something new, which is seldom if finding it takes long."""
+    def advance(self, job: JobResource) -> bool:
+        """Reads on, for the job as it is now.
+
+        Returns whether there is something new, which is seldom if finding it takes long.
+        """
         model = self._model
         if model is None:
             return False
@@ -346,15 +355,18 @@ class JobRates:
         progress = model.progress
         try:
             events = [*self._logs.read()]
+            if is_over := self._logs.is_drained and job.state.is_final:
+                error = error_of(self._backend, job)
+                self.failure = error.cause if error else ""
         except BatchAIError:  # deleted since it was listed: the next list no longer has it
             return False
-        if self._logs.is_drained:
+        if is_over:
             events += self._logs.finish()
             self._model = None
         for event in events:
             model.take(event)
             self._has_news |= isinstance(event, MetricsAdded)
-        self._has_news |= model.progress != progress
+        self._has_news |= model.progress != progress or bool(self.failure)
         if not self._has_news or (self._clock() < self._due_at and not self.is_drained):
             return False
         self._has_news = False
@@ -408,6 +420,7 @@ class JobsStream(DashboardStream):
                 "kind": "rates",
                 "rates": {name: known[name].values for name in names},
                 "labels": {name: known[name].label for name in names},
+                "failures": {name: known[name].failure for name in names},
                 "progress": {name: progress_fields(progress[name]) for name in names if name in progress},
             }
         )

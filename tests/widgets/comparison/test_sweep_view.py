@@ -1,6 +1,7 @@
 """A sweep that is read in the background: what is read, how often, and what an update costs."""
 
 import contextlib
+import dataclasses
 import itertools
 import math
 
@@ -11,6 +12,7 @@ from batchai_magics.errors import UnreachableError
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import Direction
+from batchai_magics.models.job_execution import RankExit
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.comparison.sweep_view import (
     CURVE_POINTS,
@@ -101,6 +103,18 @@ def test_a_running_trial_has_progress_and_each_trial_all_its_metrics_and_a_curve
     assert (rows[2].curve[0], rows[2].curve[-1], len(rows[2].curve)) == (12.0, 3.15, CURVE_POINTS)
     assert rows[2].progress == {"fraction": 0.25, "words": "epoch 1/4", "ends": 1000500, "is_of_epoch": False}
     assert rows[1].progress is None
+
+
+def test_a_trial_that_failed_tells_why(followed):
+    trial = followed.sweep.trials[0]
+    backend = followed.sweep.backend
+    backend.run(trial.name, ExecutionState.FAILED, exit_code=1)
+    trial.runs = (dataclasses.replace(backend.jobs[trial.name], ranks=(RankExit(2, "node-1", 1),)),)
+    (backend.folder / trial.name / "stderr.txt").write_text("KeyError: 'labels'\n")
+    followed.sweep.run(followed.sweep.trials[1])
+    followed.poll()
+    told = [followed.model.trials[number].failure for number in (1, 2)]
+    assert told == ["rank 2: exit code 1: KeyError: 'labels'", ""]
 
 
 def test_a_curve_has_its_ends_and_only_what_can_be_drawn():

@@ -4,8 +4,9 @@ import pytest
 
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
+from batchai_magics.models.states import ExecutionState
 from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_INTERVAL_S, MAX_VALUES, JobRates
-from tests.widgets.scripted_job import ScriptedBackend, step_line
+from tests.widgets.scripted_job import FAILURE, ScriptedBackend, resource, step_line
 
 
 def reader(tmp_path, text, **options):
@@ -16,7 +17,7 @@ def reader(tmp_path, text, **options):
 
 def test_the_values_of_a_job_are_those_of_its_headline_metric(tmp_path):
     rates = reader(tmp_path, "".join(f"epoch={n} loss=9\nepoch={n} val_loss={3 - n}\n" for n in (1, 2)))
-    assert rates.advance()
+    assert rates.advance(resource())
     assert (rates.label, rates.values) == ("val_loss", [2, 1])
 
 
@@ -24,29 +25,29 @@ def test_the_values_of_a_job_are_those_of_its_headline_metric(tmp_path):
 def test_the_user_chooses_the_metric_of_the_list(tmp_path, headline, values):
     text = "".join(step_line(step, rank, 100.0 + 10 * rank) for step in (10, 20) for rank in (0, 1))
     rates = reader(tmp_path, text, preferences=MetricPreferences(headline=headline))
-    assert rates.advance()
+    assert rates.advance(resource())
     assert (rates.label, rates.values) == (headline, values)
 
 
 def test_what_a_trainer_logs_to_a_file_joins_what_is_printed(tmp_path):
     rates = reader(tmp_path, "started\n")
-    assert not rates.advance()
+    assert not rates.advance(resource())
     backend = ScriptedBackend(tmp_path)
     backend.write('{"step": 1, "loss": 3}\n{"step": 2, "loss": 2}\n', file=TRAINER_LOG)
-    assert rates.advance()
+    assert rates.advance(resource())
     assert (rates.label, rates.values) == ("loss", [3, 2])
     backend.write("step 2: loss 9\nstep 3: loss 1\n")
-    assert rates.advance()
+    assert rates.advance(resource())
     assert rates.values == [3, 2, 1]
 
 
 def test_a_job_without_numbers_has_none(tmp_path):
-    assert not reader(tmp_path, "hello\n").advance()
+    assert not reader(tmp_path, "hello\n").advance(resource())
 
 
 def test_a_long_line_is_thinned_to_few_values(tmp_path):
     rates = reader(tmp_path, "".join(f"step {n}: loss {n}\n" for n in range(1000)))
-    assert rates.advance()
+    assert rates.advance(resource())
     assert len(rates.values) <= MAX_VALUES
     assert rates.values[-1] == 999
 
@@ -56,9 +57,20 @@ def test_values_that_cost_long_are_found_seldom_but_at_the_latest_after_some_sec
     backend = ScriptedBackend(tmp_path)
     backend.write("step 1: loss 3\n")
     rates = JobRates(backend, backend.job, clock=lambda: now[0], cpu_time=lambda: float(next(spent)))
-    assert rates.advance()
+    assert rates.advance(resource())
     backend.write("step 2: loss 2\n")
-    assert not rates.advance()
+    assert not rates.advance(resource())
     now[0] += MAX_INTERVAL_S
-    assert rates.advance()
+    assert rates.advance(resource())
     assert rates.values == [3, 2]
+
+
+def test_a_failed_job_tells_why(tmp_path):
+    backend = ScriptedBackend(tmp_path)
+    backend.write("step 1: loss 3\n", rank=2)
+    rates = JobRates(backend, backend.job)
+    assert rates.advance(backend.job)
+    backend.write("Traceback (most recent call last):\nKeyError: 'labels'\n", "stderr.txt", rank=2)
+    backend.finish(ExecutionState.FAILED, **FAILURE)
+    assert rates.advance(backend.job)
+    assert (rates.failure, rates.is_drained) == ("rank 2: exit code 1: KeyError: 'labels'", True)

@@ -107,8 +107,8 @@ export class SweepTrials {
   take(rows) {
     let isNew = false;
     for (const row of rows) {
-      const [number, name, state, attempts, value, best, started, ended, cost, parameters, metrics, curve, progress] = row;
-      const trial = { number, name, state, attempts, value, best, started, ended, cost, parameters, metrics, curve, progress };
+      const [number, name, state, attempts, value, best, started, ended, cost, parameters, metrics, curve, progress, failure] = row;
+      const trial = { number, name, state, attempts, value, best, started, ended, cost, parameters, metrics, curve, progress, failure };
       const known = this.byNumber.get(number);
       if (known) Object.assign(known, trial);
       else {
@@ -171,7 +171,8 @@ function sweepHead(note) {
   /** @param {SweepFacts} now */
   const update = (now) => {
     setText(badge, now.state);
-    badge.dataset.state = ENDED[/** @type {keyof typeof ENDED} */ (now.state)] ?? "running";
+    const ended = ENDED[/** @type {keyof typeof ENDED} */ (now.state)] ?? "running";
+    badge.dataset.state = ended === "succeeded" && now.counts.failed && !now.counts.succeeded ? "failed" : ended;
     setText(name, now.name);
     const open = OPEN.reduce((sum, state) => sum + (now.counts[state] ?? 0), 0);
     setText(facts, [`sweep of ${counted(now.total, "trial")}`, open && `${(now.total - open).toLocaleString("en")} ended`, now.cost && `cost ${now.cost}`].filter(Boolean).join("  ·  "));
@@ -219,7 +220,8 @@ class TrialChart {
   constructor(viewId, sweep) {
     this.sweep = sweep;
     this.choice = el("select", { class: "ba-select", "aria-label": "Draw over", change: () => this.draw() });
-    this.chart = new LinesChart({ title: "metric", empty: "Waiting for the first metric of a trial" }, `ba-${viewId}`);
+    this.subject = { title: "metric", empty: "" };
+    this.chart = new LinesChart(this.subject, `ba-${viewId}`);
     this.chart.owner = "sweep";
     this.element = el("div", { class: "ba-charts ba-of-sweep" }, this.chart.element);
   }
@@ -228,6 +230,7 @@ class TrialChart {
     const { facts } = this.sweep;
     this.#offer(facts.parameters);
     const place = facts.parameters.indexOf(this.choice.value);
+    this.subject.empty = facts.state === "running" ? "Waiting for the first metric of a trial" : "No trial has told a metric";
     this.chart.name(facts.metric ? `best ${facts.metric}` : "metric");
     if (place < 0) this.chart.show(this.#byTrial(), countAxis("trial"));
     else this.#against(place);
@@ -392,7 +395,7 @@ export class TrialTable {
         ]
       : [];
     const others = metrics.map(metricColumn);
-    this.hasProgress = (this.hasProgress && state === "running") || this.sweep.all.some((trial) => trial.progress && isProgressShown(trial.state));
+    this.hasProgress = (this.hasProgress && state === "running") || this.sweep.all.some((trial) => trial.failure || (trial.progress && isProgressShown(trial.state)));
     const progress = this.hasProgress ? [PROGRESS] : [];
     const optional = [...(this.sweep.all.some(({ attempts }) => attempts > 1) ? [ATTEMPTS] : []), ...(this.sweep.all.some(({ cost }) => cost) ? [COST] : [])];
     return [...HEAD, ...parameters.map(parameterColumn), ...progress, ...values, ...others, TIME, ...optional];
@@ -464,7 +467,7 @@ export class TrialTable {
       setText(badge, trial.state);
       badge.dataset.state = trial.state;
       this.columns.forEach((column, i) => i > 1 && fillCell(/** @type {HTMLElement} */ (cells[i]), /** @type {HTMLElement} */ (texts[i]), column.of(trial)));
-      bar.update(trial.progress, trial.state, !this.isStopped); // which counts down
+      bar.update(trial.progress, trial.state, !this.isStopped, trial.failure); // which counts down
       if (trial.curve !== drawn) spark.update(trial.curve, 0, true);
       drawn = trial.curve;
       const isBest = trial.number === this.sweep.facts.best;

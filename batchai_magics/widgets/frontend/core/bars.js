@@ -75,8 +75,9 @@ export function isProgressShown(state) {
 }
 
 /**
- * A progress bar, hidden while there is no progress. The bar of an ended job names its state and stands still.
- * @returns {{element: HTMLElement, update: (progress: Progress | null, state: string, isTicking?: boolean) => void}}
+ * A progress bar, hidden while there is no progress. The bar of an ended job names its state and stands still; why it
+ * failed is told in place of these words.
+ * @returns {{element: HTMLElement, update: (progress: Progress | null, state: string, isTicking?: boolean, failure?: string) => void}}
  */
 export function progressBar() {
   const words = el("span", { class: "ba-progress-words" });
@@ -89,16 +90,22 @@ export function progressBar() {
   const bar = el("span", { class: "ba-progress-bar", ...range }, done);
   const element = el("div", { class: "ba-progress", hidden: true }, el("span", { class: "ba-progress-line" }, words, left), bar);
 
-  /** @type {(progress: Progress | null, state: string, isTicking?: boolean) => void} */
-  const update = (progress, state, isTicking = true) => {
-    element.hidden = !progress || !isProgressShown(state);
-    if (!progress || element.hidden) return;
+  /** @type {(progress: Progress | null, state: string, isTicking?: boolean, failure?: string) => void} */
+  const update = (progress, state, isTicking = true, failure = "") => {
+    const isShown = progress !== null && isProgressShown(state);
+    element.hidden = !isShown && !failure;
+    bar.hidden = left.hidden = !isShown;
+    element.dataset.failure = String(Boolean(failure));
+    if (!isShown) {
+      setText(words, (element.title = failure));
+      return;
+    }
     const percent = Math.floor(progress.fraction * 100);
     const isRunning = state === "running";
     const text = isRunning ? progress.words : [state, progress.words && `at ${progress.words}`].filter(Boolean).join(" ");
     element.dataset.state = state;
-    setText(words, text);
-    element.title = text;
+    setText(words, failure || text);
+    element.title = [failure, text].filter(Boolean).join("\n");
     const rest = isRunning && isTicking ? timeLeft(progress) : "";
     setText(share, `${percent} %${rest && " · "}`);
     setText(time, rest && `${rest} left`);

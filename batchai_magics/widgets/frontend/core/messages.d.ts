@@ -187,7 +187,7 @@ export interface SweepFacts {
 }
 
 /** A trial as the kernel sends it: the fields of `Trial` in order. */
-export type TrialRow = [number, string, string, number, number | null, number | null, number | null, number | null, string, (string | number | boolean | null)[], (number | null)[], number[], Progress | null];
+export type TrialRow = [number, string, string, number, number | null, number | null, number | null, number | null, string, (string | number | boolean | null)[], (number | null)[], number[], Progress | null, string];
 
 /** A trial of a sweep; times are milliseconds since 1970, `parameters` and `metrics` in the order of the facts. */
 export interface Trial {
@@ -204,6 +204,7 @@ export interface Trial {
   metrics: (number | null)[];
   curve: number[]; // the metric over the steps so far
   progress: Progress | null;
+  failure: string; // why it failed; empty if it did not
 }
 
 /** Two columns of equal length: steps and values. */

@@ -28,7 +28,7 @@ export default {
     const filter = stateFilter((isShown) => table.show(isShown));
     dashboard.show(root, places ? "All jobs" : `Jobs of ${model.get("facts").name}`, head.element, filter.element, ...(places?.elements ?? []), table.element, compared.element, opened.element);
     dashboard.connection.onMessage = (content) => {
-      if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {}, content.labels ?? {});
+      if (content.kind === "rates") table.setRates(content.rates, content.progress ?? {}, content.labels ?? {}, content.failures ?? {});
     };
     dashboard.watch(["rows"], () => {
       table.update(model.get("rows"));
@@ -166,7 +166,7 @@ const SECOND_MS = 1000;
 const COLUMNS = [
   { title: "Job", key: "name", of: (row) => row.name },
   { title: "State", key: "state", of: (row) => row.state },
-  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? (row.waiting ? -1 : null) },
+  { title: "Progress", key: "progress", of: (row, table) => table.progressOf(row)?.fraction ?? (row.waiting || table.failures.get(row.name) ? -1 : null) },
   { title: "Metric", key: "rate", of: (row, table) => table.rate(row.name) },
   { title: "Parameters", key: "parameters", of: (row) => parametersOf(row) || null },
   { title: "Tags", key: "tags", of: (row) => row.tags.join(", ") || null },
@@ -207,6 +207,8 @@ export class JobTable {
     this.labels = new Map();
     /** @type {Map<string, Progress>} */
     this.progress = new Map();
+    /** @type {Map<string, string>} */
+    this.failures = new Map();
     this.opened = "";
     this.isStopped = false; // the kernel is gone: no more updates
     this.sorted = "created";
@@ -238,6 +240,7 @@ export class JobTable {
       this.lines.delete(name);
       this.rates.delete(name);
       this.progress.delete(name);
+      this.failures.delete(name);
       if (this.ticked.has(name)) this.#tick(name, false);
     }
     for (const row of rows) this.lines.get(row.name)?.update(row);
@@ -249,11 +252,13 @@ export class JobTable {
    * @param {Record<string, number[]>} rates by the job's name
    * @param {Record<string, Progress>} progress by the job's name
    * @param {Record<string, string>} labels of the metric, by the job's name
+   * @param {Record<string, string>} failures why jobs failed, by their names
    */
-  setRates(rates, progress, labels) {
+  setRates(rates, progress, labels, failures) {
     for (const [name, label] of Object.entries(labels)) this.labels.set(name, label);
     for (const [name, values] of Object.entries(rates)) this.rates.set(name, values);
     for (const [name, one] of Object.entries(progress)) this.progress.set(name, one);
+    for (const [name, why] of Object.entries(failures)) this.failures.set(name, why);
     for (const row of this.rows) if (rates[row.name]) this.lines.get(row.name)?.update(row);
     if (this.sorted === "rate" || this.sorted === "progress") this.frame.ask();
     this.#toggleColumns();
@@ -390,7 +395,7 @@ export class JobTable {
     let row = first;
     const count = () => {
       setText(cell("elapsed"), row.started === null ? "" : duration((elapsed(row) ?? 0) / SECOND_MS));
-      bar.update(this.progressOf(row), row.state, !this.isStopped);
+      bar.update(this.progressOf(row), row.state, !this.isStopped, this.failures.get(row.name));
     };
 
     let drawn = "";

@@ -24,3 +24,9 @@ test("the best trials come first in either direction, and those without a value 
   sweep.facts = { ...sweep.facts, sign: -1 };
   assert.deepEqual(sweep.best(9), ["lr-t4", "lr-t1", "lr-t2"]);
 });
+
+test("a trial that failed has its reason", () => {
+  const sweep = new SweepTrials();
+  sweep.take([[...row(1, null, "failed"), [], [], null, "rank 0: KeyError: 'labels'"]]);
+  assert.equal(sweep.all[0].failure, "rank 0: KeyError: 'labels'");
+});
