@@ -4,9 +4,7 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import anyio
 import pytest
-from mcp import Client, StdioServerParameters
 
 from batchai_magics.agents import NOTICE, AgentTools
 from batchai_magics.commands.command_context import Context
@@ -59,6 +57,8 @@ class Agent:
     """An agent that talks to a server of its own, started as agents start it."""
 
     def __init__(self, folder, environ, *words):
+        from mcp import StdioServerParameters  # takes a second, of every worker if it stood above
+
         code = "from batchai_magics.cli import program; program()"
         self._server = StdioServerParameters(
             command=sys.executable, args=["-c", code, "mcp", *words], env=environ, cwd=folder
@@ -69,6 +69,9 @@ class Agent:
 
         A call with a condition behind its arguments is repeated until its result meets that.
         """
+
+        import anyio
+        from mcp import Client
 
         async def talk():
             results = []

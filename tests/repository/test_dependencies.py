@@ -24,7 +24,6 @@ else:
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-BROUGHT = packages_distributions()
 PROGRAMS = (
     ROOT / "tests" / "server" / "clients",
     *(ROOT / "tests" / folder / "programs" for folder in ("backends/ray", "records", "training")),
@@ -81,9 +80,12 @@ def imported(folder: str) -> dict[str, str]:
     return {name: path for name, path in found.items() if name not in sys.stdlib_module_names | OURS}
 
 
+brought = functools.cache(packages_distributions)
+
+
 def provided(package: str) -> set[str]:
     """The distributions that bring a package: where none is installed, the one of its name."""
-    return {normal(name) for name in BROUGHT.get(package, [package])}
+    return {normal(name) for name in brought().get(package, [package])}
 
 
 @pytest.mark.parametrize(

@@ -7,19 +7,23 @@ from batchai_magics.metrics import compare, figure_png, plot, read_metrics, save
 from tests.metrics.runs.scaling_logs import log
 
 BEGINNINGS = {"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}
-STUDY = scaling([log(1, 100), log(2, 90)])
+
+
+@pytest.fixture(scope="module")
+def study():
+    return scaling([log(1, 100), log(2, 90)])
 
 
 @pytest.mark.parametrize("suffix", BEGINNINGS)
-def test_the_suffix_says_how_a_figure_is_written(suffix, tmp_path):
-    path = STUDY.save(tmp_path / f"figure.{suffix}")
+def test_the_suffix_says_how_a_figure_is_written(study, suffix, tmp_path):
+    path = study.save(tmp_path / f"figure.{suffix}")
     assert path.read_bytes().startswith(BEGINNINGS[suffix])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
 
 @pytest.mark.parametrize("suffix", BEGINNINGS)
-def test_the_same_numbers_make_the_same_file(suffix, tmp_path):
-    one, other = (save_figure(STUDY.plot(), tmp_path / f"{name}.{suffix}") for name in "ab")
+def test_the_same_numbers_make_the_same_file(study, suffix, tmp_path):
+    one, other = (save_figure(study.plot(), tmp_path / f"{name}.{suffix}") for name in "ab")
     assert one.read_bytes() == other.read_bytes()
 
 
@@ -29,9 +33,9 @@ def test_a_pdf_embeds_its_fonts_as_truetype(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["figure", "figure.doc", "missing/figure.svg"])
-def test_a_place_that_cannot_be_is_refused(name, tmp_path):
+def test_a_place_that_cannot_be_is_refused(study, name, tmp_path):
     with pytest.raises(UsageError, match=name):
-        STUDY.save(tmp_path / name)
+        study.save(tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 

@@ -9,11 +9,14 @@ from batchai_magics.metrics import Fact, LogMetrics, compare, figure_png, read_m
 from batchai_magics.metrics.charts.scaling_chart import NOTHING
 from tests.metrics.runs.scaling_logs import log
 
-RUNS = {"one": log(1, 100), "two": log(2, 90), "four": log(4, 80)}
+
+@pytest.fixture(scope="module")
+def runs():
+    return {"one": log(1, 100), "two": log(2, 90), "four": log(4, 80)}
 
 
-def test_a_row_is_a_number_of_processes():
-    table = scaling(RUNS).frame()
+def test_a_row_is_a_number_of_processes(runs):
+    table = scaling(runs).frame()
     assert table["processes"].tolist() == [1, 2, 4]
     assert table["images_per_sec"].tolist() == [100, 180, 320]
     assert table["ideal"].tolist() == [100, 200, 400]
@@ -27,9 +30,9 @@ def test_the_ideal_starts_at_the_smallest_number_of_processes():
     assert table["efficiency_percent"].tolist() == [100, 50]
 
 
-def test_the_same_batch_for_each_process_is_weak_scaling():
-    assert set(scaling(RUNS).frame()["scaling"]) == {"weak"}
-    assert "weak scaling, batch of 32 per process" in str(scaling(RUNS))
+def test_the_same_batch_for_each_process_is_weak_scaling(runs):
+    assert set(scaling(runs).frame()["scaling"]) == {"weak"}
+    assert "weak scaling, batch of 32 per process" in str(scaling(runs))
 
 
 def test_the_same_batch_in_all_is_strong_scaling():
@@ -79,8 +82,8 @@ def test_one_number_of_processes_is_refused():
         scaling([log(2, 10), log(2, 12)])
 
 
-def test_a_log_without_a_rate_is_left_out_by_name():
-    found = scaling({"empty": read_metrics(b""), **RUNS})
+def test_a_log_without_a_rate_is_left_out_by_name(runs):
+    found = scaling({"empty": read_metrics(b""), **runs})
     assert [point.processes for point in found.curves[0].points] == [1, 2, 4]
     assert "No images/sec: empty. Left out." in str(found)
 
@@ -90,8 +93,8 @@ def test_logs_that_all_lack_a_rate_are_refused_by_name():
         scaling({"empty": read_metrics(b"")})
 
 
-def test_the_figure_has_speeds_the_ideal_and_the_efficiency():
-    speeds, efficiency = scaling(RUNS).plot().figure.axes
+def test_the_figure_has_speeds_the_ideal_and_the_efficiency(runs):
+    speeds, efficiency = scaling(runs).plot().figure.axes
     assert (speeds.get_ylabel(), speeds.get_xlabel()) == ("images/sec", "GPUs")
     assert efficiency.get_ylabel() == "efficiency (%)"
     ideal, measured, *_ = speeds.lines
@@ -112,9 +115,9 @@ def test_many_models_and_a_wide_range_are_drawn():
     assert found.plot().get_xscale() == "log"
 
 
-def test_given_axes_are_drawn_on():
+def test_given_axes_are_drawn_on(runs):
     ax = Figure().add_subplot()
-    assert scaling(RUNS).plot(ax=ax) is ax
+    assert scaling(runs).plot(ax=ax) is ax
     assert len(ax.figure.axes) == 1
 
 
