@@ -18,32 +18,30 @@ pytestmark = pytest.mark.slow
 FAILS = """
 import os
 def load(batch):
-    return batch["labels"]
+    import helper
 print("step 1", flush=True)
 load({})
 """
 
 
-def test_an_exception_is_told_with_its_rank_and_line_of_the_cell(place: Place) -> None:
-    job = place.run_cell("bad --nodes 1", FAILS)
+def test_an_exception_is_told_with_its_rank_its_line_of_the_cell_and_what_the_notebook_has(
+    place: Place, tmp_path: Path
+) -> None:
+    (tmp_path / "helper.py").touch()
+    notebook = cell.Notebook(names={"lr": 0.1}, folder=tmp_path)
+    request = cell.parse("bad --nodes 1", FAILS, settings=place.settings, notebook=notebook)
+    job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
     error = job.error
     assert error is not None
-    assert (error.rank, error.place, error.exception) == (0, "cell line 5", "KeyError: 'labels'")
+    missing = "ModuleNotFoundError: No module named 'helper'"
+    assert (error.rank, error.place, error.exception) == (0, "cell line 5", missing)
+    assert error.hints[0].endswith("add --upload helper.py")
     assert error.exit_code == job.exit_code == 1
     assert error.sentence in repr(job)
     assert '  File "bad.py", line 4, in load  ← line 5 of the cell' in error.lines
     parts = watch_job(place.backend, job.id, logs=(error.log,))
     printed = b"".join(part.data for part in parts if isinstance(part, LogOutput))
     assert b'  File "bad.py", line 4, in load\n' in printed
-
-
-def test_what_the_notebook_has_and_the_job_lacks_is_named(place: Place, tmp_path: Path) -> None:
-    (tmp_path / "helper.py").touch()
-    notebook = cell.Notebook(names={"lr": 0.1}, folder=tmp_path)
-    request = cell.parse("lacks", "import helper", settings=place.settings, notebook=notebook)
-    error = submit(place.backend, request, place.settings).job.wait(PATIENCE_S).error
-    assert error is not None
-    assert error.hints[0].endswith("add --upload helper.py")
 
 
 @pytest.mark.needs("preparation")

@@ -49,7 +49,8 @@ def test_ranks_on_two_nodes_are_warned_and_continue_with_their_secrets(again_pla
     command = {"commandLine": f"bash -c '{script}'", "processCount": 2}
     job = place.wait(place.start(customMpiSettings=command, **fields))
     printed = [line for line in place.log(job.id).decode().splitlines() if not line.startswith("[batchai]")]
-    assert printed == ["1 hush-hush-"] * 2 + ["2 hush-hush-"] * 2
+    # The warning may come before a rank of the first attempt has printed.
+    assert ({*printed[:-2]}, printed[-2:]) == ({"1 hush-hush-"}, ["2 hush-hush-"] * 2)
     assert (job.state, len(job.attempts)) == (ExecutionState.SUCCEEDED, 2)
 
 
