@@ -172,7 +172,7 @@ def translate_file_errors() -> Iterator[None]:
 
 def visible(text: str) -> str:
     r"""Escape control characters: a name as one line of text, with `\x1b`, `\n` or `\u202e` written out."""
-    return re.sub(_UNSEEN, _escaped, text)
+    return text if text.isprintable() else re.sub(_UNSEEN, _escaped, text)  # long tables have many cells
 
 
 def visible_lines(text: str) -> str:
