@@ -186,7 +186,7 @@ def _is_last(job: Resource | None, name: str, sweep: SweepDefinition) -> bool:
     if not (isinstance(job, JobResource) and job.state.is_final):
         return False
     _, run = trial_of(name, sweep.name) or (0, 0)
-    return not job.has_failed or run > sweep.retries
+    return not job.has_failed or not sweep.repeats(run)
 
 
 def _own_name(request: CellRequest, runs: Sequence[str]) -> UsageError:

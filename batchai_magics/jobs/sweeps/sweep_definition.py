@@ -73,6 +73,10 @@ class SweepDefinition:
             return tuple(self.trials[0])
         return tuple(self.search_space.domains) if self.search_space else ()
 
+    def repeats(self, run: int) -> bool:
+        """Whether a trial runs again if this run of it, counted from 1, fails."""
+        return run <= self.retries
+
     def to_json(self) -> str:
         """The text of the file."""
         return json.dumps({"version": VERSION, **asdict(self)})

@@ -172,8 +172,8 @@ def _without_job(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterat
 
 def _retries(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
     """The failed trials that are to run again."""
-    for trial in trials if definition.retries else ():
-        if trial.has_failed and len(trial.runs) <= definition.retries:
+    for trial in trials:
+        if trial.has_failed and definition.repeats(len(trial.runs)):
             yield trial.number, len(trial.runs) + 1, trial.parameters
 
 
