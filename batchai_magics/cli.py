@@ -171,15 +171,10 @@ def _run_script(words: Sequence[str]) -> int:
     else:
         code = _follow(started.stream, on_interrupt=lambda: _cancel_if_interrupted(started.job))
     if started.is_json:
-        _print_json(started.job)
+        from batchai_magics.commands.output.command_result import Result
+
+        print(Result(started.job, is_summary=True).to_text("json"))
     return code
-
-
-def _print_json(job: Job) -> None:
-    """Print a job as `batchai show -o json` does."""
-    from batchai_magics.commands.output.command_result import Result
-
-    print(Result(job, is_summary=True).to_text("json"))
 
 
 def _is_live() -> bool:
@@ -281,7 +276,11 @@ def _display(result: Result | Stream | PendingCommand, invocation: Invocation) -
         result = result.result(run_operation(result.operation, is_shown=sys.stderr.isatty()))
         _print_notes(result.notes)
     if invocation.command.words == "configure":
-        _save_defaults(invocation)
+        from batchai_magics.backends.base.backend_registry import save_settings
+        from batchai_magics.commands.azure.session_commands import defaults_of
+
+        if chosen := defaults_of(invocation.arguments):
+            save_settings(chosen)
     _print_result(result, invocation)
     return 0
 
@@ -318,16 +317,6 @@ def _print_notes(notes: Sequence[str]) -> None:
 
     for note in notes:
         print(visible_lines(note), file=sys.stderr)
-
-
-def _save_defaults(invocation: Invocation) -> None:
-    """Save the defaults of `configure` to the configuration file."""
-    from batchai_magics.backends.base.backend_registry import save_settings
-    from batchai_magics.commands.azure.session_commands import defaults_of
-
-    chosen = defaults_of(invocation.arguments)
-    if chosen:
-        save_settings(chosen)
 
 
 def _follow(stream: Stream, *, on_interrupt: Callable[[], int] = lambda: INTERRUPTED) -> int:

@@ -11,7 +11,7 @@ import json
 import math
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -230,7 +230,9 @@ def _read(file: Path, backends: Backends) -> dict[str, Any]:
 
 def _check_general(name: object, backends: Backends, file: Path) -> None:
     """Raise UsageError unless `name` is a backend setting that may be given as a general one."""
-    also_general = list(_also_general(backends))
+    also_general = [
+        name for backend in backends for name in getattr(backends.settings_type(backend), "ALSO_GENERAL", ())
+    ]
     if name not in also_general:
         hint = (
             did_you_mean(str(name), [*_names(general_settings()), *also_general, *backends])
@@ -241,11 +243,6 @@ def _check_general(name: object, backends: Backends, file: Path) -> None:
 
 def _known_settings() -> str:
     return f"known settings: {', '.join(_names(general_settings()))}"
-
-
-def _also_general(backends: Backends) -> Iterator[str]:
-    for name in backends:
-        yield from getattr(backends.settings_type(name), "ALSO_GENERAL", ())
 
 
 def _check_names(section: Mapping[str, Any], kind: type[Any] | None, what: str) -> None:

@@ -115,15 +115,11 @@ def parse_json(text: str | bytes) -> Any:
     if given.count("[") + given.count("{") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
         raise ValueError("it is nested too deeply")
     if re.search(_SURROGATE, given) or not (isinstance(text, bytes) or given.isascii()):
-        _check_encodable(value)
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise ValueError("it has a text that cannot be encoded") from None
     return value
-
-
-def _check_encodable(value: object) -> None:
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("it has a text that cannot be encoded") from None
 
 
 def _depth_exceeds(value: object, limit: int) -> bool:

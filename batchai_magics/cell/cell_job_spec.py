@@ -102,10 +102,14 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     variables = [{"name": name, "value": value} for name, value in asked.env.items()]
     secrets = [{"name": name, "value": value} for name, value in asked.secrets.items()]
     inputs = [{"id": id, "path": path} for id, path in asked.inputs.items()]
+    outputs = [
+        {"id": id, "pathPrefix": share_path, **({"pathSuffix": suffix} if suffix else {})}
+        for id, suffix in asked.outputs.items()
+    ]
     _merge(merged, "environmentVariables", variables, by="name")
     _merge(merged, "secrets", secrets, by="name")
     _merge(merged, "inputDirectories", inputs, by="id")
-    _merge(merged, "outputDirectories", _outputs(asked, share_path), by="id")
+    _merge(merged, "outputDirectories", outputs, by="id")
     merged = with_conditions(merged, asked.stop_if, asked.patterns)
     return _with_settings(with_backend_options(merged, asked.backend_options), asked)
 
@@ -163,13 +167,6 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
     elif asked.python and asked.is_described:
         raise UsageError(f"--python {in_file}")
     return {**body, toolkit.wire_key: {**body[toolkit.wire_key], **changes}}
-
-
-def _outputs(asked: CellOptions, share_path: str) -> list[dict[str, str]]:
-    return [
-        {"id": id, "pathPrefix": share_path, **({"pathSuffix": suffix} if suffix else {})}
-        for id, suffix in asked.outputs.items()
-    ]
 
 
 def _merge(body: dict[str, Any], key: str, items: list[dict[str, str]], *, by: str) -> None:

@@ -117,16 +117,13 @@ def _module_scope(node: ast.AST) -> Iterator[ast.AST]:
 
 def _assigned(node: ast.AST) -> set[str]:
     """The names assigned by a statement; loop variables and imports do not count."""
-    parts = [part for target in _targets(node) for part in ast.walk(target)]
-    return {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
-
-
-def _targets(node: ast.AST) -> list[ast.expr]:
+    targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
-        return node.targets
-    if isinstance(node, (ast.AugAssign, ast.NamedExpr)):
-        return [node.target]
-    return [node.target] if isinstance(node, ast.AnnAssign) and node.value else []
+        targets = node.targets
+    elif isinstance(node, (ast.AugAssign, ast.NamedExpr)) or (isinstance(node, ast.AnnAssign) and node.value):
+        targets = [node.target]
+    parts = [part for target in targets for part in ast.walk(target)]
+    return {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
 def script_file(job: str, body: str) -> str:

@@ -32,7 +32,12 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
     if not names:
         return {}
     for name in names:
-        _check(name, variables)
+        if name not in variables:
+            hint = did_you_mean(name, variables) or "define it in a cell first"
+            raise UsageError(f"--use {name}: there is no variable {name}", hint=hint)
+        if is_secret_name(name) or holds_secret(variables[name]):
+            text = f"--use {name}: it looks like a secret, which does not belong in a file on the share"
+            raise UsageError(text, hint="put it into an environment variable, and name that with --secret")
     data = {name: _pickled(name, variables[name]) for name in names}
     size = sum(map(len, data.values()))
     if size > MOST_BYTES:
@@ -83,15 +88,6 @@ def _is_read_only(symbols: Mapping[symtable.SymbolTable, symtable.Symbol]) -> bo
             is_module or symbol.is_declared_global()
         )
     return is_read and not is_bound
-
-
-def _check(name: str, variables: Mapping[str, object]) -> None:
-    if name not in variables:
-        hint = did_you_mean(name, variables) or "define it in a cell first"
-        raise UsageError(f"--use {name}: there is no variable {name}", hint=hint)
-    if is_secret_name(name) or holds_secret(variables[name]):
-        text = f"--use {name}: it looks like a secret, which does not belong in a file on the share"
-        raise UsageError(text, hint="put it into an environment variable, and name that with --secret")
 
 
 def holds_secret(value: Any) -> bool:

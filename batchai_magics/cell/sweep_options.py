@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import shlex
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from batchai_magics.cell.search_space import FORM
 from batchai_magics.errors import UsageError
@@ -82,7 +82,10 @@ def sweep_options_of(given: Namespace) -> SweepOptions | None:
         UsageError: A value is invalid, or belongs to a sweep and there is none; the message names the option.
     """
     if given.sweep is None and given.seeds is None:
-        _check_alone(vars(given))
+        lonely = next((name for name in _OF_SWEEP if getattr(given, name) is not None), None)
+        if lonely:
+            flag = f"--{lonely.replace('_', '-')}"
+            raise UsageError(f"{flag} is given without --sweep or --seeds, which it belongs to", hint=FORM)
         return None
     return SweepOptions(
         space=given.sweep or "",
@@ -122,11 +125,3 @@ def seed_of(text: str | None) -> int:
     if text is not None and not re.fullmatch(r"[0-9]{1,9}", text):
         raise UsageError(f"--seed {text}: expected a whole number of at least 0")
     return int(text or 0)
-
-
-def _check_alone(given: Mapping[str, Any]) -> None:
-    """Checks that no option of a sweep is given without one."""
-    lonely = next((name for name in _OF_SWEEP if given[name] is not None), None)
-    if lonely:
-        flag = f"--{lonely.replace('_', '-')}"
-        raise UsageError(f"{flag} is given without --sweep or --seeds, which it belongs to", hint=FORM)

@@ -262,7 +262,7 @@ class Follower:
             The new events; empty while the backend's minimum poll interval has not passed. A final state
             comes after the last log byte.
         """
-        if self.is_over or not self._is_due:
+        if self.is_over or not (self.is_behind or self.clock() >= self._due_at):
             return []
         self._due_at = self.clock() + self.backend.capabilities.pace.poll_interval_s
         snapshot = self._poll_status()
@@ -291,10 +291,6 @@ class Follower:
     def is_behind(self) -> bool:
         """Whether more log data is available immediately."""
         return self._logs.is_behind and not self.is_over
-
-    @property
-    def _is_due(self) -> bool:
-        return self.is_behind or self.clock() >= self._due_at
 
     def _poll_status(self) -> StatusSnapshot:
         """The current status of job and cluster; the previous one while the poll interval has not passed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -50,34 +51,26 @@ def with_wait_reason(backend: Backend, job: JobResource) -> JobResource:
     """The job with the reason why it is queued; unchanged if it is not queued, or has a reason."""
     if job.state is not ExecutionState.QUEUED or job.waiting:
         return job
-    reason = _reason(job, queue_position(backend, job), _node_states(backend, job))
-    return job.with_waiting(reason) if reason else job
-
-
-def _node_states(backend: Backend, job: JobResource) -> NodeStateCounts | None:
-    try:
+    queue, counts = queue_position(backend, job), None
+    with contextlib.suppress(NotFoundError):  # the cluster was deleted
         cluster = backend.show(ResourceId.parse(job.spec.cluster.id))
-    except NotFoundError:  # it was deleted
-        return None
-    return cluster.node_states if isinstance(cluster, Cluster) else None
+        counts = cluster.node_states if isinstance(cluster, Cluster) else None
+    reason = _reason(job, queue, counts)
+    return job.with_waiting(reason) if reason else job
 
 
 def _reason(job: JobResource, queue: QueueChanged | None, cluster: NodeStateCounts | None) -> str:
     if job.state is not ExecutionState.QUEUED or job.waiting:
         return job.waiting
-    return "; ".join([*_of_queue(queue), *_of_cluster(cluster, job.spec.node_count)])
+    return "; ".join(_reasons(queue, cluster, job.spec.node_count))
 
 
-def _of_queue(queue: QueueChanged | None) -> Iterator[str]:
+def _reasons(queue: QueueChanged | None, cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
     if queue and queue.on_nodes:
         yield f"{_names(queue.on_nodes)} {_verb(queue.on_nodes)} using its nodes"
     if queue and queue.before:
         yield f"{_jobs_before(queue.before)} ahead in the queue"
-
-
-def _of_cluster(cluster: NodeStateCounts | None, wanted: int) -> Iterator[str]:
-    preparing = cluster.of(NodeState.PREPARING) if cluster else 0
-    if preparing:
+    if cluster and (preparing := cluster.of(NodeState.PREPARING)):
         yield f"{preparing} of its nodes {'is' if preparing == 1 else 'are'} being prepared"
     elif cluster and cluster.total < wanted:
         yield f"it has {cluster.total or 'none'}"

@@ -99,13 +99,12 @@ class JobOverview:
             facts["nodes"] = _nodes(self.counts)
         if self.is_refreshed and not self.job.state.is_final:
             facts["updated"] = f"{self.now.astimezone():%Y-%m-%d %H:%M:%S}"
-        return {**facts, **_attempts(self.job), **self._activity_detail, **self.metrics}
-
-    @property
-    def _activity_detail(self) -> dict[str, str]:
+        facts |= _attempts(self.job)
         if self.job.waiting:
-            return {"waits": self.job.waiting}
-        return {"now": self.activity} if self.activity else {}
+            facts["waits"] = self.job.waiting
+        elif self.activity:
+            facts["now"] = self.activity
+        return {**facts, **self.metrics}
 
     @property
     def problems(self) -> list[str]:

@@ -154,15 +154,12 @@ class LogNumbers:
                 for fact in cast("Iterator[Fact]", part):
                     self._headings.enter(fact)
                     self._timeline.enter(fact)
-                    self._begin_attempt(fact)
+                    if fact.key == ATTEMPT and int(fact.value) > 1:
+                        self._attempt = fact
+                        self._segments.clear()  # it repeats steps of the one before
             else:
                 for line in lines_of(part):
                     self._add_line(line)
-
-    def _begin_attempt(self, fact: Fact) -> None:
-        if fact.key == ATTEMPT and int(fact.value) > 1:
-            self._attempt = fact
-            self._segments.clear()  # it repeats steps of the one before
 
     def _add_line(self, line: Sequence[Measurement]) -> None:
         step_lines = self._step_lines if is_step_line(line) else {}

@@ -121,7 +121,11 @@ class LineSource:
             yield self._closed(block, offset, data[:start])
         for at, lines in _without_redraws(offset + start, data[start:cut]):
             yield LineFragment(at, lines, block.spans(at, at + len(lines)))
-        self._keep_open(offset + cut, data[cut:])
+        line = self._open + data[cut:]
+        if not self._open:
+            self._open_at = offset + cut
+        start = shown_start(line)
+        self._open, self._open_at = line[start:], self._open_at + start
         if len(self._open) > MAX_OPEN_BYTES:
             yield LineFragment(self._open_at, self._open, ())
             self._open = b""
@@ -136,13 +140,6 @@ class LineSource:
         return LineFragment(
             first, line[start:], tuple(Span(first, offset + len(end), span.rank) for span in spans)
         )
-
-    def _keep_open(self, offset: int, data: bytes) -> None:
-        if not self._open:
-            self._open_at = offset
-        line = self._open + data
-        start = shown_start(line)
-        self._open, self._open_at = line[start:], self._open_at + start
 
 
 def _without_redraws(offset: int, lines: bytes) -> Iterator[tuple[int, bytes]]:

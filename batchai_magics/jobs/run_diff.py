@@ -126,7 +126,10 @@ def _differing(section: str, one: Mapping[str, str], two: Mapping[str, str]) -> 
     for name in dict.fromkeys((*one, *two)):
         first, second = one.get(name, ""), two.get(name, "")
         if first != second:
-            yield Difference(section, name, *_short_ids(first, second))
+            if first.startswith("/subscriptions/") and second.startswith("/subscriptions/"):
+                shared = len(os.path.commonpath([first, second])) + 1
+                first, second = first[shared:], second[shared:]
+            yield Difference(section, name, first, second)
 
 
 def _differing_machines(one: Provenance, two: Provenance) -> Iterator[Difference]:
@@ -145,14 +148,6 @@ def _options(spec: JobSpec) -> dict[str, str]:
 def _without_arguments(options: Mapping[str, str]) -> dict[str, str]:
     """The options without the command line of the program, which the records have with secrets masked."""
     return {name: text for name, text in options.items() if not name.endswith(_COMMAND_LINES)}
-
-
-def _short_ids(first: str, second: str) -> tuple[str, str]:
-    """Two resource ids without the part that they share; other texts as they are."""
-    if not (first.startswith("/subscriptions/") and second.startswith("/subscriptions/")):
-        return first, second
-    shared = os.path.commonpath([first, second])
-    return first[len(shared) + 1 :], second[len(shared) + 1 :]
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:

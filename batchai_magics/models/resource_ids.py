@@ -87,7 +87,9 @@ class ResourceId:
         """
         match = _ID.fullmatch(text.strip())
         if not match:
-            raise _ill_formed(text)
+            fix = "expected /subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W/…"
+            problem = Problem("id", f"{quoted(text)} is not a Batch AI resource id", fix)
+            raise SpecError([problem], what="the resource id")
         part = match.groupdict()
         workspace = part["subscription"], part["group"], part["workspace"]
         if part["job"]:
@@ -155,7 +157,10 @@ def workspace_id(names: Names, workspace: str = "") -> ResourceId:
         SpecError: A name is invalid.
     """
     name = check_name(workspace or names.workspace, Kind.WORKSPACE)
-    group, subscription = check_group_name(names.resource_group), _check_subscription(names.subscription)
+    group = check_group_name(names.resource_group)
+    text = f"{quoted(names.subscription)} is not a subscription"
+    problem = Problem("subscription", text, "leave --subscription out")
+    subscription = _checked(names.subscription, _SUBSCRIPTION, problem, "the subscription")
     return ResourceId(subscription, group, name, Kind.WORKSPACE, name)
 
 
@@ -227,12 +232,6 @@ def check_group_name(name: str) -> str:
     return _checked(name, _GROUP, problem, "the group")
 
 
-def _check_subscription(subscription: str) -> str:
-    text = f"{quoted(subscription)} is not a subscription"
-    problem = Problem("subscription", text, "leave --subscription out")
-    return _checked(subscription, _SUBSCRIPTION, problem, "the subscription")
-
-
 def check_account_name(name: str) -> str:
     """Returns the name if it is valid for a storage account: 3 to 24 lower-case letters and digits.
 
@@ -260,10 +259,3 @@ def _checked(text: str, pattern: re.Pattern[str], problem: Problem, what: str) -
     if not pattern.fullmatch(text):
         raise SpecError([problem], what=what)
     return text
-
-
-def _ill_formed(text: str) -> SpecError:
-    fix = "expected /subscriptions/S/resourceGroups/G/providers/Microsoft.BatchAI/workspaces/W/…"
-    return SpecError(
-        [Problem("id", f"{quoted(text)} is not a Batch AI resource id", fix)], what="the resource id"
-    )

@@ -129,7 +129,13 @@ def option_sections(options: Sequence[Option]) -> list[str]:
     """The options under their headings."""
     sections: dict[str, dict[str, str]] = {}
     for option in options:
-        sections.setdefault(option.section, {})[_flags(option)] = _meaning(option)
+        flags = " ".join(option.flags) + (" [Required]" if option.is_required else "")
+        sentences = [option.help]
+        if option.choices:
+            sentences.append(f"Allowed values: {', '.join(option.choices)}.")
+        if option.default is not None and option.value_kind is not ValueKind.NOTHING:
+            sentences.append(f"Default: {option.default}")
+        sections.setdefault(option.section, {})[flags] = " ".join(sentences)
     return [section(title, rows) for title, rows in sections.items()]
 
 
@@ -144,20 +150,6 @@ def usage(option: Option) -> str:
     """The syntax of an option: `--upload FILE …`."""
     many = " …" if option.value_kind is ValueKind.MANY or option.is_repeatable else ""
     return f"{option.flags[0]} {option.metavar}{many}".rstrip()
-
-
-def _flags(option: Option) -> str:
-    required = " [Required]" if option.is_required else ""
-    return " ".join(option.flags) + required
-
-
-def _meaning(option: Option) -> str:
-    parts = [option.help]
-    if option.choices:
-        parts.append(f"Allowed values: {', '.join(option.choices)}.")
-    if option.default is not None and option.value_kind is not ValueKind.NOTHING:
-        parts.append(f"Default: {option.default}")
-    return " ".join(parts)
 
 
 @dataclass(frozen=True)

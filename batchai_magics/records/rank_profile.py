@@ -263,7 +263,7 @@ class RunProfile:
             activity, ranks = self.difference
             others = self._others_text(activity, ranks)
         else:
-            activity = max(Activity, key=self._total_share)
+            activity = max(Activity, key=lambda each: sum(rank.shares[each] for rank in self.sampled))
             ranks, others = tuple(self.sampled), ""
         is_one = len(ranks) == 1 or not self.difference
         who = (
@@ -348,9 +348,6 @@ class RunProfile:
 
     def _median_share(self, activity: Activity) -> float:
         return median_low([rank.shares[activity] for rank in self.sampled] or [0.0])
-
-    def _total_share(self, activity: Activity) -> float:
-        return sum(rank.shares[activity] for rank in self.sampled)
 
     def _others_text(self, activity: Activity, ranks: Sequence[RankProfile]) -> str:
         """What the others do, and that they wait for these ranks in communication, where they do."""

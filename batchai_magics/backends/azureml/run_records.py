@@ -10,7 +10,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Any
@@ -63,7 +63,8 @@ class RunRecords:
         if not job.state.is_final:
             return RunFacts(details, attempts=tuple(_attempts(watched, details)))
         exits = list(_exits(watched, details))
-        ranks = tuple(_with_missing(job, tuple(_ranks(exits)), details.ended))
+        recorded = sorted(filter(None, map(parse_exit, exits)), key=_failure_first)
+        ranks = tuple(_with_missing(job, tuple(recorded), details.ended))
         attempts, unchecked = (
             tuple(_attempts(watched, details)),
             tuple(unchecked_conditions(job.bundle, exits)),
@@ -83,11 +84,6 @@ def _exits(watched: WatchedLogs, details: RunDetails) -> Iterator[bytes]:
         blob = watched.blob(name, _MAX_EXIT_BYTES) if _EXIT.fullmatch(name) else None
         if blob:
             yield blob.data
-
-
-def _ranks(exits: Iterable[bytes]) -> Sequence[RankExit]:
-    """The exits that the processes recorded, first failure first."""
-    return sorted(filter(None, map(parse_exit, exits)), key=_failure_first)
 
 
 def unchecked_conditions(bundle: Mapping[str, Any], exits: Sequence[bytes]) -> Sequence[ErrorDetail]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -66,17 +65,13 @@ def with_workspace_file(settings: Settings, folder: Path) -> Settings:
     """
     if settings.subscription != Settings.subscription:
         return settings
-    file = next(_files(folder), None)
+    files = (above / name for above in (folder, *folder.parents) for name in _FILES)
+    file = next(filter(Path.is_file, files), None)
     if file is None:
         return settings
     values = _read(file)
     unnamed = {name: values[name] for name in values if getattr(settings, name) == getattr(Settings, name)}
     return replace(settings, **cast("Any", unnamed))
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    for above in (folder, *folder.parents):
-        yield from (above / name for name in _FILES if (above / name).is_file())
 
 
 def _read(file: Path) -> dict[str, str]:

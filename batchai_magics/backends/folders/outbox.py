@@ -213,19 +213,17 @@ class Sender:
     def _attempt(self, delivery: PendingDelivery) -> DeliveryError | None:
         """Attempts a delivery; returns the problem unless it succeeded or will never."""
         with self._outbox.exclusive(delivery) as is_pending:
-            problem = self._deliver(delivery) if is_pending else None
-        return problem
-
-    def _deliver(self, delivery: PendingDelivery) -> DeliveryError | None:
-        try:
-            deliver(delivery.channel, delivery.notification)
-        except DeliveryError as error:
-            is_late = time.time() - delivery.notification.time > GIVE_UP_S
-            is_failed = error.is_final or is_late
-            state = DeliveryState.FAILED if is_failed else DeliveryState.RETRYING
-            self._outbox.note(delivery, state, str(error), by=self._by)
-            return None if is_failed else error
-        self._outbox.note(delivery, DeliveryState.DELIVERED, by=self._by)
+            if not is_pending:
+                return None
+            try:
+                deliver(delivery.channel, delivery.notification)
+            except DeliveryError as error:
+                is_late = time.time() - delivery.notification.time > GIVE_UP_S
+                is_failed = error.is_final or is_late
+                state = DeliveryState.FAILED if is_failed else DeliveryState.RETRYING
+                self._outbox.note(delivery, state, str(error), by=self._by)
+                return None if is_failed else error
+            self._outbox.note(delivery, DeliveryState.DELIVERED, by=self._by)
         return None
 
 

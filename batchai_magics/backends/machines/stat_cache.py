@@ -128,21 +128,19 @@ class StatCache(threading.local):
         folders = [path for path, folder in self._folders.items() if folder is None]
         files = [path for path, file in self._files.items() if file is None]
         for first in range(0, max(len(folders), len(files)), MAX_PATHS):
-            self._fetch(folders[first : first + MAX_PATHS], files[first : first + MAX_PATHS])
-
-    def _fetch(self, folders: Sequence[str], files: Sequence[str]) -> None:
-        whole = [folder for folder in folders if folder not in self._listed]
-        listed = [*self._listed.intersection(folders)]
-        response = self._channel.request("snapshot", folders=whole, files=list(files), listed=listed)
-        read = io.BytesIO(response.data).read
-        in_folders, alone = response.head["value"]
-        for path in folders:
-            real, files_inside = in_folders[path]
-            self._folders[path] = CachedFolder(
-                real, {one[0]: _cached_file(one, read) for one in files_inside}
-            )
-        for path, one in zip(files, alone, strict=True):
-            self._files[path] = (_cached_file(one, read) if one else None,)
+            batch = folders[first : first + MAX_PATHS]
+            single = files[first : first + MAX_PATHS]
+            whole = [folder for folder in batch if folder not in self._listed]
+            listed = [*self._listed.intersection(batch)]
+            response = self._channel.request("snapshot", folders=whole, files=single, listed=listed)
+            read = io.BytesIO(response.data).read
+            in_folders, alone = response.head["value"]
+            for path in batch:
+                real, files_inside = in_folders[path]
+                inside = {one[0]: _cached_file(one, read) for one in files_inside}
+                self._folders[path] = CachedFolder(real, inside)
+            for path, one in zip(single, alone, strict=True):
+                self._files[path] = (_cached_file(one, read) if one else None,)
 
 
 def _cached_file(result: Sequence[Any], read: Callable[[int], bytes]) -> CachedFile:

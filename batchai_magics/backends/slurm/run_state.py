@@ -147,8 +147,11 @@ def reported_end(line: JobLine | None, files: RunFiles) -> EndState | None:
 
 def with_last_log_line(outcome: Outcome, files: RunFiles) -> Outcome:
     """The outcome with the last line that the job's script printed, if any."""
-    words = _last_line(files.batch_log)
-    return with_sentence(outcome, f"Its script said last: {words}" if words else "")
+    try:
+        lines = tail_of(files.batch_log).strip().splitlines()
+    except OSError:
+        return outcome
+    return with_sentence(outcome, f"Its script said last: {lines[-1].strip()}" if lines else "")
 
 
 def with_sentence(outcome: Outcome, sentence: str) -> Outcome:

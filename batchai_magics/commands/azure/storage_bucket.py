@@ -93,7 +93,11 @@ def open_bucket(
 ) -> Bucket:
     """The share or container of that name, in `account` or the account of the line."""
     storage = context.storage if kind is BucketKind.SHARE else context.containers
-    return Bucket(storage, _full_name(context, arguments, name, account))
+    account = account or account_of(context, arguments, os.environ)
+    if account != DEFAULT_ACCOUNT:
+        context.accounts.show(account)
+        name = f"{account}/{name}"
+    return Bucket(storage, name)
 
 
 def bucket_names(context: Context, arguments: Namespace, storage: Storage) -> list[str]:
@@ -109,14 +113,6 @@ def account_of(context: Context, arguments: Namespace, env: Mapping[str, str]) -
     pieces = dict(piece.partition("=")[::2] for piece in connection.split(";"))
     name = arguments.account_name or pieces.get("AccountName") or env.get("AZURE_STORAGE_ACCOUNT")
     return name or context.settings.storage_account or DEFAULT_ACCOUNT
-
-
-def _full_name(context: Context, arguments: Namespace, name: str, account: str) -> str:
-    account = account or account_of(context, arguments, os.environ)
-    if account == DEFAULT_ACCOUNT:
-        return name
-    context.accounts.show(account)
-    return f"{account}/{name}"
 
 
 RESUME_HINT = "Run the same line again to resume."

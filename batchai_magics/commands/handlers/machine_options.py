@@ -176,21 +176,17 @@ def _of_alias(image: str) -> dict[str, Any]:
 
 def account_of(context: Context, arguments: Namespace, env: Mapping[str, str] | None = None) -> AccountKey:
     """The account given by options, environment or settings, in that order; empty without one."""
-    known = _known_account(context, env)
+    env = os.environ if env is None else env
+    known = AccountKey(
+        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
+        env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
+    )
     name, key = arguments.storage_account_name or known.name, arguments.storage_account_key
     if key or not name:
         return AccountKey(name, key or known.key)
     if known.key and name == known.name:
         return known
     return AccountKey(name, key_of(context.backend, name) if arguments.storage_account_name else known.key)
-
-
-def _known_account(context: Context, env: Mapping[str, str] | None) -> AccountKey:
-    env = os.environ if env is None else env
-    return AccountKey(
-        env.get("AZURE_BATCHAI_STORAGE_ACCOUNT") or context.settings.storage_account,
-        env.get("AZURE_BATCHAI_STORAGE_KEY") or context.settings.storage_key,
-    )
 
 
 def key_of(backend: Backend, name: str) -> str:

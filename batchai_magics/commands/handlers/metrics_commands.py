@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
@@ -81,15 +81,17 @@ class MetricsResult:
 
     def to_table(self) -> Table:
         """Steps and totals in file order, then the summary; with `is_tidy`, one row per number."""
-        rows = [(name, row) for name, log in self.logs for row in self._rows(log)]
-        report = self._report([row for _, row in rows])
-        return report.with_files([name for name, _ in rows]) if len(self.logs) > 1 else report
-
-    def _report(self, rows: Sequence[Mapping[str, Any]]) -> MetricsTable:
-        titles = TIDY_COLUMNS if self.is_tidy else _titles(rows)
+        files, rows = [], list[Mapping[str, Any]]()
+        for name, log in self.logs:
+            for row in self._rows(log):
+                files.append(name)
+                rows.append(row)
+        others = dict.fromkeys(title for row in rows for title in row if title not in (*COLUMNS, _KIND))
+        titles = TIDY_COLUMNS if self.is_tidy else (*COLUMNS, *others, _KIND)
         summaries = tuple(log.summary() for _, log in self.logs)
         cells = tuple(tuple(json_value(row.get(title)) for title in titles) for row in rows)
-        return MetricsTable(titles, cells, summaries)
+        report = MetricsTable(titles, cells, summaries)
+        return report.with_files(files) if len(self.logs) > 1 else report
 
     def _rows(self, log: LogMetrics) -> Iterator[dict[str, Any]]:
         return _tidy_rows(log) if self.is_tidy else _rows(log)
@@ -104,14 +106,10 @@ class MetricsResult:
 def read(context: Context, arguments: Namespace) -> ValueWithNotes:
     """The metrics in log files, in file order, with notes about numbers that were not read."""
     logs = tuple(_logs(arguments, _preferences(context)))
-    return ValueWithNotes(MetricsResult(logs, arguments.tidy), _notes(logs))
-
-
-def _notes(logs: Sequence[tuple[str, LogMetrics]]) -> tuple[str, ...]:
-    is_several = len(logs) > 1
-    return tuple(
-        f"{name}: {notice}" if is_several else notice for name, log in logs for notice in log.notices
+    notes = (
+        (f"{name}: {notice}" if len(logs) > 1 else notice) for name, log in logs for notice in log.notices
     )
+    return ValueWithNotes(MetricsResult(logs, arguments.tidy), tuple(notes))
 
 
 def plot(context: Context, arguments: Namespace) -> ChartResult:
@@ -132,17 +130,13 @@ def _preferences(context: Context) -> MetricPreferences:
 
 
 def _logs(arguments: Namespace, preferences: MetricPreferences) -> Iterator[tuple[str, LogMetrics]]:
-    patterns = _patterns(arguments.metric)
+    patterns: Mapping[str, str] = {}
+    if arguments.metric:
+        from batchai_magics.options import job_options
+
+        patterns = job_options.patterns("--metric", arguments.metric)
     for name in arguments.file:
         yield name, read_log(Path(name).expanduser(), patterns, preferences)
-
-
-def _patterns(texts: list[str] | None) -> dict[str, str]:
-    if not texts:
-        return {}
-    from batchai_magics.options.job_options import patterns
-
-    return patterns("--metric", texts)
 
 
 def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -156,12 +150,6 @@ def _rounded(row: tuple[Any, ...]) -> tuple[Any, ...]:
         else float(f"{cell:.{_DIGITS}g}")
         for cell in row
     )
-
-
-def _titles(rows: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
-    """The columns of steps, those of all other metrics, and the kind of row."""
-    others = dict.fromkeys(title for row in rows for title in row if title not in (*COLUMNS, _KIND))
-    return (*COLUMNS, *others, _KIND)
 
 
 def _rows(log: LogMetrics) -> Iterator[dict[str, Any]]:

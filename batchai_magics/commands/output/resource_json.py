@@ -49,11 +49,8 @@ def to_az_json(value: Any) -> Any:
         return [to_az_json(item) for item in value]
     if isinstance(value, Mapping):
         return _completed({key: to_az_json(item) for key, item in value.items()})
-    return str(value) if isinstance(value, Path) else _of_model(value)
-
-
-def _of_model(value: Any) -> Any:
-    """A model's fields; any other value unchanged."""
+    if isinstance(value, Path):
+        return str(value)
     from batchai_magics.models.wire_model import WireModel  # slow import; what lists no job does without
 
     return model_fields(value) if isinstance(value, WireModel) else value

@@ -50,7 +50,9 @@ class Table:
     @cached_property
     def texts(self) -> tuple[tuple[str, ...], ...]:
         """The cells as display text."""
-        return tuple(tuple(_cell(value) for value in row) for row in self.rows)
+        return tuple(
+            tuple("" if value is None else visible(str(value)) for value in row) for row in self.rows
+        )
 
     @property
     def footers(self) -> Sequence[Any]:
@@ -105,7 +107,3 @@ def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]
 
 def _is_number_or_none(value: Any) -> bool:
     return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else visible(str(value))

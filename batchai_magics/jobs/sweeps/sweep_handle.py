@@ -241,7 +241,8 @@ class Sweep:
     def _wait_for_change(self, trials: Sequence[Trial], deadline: float) -> None:
         """Waits until a trial ends, or for a while, in which metrics may have changed."""
         until = min(time.monotonic() + STEP_INTERVAL_S, deadline)
-        for ended in endings(self.backend, _open_ids(trials), wait=time.sleep):
+        open_ids = [trial.runs[-1].id for trial in trials if trial.is_open]
+        for ended in endings(self.backend, open_ids, wait=time.sleep):
             if ended or time.monotonic() > until:
                 return
         time.sleep(POLL_S)  # no trial is open: another process starts the next one
@@ -385,7 +386,3 @@ def _row(trial: Trial, result: TrialResult, metric: str, others: Iterable[str]) 
     state = {"state": trial.word, "attempts": trial.attempts}
     rest = {name: known.get(name) for name in others}
     return {"trial": trial.number, **trial.parameters, **state, **values, **rest}
-
-
-def _open_ids(trials: Sequence[Trial]) -> list[ResourceId]:
-    return [trial.runs[-1].id for trial in trials if trial.is_open]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.job_defaults import run_names, run_number
-from batchai_magics.cell import CellRequest
 from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings
@@ -112,14 +111,12 @@ def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequ
             due.append((index, (number, run, parameters)))
     for begin in range(0, len(due), BATCH):
         part = due[begin : begin + BATCH]
-        jobs = [sweep_steps.new_job_of(sweep, definition, _job(request, index), each) for index, each in part]
+        jobs = [
+            sweep_steps.new_job_of(sweep, definition, request.template or request.cells[index], each)
+            for index, each in part
+        ]
         sweep_steps.create(sweep, jobs)
     return sum(run > 1 for _, (_, run, _) in due)
-
-
-def _job(request: SweepRequest, index: int) -> CellRequest:
-    """The template of a trial's job, or the job itself."""
-    return request.template or request.cells[index]
 
 
 def _next_run(trial: Trial | None) -> int | None:

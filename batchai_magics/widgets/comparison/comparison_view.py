@@ -278,7 +278,11 @@ class ComparisonModel(FigureModel):
         started_at_s = self._cpu_time()
         for index in self._changed:
             self._summarize_run(index)
-        self._align()
+        before = [run.shared for run in self.runs]
+        self.runs = aligned(self.runs)  # names metrics as all runs do now
+        for index, run in enumerate(self.runs):
+            if run.shared != before[index]:
+                self._draw(index)
         if self._changed or self._has_news:
             self.version += 1
         self._changed.clear()
@@ -297,14 +301,6 @@ class ComparisonModel(FigureModel):
         grown = replace(run, records=records, summary=summary, is_running=is_running)
         self._replace_run(index, grown)
         self._draw(index)
-
-    def _align(self) -> None:
-        """Names metrics as all runs do now."""
-        before = [run.shared for run in self.runs]
-        self.runs = aligned(self.runs)
-        for index, run in enumerate(self.runs):
-            if run.shared != before[index]:
-                self._draw(index)
 
     def _draw(self, index: int) -> None:
         self.lines[index] = overlay(self.runs[index])

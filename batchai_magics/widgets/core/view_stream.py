@@ -144,9 +144,15 @@ class ViewStream:
         self._last_seen_at = self._clock()
         kind = content.get("kind")
         if kind == "ready":
-            self._on_ready(content)
+            with self._lock:
+                if self._pages.hello(content):
+                    self.on_hello(content)
+                    self.has_page, self.is_removed = True, False
         elif kind == "bye":
-            self._on_bye(content)
+            with self._lock:
+                self._pages.bye(content)
+                self.is_removed = not self._pages.is_any_open
+                self.has_page = self.has_page and not self.is_removed
         elif kind == "hold":
             self._is_in_use = bool(content.get("on"))
         else:
@@ -161,15 +167,3 @@ class ViewStream:
         """Queues a message for the page."""
         with self._lock:
             self._replies.append(message)
-
-    def _on_ready(self, content: PageData) -> None:
-        with self._lock:
-            if self._pages.hello(content):
-                self.on_hello(content)
-                self.has_page, self.is_removed = True, False
-
-    def _on_bye(self, content: PageData) -> None:
-        with self._lock:
-            self._pages.bye(content)
-            self.is_removed = not self._pages.is_any_open
-            self.has_page = self.has_page and not self.is_removed

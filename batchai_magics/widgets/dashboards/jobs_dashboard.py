@@ -107,7 +107,8 @@ class JobsModel(DashboardModel):
         is_first = self._due_at is None
         listed = self._listed()
         self._due_at = self._clock() + self._requests * self.backend.capabilities.pace.poll_interval_s
-        named = {self.name_of(job.id): job for job in listed if self._is_selected(job)}
+        chosen = self._selected.names if self._selected else None
+        named = {self.name_of(job.id): job for job in listed if chosen is None or job.id.name in chosen}
         for name, job in self._named.items():
             if named.get(name) == job:
                 named[name] = job  # the same object keeps its row
@@ -118,9 +119,6 @@ class JobsModel(DashboardModel):
     def jobs(self) -> tuple[JobResource, ...]:
         """The selected jobs, newest first."""
         return tuple(self._named.values())
-
-    def _is_selected(self, job: JobResource) -> bool:
-        return not self._selected or job.id.name in self._selected.names
 
     @property
     def _visible(self) -> dict[str, JobResource]:

@@ -32,6 +32,7 @@ def facts_of(model: JobModel) -> PageData:
     job = model.job
     if job is None:
         return {}
+    failures = [] if job.is_cancelled else job.failures
     charts = charts_fields(model)  # without any, the option that would read something stands in their place
     return {
         **execution_of(job),
@@ -42,7 +43,7 @@ def facts_of(model: JobModel) -> PageData:
         "state": job.word,
         "nodes": job.spec.node_count,
         "processes": max(len(job.ranks), model.processes, 1),
-        "errors": _errors(job),
+        "errors": [{"code": error.code, "message": error.message} for error in failures],
         "warnings": [*(warning.message for warning in job.warnings), *model.hang_signs],
         "failure": model.error and _failure(model.error),
         "problem": model.problem,
@@ -130,12 +131,6 @@ def _before(job: JobResource) -> list[str]:
     """The outcomes of earlier attempts, and what the next one waits for."""
     waits = job.attempts and job.waiting and f"it waits again: {job.waiting}"
     return [*(attempt.sentence for attempt in job.attempts if attempt.reason), *([waits] if waits else [])]
-
-
-def _errors(job: JobResource) -> list[dict[str, str]]:
-    """Why the job failed; empty if it was cancelled."""
-    errors = [] if job.is_cancelled else job.failures
-    return [{"code": error.code, "message": error.message} for error in errors]
 
 
 def _failure(error: JobError) -> PageData:

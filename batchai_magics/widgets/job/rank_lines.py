@@ -177,17 +177,14 @@ class Search:
         data = chunk.data[: cut or (0 if is_last and not chunk.is_complete else len(chunk.data))]
         if is_last and chunk.is_complete:
             data = chunk.data
-        self._scan(chunk, data)
-        self._mark = self._mark.after(replace(chunk, data=data))
-        if is_last:
-            self.size = self.scanned  # an unterminated line is scanned once it is complete
-        return not is_last
-
-    def _scan(self, chunk: Chunk, data: bytes) -> None:
         spans = () if self._rank is None else spans_of(chunk)
         for start in self._matches(data):
             if self._rank is None or is_written_by(spans, chunk.offset + start, self._rank):
                 self.hits.append(chunk.offset + start)
+        self._mark = self._mark.after(replace(chunk, data=data))
+        if is_last:
+            self.size = self.scanned  # an unterminated line is scanned once it is complete
+        return not is_last
 
     def _matches(self, data: bytes) -> list[int]:
         """The start of each matching line."""

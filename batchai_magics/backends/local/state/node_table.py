@@ -295,7 +295,13 @@ def resize(db: sqlite3.Connection, cluster: str, target: int, option: Deallocati
     """Adds or removes nodes; returns the guids of jobs that have to stop."""
     present = not_leaving(db, cluster)
     set_target(db, cluster, target)
-    _add(db, get_cluster(db, cluster), target - len(present))
+    added = max(0, target - len(present))
+    row = get_cluster(db, cluster)
+    for ordinal in range(row.next_ordinal, row.next_ordinal + added):
+        values = (_new_id(row.guid, ordinal), row.key, ordinal, NodeState.PREPARING.value, time.time())
+        db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
+    if added:
+        skip_ordinals(db, row.key, added)
     return _remove(db, present[: max(0, len(present) - target)], option, RESIZED)
 
 
@@ -305,20 +311,6 @@ def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
     cluster = node.cluster
     resize(db, cluster, get_cluster(db, cluster).target, DeallocationOption.REQUEUE)
     return stopped
-
-
-def _add(db: sqlite3.Connection, cluster: ClusterRow, count: int) -> None:
-    for ordinal in range(cluster.next_ordinal, cluster.next_ordinal + count):
-        values = (
-            _new_id(cluster.guid, ordinal),
-            cluster.key,
-            ordinal,
-            NodeState.PREPARING.value,
-            time.time(),
-        )
-        db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
-    if count > 0:
-        skip_ordinals(db, cluster.key, count)
 
 
 def _new_id(guid: str, ordinal: int) -> str:

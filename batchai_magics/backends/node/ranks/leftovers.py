@@ -114,15 +114,12 @@ _IN_USE = rf"(?m)/dev/shm/({_NAME})(?: |$)"
 
 def sweep_segments() -> None:
     """Deletes this user's segments that no process uses, if that can be determined."""
-    left = {path.name for path in _own_segments() if not _is_of_a_living_process(path.name)}
+    files = SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ()
+    own = [path.name for path in files if re.fullmatch(_NAME, path.name) and _is_own(path)]
+    left = {name for name in own if not _is_of_a_living_process(name)}
     for name in left - used if left and (used := _used()) is not None else set():
         with contextlib.suppress(OSError):  # another process was faster
             (SHARED_MEMORY / name).unlink()
-
-
-def _own_segments() -> Iterator[Path]:
-    files = SHARED_MEMORY.iterdir() if SHARED_MEMORY.is_dir() else ()
-    return (path for path in files if re.fullmatch(_NAME, path.name) and _is_own(path))
 
 
 def _is_own(path: Path) -> bool:

@@ -70,9 +70,10 @@ def _record(file: Path, *, is_image: bool) -> None:
 
 def _hardware() -> dict[str, object]:
     memory, here = _read("/proc/meminfo").partition("MemTotal:")[2].split(maxsplit=1), os.uname()
+    distribution = next((text.strip('"') for text in _fields("/etc/os-release", "PRETTY_NAME", "=")), "")
     return {
         "name": here.nodename,
-        "system": f"{_distribution()} {here.sysname} {here.release}".strip(),
+        "system": f"{distribution} {here.sysname} {here.release}".strip(),
         "processor": next(_fields("/proc/cpuinfo", "model name"), here.machine),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0,
         "memory_bytes": int(memory[0]) * 1024 if memory else 0,
@@ -107,10 +108,6 @@ def _folders() -> list[str]:
         if sys.prefix == sys.base_prefix:  # no virtual environment
             own.append(site.getusersitepackages())
     return [*own, *sys.path]
-
-
-def _distribution() -> str:
-    return next((text.strip('"') for text in _fields("/etc/os-release", "PRETTY_NAME", "=")), "")
 
 
 def _fields(path: str, name: str, separator: str = ":") -> Iterator[str]:

@@ -70,10 +70,8 @@ def _code(ranks: Ranks) -> int:
     failures = [end for end in ranks.ends.values() if end.exit_code]
     if failures:
         return min(failures, key=lambda end: end.ended or 0.0).exit_code or 0
-    return EX_IOERR if ranks.unwritable else _code_of_mpi(ranks)
-
-
-def _code_of_mpi(ranks: Ranks) -> int:
+    if ranks.unwritable:
+        return EX_IOERR
     abort = ranks.manager.abort if ranks.manager else None
     return (abort.code & 255 or 1) if abort else int(bool(ranks.missed))
 

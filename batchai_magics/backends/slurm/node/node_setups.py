@@ -41,7 +41,9 @@ class SetupRecord(NamedTuple):
 
     def is_good(self, boot: str) -> bool:
         """Whether the node is still set up, given its current boot time."""
-        return not self.exit_code and _is_same(self.boot, boot)
+        if self.exit_code or not (self.boot and boot):
+            return not self.exit_code
+        return abs(_seconds(self.boot) - _seconds(boot)) <= SAME_BOOT_S
 
 
 class NodeSetups:
@@ -147,12 +149,6 @@ class NodeSetups:
 def problem(name: str, record: SetupRecord) -> str:
     """Why a node is not set up."""
     return setup_problem(name, record.exit_code, record.log)
-
-
-def _is_same(one: str, other: str) -> bool:
-    if not (one and other):
-        return True
-    return abs(_seconds(one) - _seconds(other)) <= SAME_BOOT_S
 
 
 def _seconds(text: str) -> float:

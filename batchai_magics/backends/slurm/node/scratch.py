@@ -221,7 +221,9 @@ class ScratchCollection:
 
     def __init__(self, files: RunFiles, plan: Plan) -> None:
         self._files, self._plan = files, plan
-        self._request = _read(files)
+        self._request: dict[str, str | int] = {}
+        with contextlib.suppress(FileNotFoundError):
+            self._request = read_json(_file(files))
 
     @staticmethod
     def request(files: RunFiles, *, limit_bytes: int, number: int) -> None:
@@ -323,11 +325,3 @@ def main() -> None:
 
 def _file(files: RunFiles) -> Path:
     return files.root / "collection.json"
-
-
-def _read(files: RunFiles) -> dict[str, str | int]:
-    try:
-        request: dict[str, str | int] = read_json(_file(files))
-    except FileNotFoundError:
-        return {}
-    return request
