@@ -7,12 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.launch.job_site import (
-    JobSite,
-    batch_variables,
-    host_lists,
-    thread_variables,
-)
+from batchai_magics.launch.job_site import JobSite, batch_variables, host_lists, thread_variables
 from batchai_magics.launch.plan import (
     GRACE_S,
     Containers,

@@ -97,11 +97,7 @@ class ArmClient(ABC):
     @contextlib.contextmanager
     def translated_errors(self) -> Iterator[None]:
         """Translates the exceptions of Azure's libraries into ours."""
-        from azure.core.exceptions import (
-            AzureError,
-            ClientAuthenticationError,
-            HttpResponseError,
-        )
+        from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 
         url, hints = self.url, self.hints
         try:

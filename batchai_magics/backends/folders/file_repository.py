@@ -20,12 +20,7 @@ from pathlib import Path
 from batchai_magics.backends.base import Page
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service import api_errors, private_files
-from batchai_magics.backends.service.repository import (
-    CLUSTER_GUID,
-    OWNER,
-    Record,
-    RecordPage,
-)
+from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, RecordPage
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.untrusted_files import NotRegularError, read_json, read_text

@@ -14,12 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
-from batchai_magics.backends.folders import (
-    entries,
-    logged_parameters,
-    mounts,
-    telemetry_files,
-)
+from batchai_magics.backends.folders import entries, logged_parameters, mounts, telemetry_files
 from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records

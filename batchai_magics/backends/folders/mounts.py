@@ -18,11 +18,7 @@ from batchai_magics.models.resource_ids import ResourceId
 if TYPE_CHECKING:  # supervisors do without the models
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_spec import JobSpec
-    from batchai_magics.models.mount_volumes import (
-        Mount,
-        MountVolumes,
-        UnmanagedFileSystem,
-    )
+    from batchai_magics.models.mount_volumes import Mount, MountVolumes, UnmanagedFileSystem
 
 DEFAULT_SHARE = "batchaishare"
 DEFAULT_MOUNT = "autoafs"  # where Batch AI mounted the share that it created automatically

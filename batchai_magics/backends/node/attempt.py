@@ -18,13 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from batchai_magics.backends.node import requirements, restarts
-from batchai_magics.backends.node.launcher import (
-    POLL_S,
-    ClusterSetup,
-    Launcher,
-    PlanProcesses,
-    Report,
-)
+from batchai_magics.backends.node.launcher import POLL_S, ClusterSetup, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import of_preparation, unwritable
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent

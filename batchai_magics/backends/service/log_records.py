@@ -10,14 +10,7 @@ from itertools import accumulate, chain
 from operator import attrgetter
 from typing import NamedTuple, Protocol
 
-from batchai_magics.metrics.measurement import (
-    ATTEMPT,
-    Fact,
-    Measurement,
-    Record,
-    at_offset,
-    in_step_lines,
-)
+from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, at_offset, in_step_lines
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.fits import FitHeadings

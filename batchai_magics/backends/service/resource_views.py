@@ -12,14 +12,7 @@ from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail, NameValue
 from batchai_magics.models.file_server import FileServer, FileServerSpec, MountSettings
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.resources import (
-    Cluster,
-    Experiment,
-    Node,
-    Resource,
-    Workspace,
-    WorkspaceSpec,
-)
+from batchai_magics.models.resources import Cluster, Experiment, Node, Resource, Workspace, WorkspaceSpec
 from batchai_magics.models.response_object import Provisioning
 from batchai_magics.models.states import AllocationState, NodeState
 

@@ -26,11 +26,7 @@ from batchai_magics.widgets.comparison.comparison_view import FigureModel, json_
 from batchai_magics.widgets.core.display import Bundle, figure
 from batchai_magics.widgets.core.polled_model import PageData, milliseconds
 from batchai_magics.widgets.core.view_stream import Batch, Clock, RunInBackground, answer_to
-from batchai_magics.widgets.dashboards.dashboard import (
-    DashboardStream,
-    DashboardView,
-    OpenJobs,
-)
+from batchai_magics.widgets.dashboards.dashboard import DashboardStream, DashboardView, OpenJobs
 from batchai_magics.widgets.job.job_header import progress_fields
 
 if TYPE_CHECKING:

@@ -11,12 +11,7 @@ from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.jobs.merged_log import MERGED
 from batchai_magics.metrics.reading.progress_reader import Progress
-from batchai_magics.metrics.runs.metric_traits import (
-    MetricPreferences,
-    MetricTraits,
-    charts_of,
-    is_default,
-)
+from batchai_magics.metrics.runs.metric_traits import MetricPreferences, MetricTraits, charts_of, is_default
 from batchai_magics.models.job_execution import ERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState

@@ -22,13 +22,7 @@ from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.widgets.core.polled_model import PageData
 from batchai_magics.widgets.core.view_stream import Batch, answer_to
 from batchai_magics.widgets.job.failure_report import failure_report
-from batchai_magics.widgets.job.rank_lines import (
-    ERROR_PATTERN,
-    Read,
-    Search,
-    pattern_of,
-    rank_page,
-)
+from batchai_magics.widgets.job.rank_lines import ERROR_PATTERN, Read, Search, pattern_of, rank_page
 
 if TYPE_CHECKING:
     from batchai_magics.jobs.job_handle import Job

@@ -18,12 +18,7 @@ from batchai_magics.backends.azureml.node.job_variables import RUN, SPEC, unpack
 from batchai_magics.backends.azureml.node.node_setup import SetupBarrier, write_log_file, write_records
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.launcher import (
-    Deadline,
-    Launcher,
-    PlanProcesses,
-    Report,
-)
+from batchai_magics.backends.node.launcher import Deadline, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import NO_FAULT, STOP_IF, TERMINATE, Fault, stopped
 from batchai_magics.backends.node.ranks import machine_recording, termination
 from batchai_magics.backends.node.ranks.leftovers import MARK

@@ -27,11 +27,7 @@ from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildLauncher
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.launcher import (
-    Deadline,
-    PlanProcesses,
-    Report,
-)
+from batchai_magics.backends.node.launcher import Deadline, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import not_run, not_started, stopped
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LiveProcess
