@@ -43,11 +43,11 @@ SCORES = QualityWords((
     "map75", "f1", "r2", "bleu", "rouge", "meteor", "chrf", "miou", "iou", "giou", "dice",
     "jaccard", "psnr", "ssim", "precision", "recall", "hmean", "kappa", "ndcg", "mrr", "hit",
     "hits", "top1", "top5", "prec1", "prec5", "win", "nmi", "ari", "pck", "pesq", "stoi",
-    "sdr", "cider", "lddt", "mota", "idf1",
+    "sdr", "cider", "lddt", "mota", "idf1", "meaniou", "fwiou",
 ), ("acc", "accuracy", "score", "reward", "rewards", "return", "returns"))  # fmt: skip
 _UNDIRECTED = QualityWords((
     "entropy", "obj", "l1", "l2", "rms", "bcer", "bwer", "inception", "mr", "ar", "margin", "margins",
-    "advantage", "value", "metric", "learn", "fitness", "rsq",
+    "advantage", "value", "metric", "learn", "fitness",
 ))  # fmt: skip
 _QUALITY = frozenset(chain(*(each for kind in (LOSSES, ERRORS, SCORES, _UNDIRECTED) for each in kind)))
 _SUFFIX = re.compile(
@@ -69,8 +69,11 @@ MEASURE_PARTS = (
     "throughput", "metric", "likelihood", "objective", "inertia", "@",
 )  # fmt: skip
 """Every name that `is_measure` knows holds one of these, or one of MEASURE_WORDS as a word."""
-MEASURE_WORDS = tuple(
-    sorted(word for word in _QUALITY | _COMPANIONS if not any(part in word for part in MEASURE_PARTS))
+R_SQUARED = r"r(?:\^2|sq|[-_ ]?squared)"
+"""R² as programs spell it in letters; it is recorded as `r2`."""
+MEASURE_WORDS = (
+    *sorted(word for word in _QUALITY | _COMPANIONS if not any(part in word for part in MEASURE_PARTS)),
+    R_SQUARED,
 )
 _TIMERS = frozenset((
     "time", "lapse", "elapsed", "dt", "seconds", "secs", "sec", "duration", "runtime", "latency", "ms",
@@ -105,6 +108,7 @@ _STOP_WORDS = frozenset((
 ))  # fmt: skip
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LETTERS = re.compile(r"[a-z]+\d*")
+_R_SQUARED = re.compile(f"(?<![a-z]){R_SQUARED}(?![a-z])")
 _PHASE_PREFIX = re.compile(
     r"(?P<phase>train|training|trn|vali?|valid|validation|eval|evaluation|dev|cv|test|testing)"
     r"(?P<set>[_ ]?\d+(?=['/ _-]))?"
@@ -135,7 +139,12 @@ _PHASE_SUFFIX = re.compile(r"[ _/](?P<phase>train|training|val|valid|validation|
 @lru_cache(4096)
 def words_of(name: str) -> tuple[str, ...]:
     """The lower-case words of a name; CamelCase is split."""
-    return tuple(_LETTERS.findall(_CAMEL.sub(" ", name.replace("IoU", "Iou")).lower()))
+    return tuple(_LETTERS.findall(with_r2(_CAMEL.sub(" ", name.replace("IoU", "Iou")).lower())))
+
+
+def with_r2(name: str) -> str:
+    """A lower-case name with R² spelled as it is recorded."""
+    return _R_SQUARED.sub("r2", name)
 
 
 @lru_cache(4096)

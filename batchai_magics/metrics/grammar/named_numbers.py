@@ -18,6 +18,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     may_be_integer,
     phase_of_word,
     split_phase,
+    with_r2,
     words_of,
 )
 from batchai_magics.metrics.grammar.position_grammar import Position
@@ -44,7 +45,6 @@ _RATES = {"img": "images", "imgs": "images", "images": "images", "samples": "sam
 _UNIT_IN_NAME = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?)\)$")
 _MAY_BE_DECIMAL = re.compile(rb"[-+]?\d{1,3},\d{3}")  # in a language with decimal commas
 _IS_SMALL = re.compile(r"(?i)loss|acc|err")  # seldom as much as a thousand
-_SQUARED = re.compile(r"(?<![a-z])r(?:sq|\^2)(?![a-z])")
 _IS_RATE = re.compile(r"[A-Za-z]*/s(?:ec(?:ond)?)?")
 
 
@@ -289,8 +289,7 @@ def _phase_and_name(scan: LineScan, raw: str) -> tuple[str | None, str]:
 
 
 def _canonical(name: str) -> str:
-    spelled = re.sub(r"\s+", "_", re.sub(r"\s*/\s*", "/", name.strip("'\" "))).lower()
-    return _SQUARED.sub("r2", spelled)
+    return with_r2(re.sub(r"\s+", "_", re.sub(r"\s*/\s*", "/", name.strip("'\" "))).lower())
 
 
 def take_rate(scan: LineScan) -> bool:

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import re
 
+from batchai_magics.metrics.grammar.metric_names import R_SQUARED
+
 _OF = (
     rb"(?:test|testing|validation|valid|val|eval|evaluation|dev|train|training|final|overall|average|averaged"
     rb"|avg|mean|median|macro|micro|weighted|balanced|model|top[ -]?\d{1,2}|cross[ -]validation|cv|root"
-    rb"|squared|absolute|percentage|log|roc|pr|word|character|hold-?out)"
+    rb"|squared|absolute|adjusted|percentage|log|roc|pr|word|character|pixel|class|hold-?out)"
 )
 _MEASURE = (
-    rb"(?:accuracy|acc|f(?:b(?:eta)?)?[_-]?[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r(?:\^?2|sq)"
-    rb"|bleu(?:-\d)?|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|miou|(?-i:IoU|IOU)"
+    rb"(?:accuracy|[am]?acc|f(?:b(?:eta)?)?[_-]?[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r2|"
+    + R_SQUARED.encode()
+    + rb""
+    rb"|bleu(?:-\d)?|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|(?:m|fw|mean)iou|(?-i:IoU|IOU)"
     rb"|dice|fid|wer|cer|ndcg(?:@\d{1,3})?|mrr|logloss|silhouette|acc@\d{1,2}|pass@\d{1,3})"
 )
 _BEHIND_OTHERS = rb"(?:loss|error|iou|score|entropy|mr|hits@\d{1,3})"

@@ -4,6 +4,7 @@ import pytest
 
 from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.reading.log_reader import read_table
+from batchai_magics.metrics.runs.metric_traits import Direction, traits_of
 
 RESULTS = {
     "Accuracy: 0.93": {"accuracy": 0.93},
@@ -39,8 +40,18 @@ RESULTS = {
     "Final accuracy is 93.10%.": {"final_accuracy": 93.1},
     "R²: 0.87": {"r2": 0.87},
     "MAE: 2.1 | R^2: 0.87": {"mae": 2.1, "r2": 0.87},
+    "R2 = 0.87": {"r2": 0.87},
+    "R^2: 0.87": {"r2": 0.87},
+    "Test R^2 = 0.87": {"test_r2": 0.87},
+    "Adjusted R²: 0.86": {"adjusted_r2": 0.86},
+    "R-squared: 0.87": {"r2": 0.87},
+    "R^2 score: -0.12": {"r2_score": -0.12},
     "mIoU: 0.71": {"miou": 0.71},
     "IoU = 0.65": {"iou": 0.65},
+    "meanIoU: 71.2%": {"meaniou": 71.2},
+    "FWIoU: 0.81, MIoU: 0.71": {"fwiou": 0.81, "miou": 0.71},
+    "mIoU 0.71, mAcc 0.82, aAcc 0.93": {"miou": 0.71, "macc": 0.82, "aacc": 0.93},
+    "Pixel accuracy: 0.93": {"pixel_accuracy": 0.93},
     "Accuracy: 0.81234+-0.01234": {"accuracy": 0.81234},
     "Fold 2 | AUC: 0.81": {"auc": 0.81},
     "fold 3: accuracy = 0.82": {"accuracy": 0.82},
@@ -59,6 +70,7 @@ NO_RESULTS = (
     *("PREVIOUS accuracy: 0.93", "EXPECTED accuracy: 0.93", "SOTA accuracy: 0.93", "HUMAN accuracy: 0.93"),
     *("MIN_ACC accuracy: 0.93", "Min_ACC accuracy: 0.93", "Baseline_ACC accuracy: 0.93"),
     *("iou=0.5, conf=0.25", "IoU threshold = 0.65", "the accuracy should be 0.93", "recall 0.5 of all"),
+    *("R^2 is 0.87 of 1", "r-squared distance: 12", "IoU 0.65", "with accuracy 0.93", "mIoU threshold: 0.5"),
 )
 
 
@@ -101,6 +113,12 @@ def test_results_below_a_result_of_keras_are_read():
 def test_a_result_of_a_phase_is_at_the_last_position():
     last = read("Epoch 1 loss 0.5\nEpoch 2 loss 0.4\nTest F1: 0.85\n")[-1]
     assert (last[0], last[4]) == ("test_f1", 2)
+
+
+@pytest.mark.parametrize("name", ["R²", "R^2", "R2", "R-squared", "mIoU", "IoU", "meanIoU", "FWIoU"])
+def test_higher_values_of_these_results_are_better(name):
+    ((recorded, *_),) = read(f"{name}: 0.87\n")
+    assert traits_of(recorded).direction is Direction.RISES
 
 
 def test_a_summary_shows_results_without_a_position(tmp_path):
