@@ -22,22 +22,6 @@ ODD_TEXTS = (
     "/subscriptions/s/resourceGroups/workspaces/providers/Microsoft.BatchAI/workspaces/w/experiments/e/jobs/j",
 )
 
-OF_YAML = (
-    "!!binary ",
-    "!!set ",
-    "!!timestamp ",
-    "*a",
-    "&a ",
-    "<<: ",
-    "'",
-    '"',
-    "? ",
-    "- ",
-    "|\n",
-    "%",
-    "...\n",
-)
-
 texts = st.one_of(st.sampled_from(ODD_TEXTS), st.text(st.characters(), max_size=8))
 scalars = st.one_of(
     texts,

@@ -7,10 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_file import LogFile
 from batchai_magics.metrics.reading.log_reader import read_table
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from batchai_magics.metrics.reading.user_patterns import UserPatterns
 from tests.metrics.formats.program_lines import KNOWN_LINES, LINES
 from tests.metrics.log_text import HEADER, step, step_lines, total
 from tests.metrics.reading.test_any_bytes import losses, rates
@@ -48,18 +46,6 @@ def read(*chunks, clock=None, rank=None):
     return [r for chunk in chunks for r in parser.feed(chunk, rank, clock=clock)] + parser.finish()
 
 
-class ReadSingly(LogFile):
-    """Takes no block at once: each line is given to its process, and read by itself."""
-
-    def _whole_lines(self, block):
-        return None
-
-
-def read_singly(log, rank=None, clock=None):
-    file = ReadSingly(rank, UserPatterns({}))
-    return [*file.feed(log, clock=clock), *file.finish()]
-
-
 def lines_of(log):
     return log.splitlines(keepends=True)
 
@@ -78,7 +64,8 @@ TAG = "[1,0]<stdout>:"
 def test_blocks_say_what_each_line_says_by_itself(log, cuts, rank, has_clock):
     clock = WriteTimes([0, 500, 1000], [1e9, 2e9, 3e9]) if has_clock else None
     chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
-    assert repr(read(*chunks, clock=clock, rank=rank)) == repr(read_singly(log, rank, clock))
+    lines = read(*lines_of(log), clock=clock, rank=rank)
+    assert repr(read(*chunks, clock=clock, rank=rank)) == repr(lines)
 
 
 @given(logs)
@@ -102,7 +89,7 @@ def test_lines_that_nothing_ends_come_in_the_order_of_their_ranks():
         assert [r.step for r in step_lines(records)] == [10, 10, 10, 21, 25, 29]
 
 
-def test_a_coloured_line_that_is_read_singly_ends_where_its_bytes_end():
+def test_a_coloured_line_ends_where_its_bytes_end():
     tagged, coloured = b"[1,2]<stdout>:step=1 loss=0.5\n", b"\x1b[33mstep=2 loss=0.5\x1b[0m\n"
-    for records in (read(tagged + coloured), read(tagged, coloured), read_singly(tagged + coloured)):
+    for records in (read(tagged + coloured), read(tagged, coloured)):
         assert [record.offset for record in records] == [len(tagged), len(tagged + coloured)]
