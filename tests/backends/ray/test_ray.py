@@ -25,6 +25,7 @@ from batchai_magics.backends.ray.node.run_files import RESTART_S, START_S, Sessi
 from batchai_magics.backends.ray.runner import PROGRAMS, RayBackend
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.errors import CapabilityError, ServiceError, UsageError
+from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.untrusted_files import read_json
 from tests.backends.ray import real_ray
@@ -125,6 +126,53 @@ def test_a_run_that_loses_a_node_names_it(place: Place, ray: real_ray.RealRay) -
     place.is_up(job)
     name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
     ray.kill(name)
+    (error,) = place.wait(job).execution.errors
+    assert (error.code, name in error.message) == ("JobNodeLost", True)
+    ray.add(name)
+
+
+def node_programs() -> list[psutil.Process]:
+    """The programs on nodes, without the watchdogs that they fork."""
+    actors = [actor.pid for actor in processes("ray::NodePrograms")]
+    return [program for program in processes("ray.node.run_node") if program.ppid() in actors]
+
+
+def start_unmarked_ranks(place: Place) -> ResourceId:
+    """Starts a rank on each of two nodes; the watchdog of another node cannot find it, as on two machines."""
+    job = place.start_ranks("echo up; exec env -u BATCHAI_JOB_GUID sleep 1000", count=2)
+    until(lambda: place.log(job) == b"up\nup\n")
+    return job
+
+
+def test_a_run_ends_when_the_program_on_one_of_its_nodes_is_killed(place: Place) -> None:
+    job = start_unmarked_ranks(place)
+    node_programs()[0].kill()
+    (error,) = place.wait(job).execution.errors
+    assert (error.code, error.message) == ("JobFailed", "Processes disappeared before the job was done")
+
+
+def test_a_program_that_does_not_start_on_one_node_says_why(place: Place, tmp_path: Path) -> None:
+    programs = installed_programs.install(place.backend.runner.layout.home, PROGRAMS)
+    module = programs / "batchai_magics/backends/ray/node/run_node.py"
+    with module.open("a") as file:  # the supervising actor, which has Ray, imports it too
+        file.write(f"if 'ray' not in sys.modules: os.mkdir({str(tmp_path / 'started')!r})\n")
+    job = place.start_ranks(HOLD, count=2)
+    (error,) = place.wait(job).execution.errors
+    assert (error.code, "FileExistsError" in error.message) == ("JobLaunchFailed", True)
+
+
+def test_a_lost_node_is_named_although_its_program_was_killed_first(
+    place: Place, ray: real_ray.RealRay
+) -> None:
+    job = start_unmarked_ranks(place)
+    name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
+    (supervisor,) = processes("ray::RunSupervisor")
+    supervisor.suspend()
+    for program in node_programs():
+        program.kill()
+        program.wait()
+    ray.kill(name)
+    supervisor.resume()
     (error,) = place.wait(job).execution.errors
     assert (error.code, name in error.message) == ("JobNodeLost", True)
     ray.add(name)

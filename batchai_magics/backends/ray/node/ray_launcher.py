@@ -112,6 +112,7 @@ class _NodeProgram:
     def __init__(self, node: RunNode, ranks: Collection[int]) -> None:
         self.node, self.ranks = node, {*ranks}
         self.is_over = True  # until it is listened to
+        self.has_vanished = False  # it has ended without saying how its ranks did
         self.news: Any = None
 
     def start(self, python: str, order: NodeTask) -> Any:
@@ -121,7 +122,8 @@ class _NodeProgram:
     def listen(self) -> None:
         """Asks for news, or without a program whether the node is there; `news` refers to the answer."""
         self.is_over = False
-        self.news = cluster.call(self.node.actor, "news" if self.ranks else "idle", NEWS_S)
+        has_news = self.ranks and not self.has_vanished
+        self.news = cluster.call(self.node.actor, "news" if has_news else "idle", NEWS_S)
 
     def send(self, **order: object) -> None:
         """Gives it an order, unless it has ended."""
@@ -171,7 +173,8 @@ class RayProcesses:
     def is_over(self) -> bool:
         """Whether the rest is to be ended: one has failed, a node is lost, or only parameter servers run."""
         has_failed = not self._are_independent and any(end.exit_code for end in self.ends)
-        is_faulty = bool(self._lost) or self.fault != NO_FAULT
+        has_vanished = any(program.has_vanished for program in self._programs.values())
+        is_faulty = bool(self._lost) or has_vanished or self.fault != NO_FAULT
         return has_failed or is_faulty or self._plan.are_workers_done(self._ends)
 
     @property
@@ -232,8 +235,9 @@ class RayProcesses:
         if self._lost:
             return lost(self._lost).with_ranks(self.ends, self._plan)
         plan, ended = self._plan, self._ended_on_their_own
-        outcome = of_ranks(self.ends, plan, set(self._ends) if ended is None else ended, self._fault)
-        if not self._ends and not self._fault.unwritable and self._launch_problem:
+        ended = set(self._ends) if ended is None else ended
+        outcome = of_ranks(self.ends, plan, ended, self._fault)
+        if not ended and self._fault == NO_FAULT and self._launch_problem:
             return failed_with("JobLaunchFailed", self._launch_problem)._replace(ranks=outcome.ranks)
         is_alone = mpi_launchers.has_no_mpi(self._manager, plan, self._printed)
         return outcome.without_mpi(len(plan.processes)) if is_alone else outcome
@@ -255,15 +259,27 @@ class RayProcesses:
         for reference in ready:
             program = waiting[reference]
             try:
-                lines, program.is_over = ray.get(reference)
+                lines, is_over = ray.get(reference)
             except ray.exceptions.RayError as error:
                 program.is_over = True
                 self._lost[program.node.name] = loss_of(program.node, error)
                 continue
-            if not program.is_over:
-                program.listen()
             for line in lines:
                 self._take(json.loads(line))
+            self._listen_on(program, is_over=is_over)
+
+    def _listen_on(self, program: _NodeProgram, *, is_over: bool) -> None:
+        """Listens to a program until it has ended, or to its node for a while after it has vanished.
+
+        On a node that it loses, Ray kills what an actor has started before the actor is gone.
+        """
+        if is_over and not program.ranks <= self._ends.keys():
+            program.has_vanished = True
+            program.listen()
+        elif is_over or program.has_vanished:
+            program.is_over = True
+        else:
+            program.listen()
 
     def _take(self, event: Mapping[str, Any]) -> None:
         """Takes in what has happened on a node."""
