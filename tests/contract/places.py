@@ -372,8 +372,10 @@ PLACES = {
         RayFacts.capabilities,
         NOT_RAYS,
         real_ray.skip_reason,
-        only=_OF_RUNNERS | {"test_attempts", "test_chains", "test_profile", "test_stacks"},
-        samples=frozenset({"test_profile"}),
+        # The whole contract passes here; the rest, of files and records, takes as long again.
+        only=_OF_RUNNERS
+        | {"test_attempts", "test_chains", "test_inherited_environment", "test_profile", "test_stacks"},
+        samples=frozenset({"test_inherited_environment", "test_profile"}),
     ),
     "slurm on any nodes": PlaceKind(
         _slurm_any,
