@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.column import MISSING, Column
@@ -77,22 +77,22 @@ def frame(records: Iterable[Record]) -> pandas.DataFrame:
     """
     parts = [*MeasurementTable.of(records).lines]
     benchmarks = [part for part in parts if part.is_benchmark]
+    import pandas as pd
+
     if parts and not benchmarks:
-        return _line_frame(parts)
-    table = _line_frame(benchmarks)
-    return table[[name for name in COLUMNS if name in table]].astype({"step": "int64"})
+        return pd.DataFrame(_line_table(parts), copy=False)
+    table = _line_table(benchmarks)
+    table["step"] = table["step"].to_numpy("int64")
+    return pd.DataFrame({name: table[name] for name in COLUMNS if name in table}, copy=False)
 
 
-def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
-    """One row per line: COLUMNS, `epoch` and each other number, as far as any line has a value."""
+def _line_table(parts: Sequence[LineColumns]) -> dict[str, Any]:
+    """The columns by name, a row per line: COLUMNS, `epoch` and each other number that any line has."""
     import numpy as np
     import pandas as pd
 
-    own_rows = [np.full(len(part.rows), part.rows.fillna(0)) for part in parts]
-    rows = np.concatenate([np.empty(0, np.int64), *own_rows])
-    places = np.empty(len(rows), np.int64)
-    places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
-    ends = np.cumsum([0, *map(len, own_rows)]).tolist()
+    ends = [0, *accumulate(len(part.rows) for part in parts)]
+    places = _places(parts)
     in_order = sorted(parts, key=lambda part: part.rows[0])
     names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.names)])
     told: dict[str, list[tuple[NDArray[Any], Any]]] = {name: [] for name in names}
@@ -102,13 +102,13 @@ def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
             if not column.is_missing:
                 told[name].append((places[begin:end], column.fillna(missing)))
     filled_count = sum(len(part.names) * len(part.rows) for part in parts)
-    is_sparse = len(rows) * len(names) > max(_MANY_CELLS, _SPARSE_SHARE * filled_count)
+    is_sparse = ends[-1] * len(names) > max(_MANY_CELLS, _SPARSE_SHARE * filled_count)
     table: dict[str, Any] = {}
     for name, pieces in told.items():
         if is_sparse and pieces and name not in (*_COUNTS, "epoch"):
-            table[name] = _sparse(pieces, len(rows))
+            table[name] = _sparse(pieces, ends[-1])
             continue
-        values = np.full(len(rows), MISSING if name in _COUNTS else math.nan)
+        values = np.full(ends[-1], MISSING if name in _COUNTS else math.nan)
         for at, numbers in pieces:
             values[at] = numbers
         is_missing = values == MISSING if name in _COUNTS else np.isnan(values)
@@ -120,10 +120,22 @@ def _line_frame(parts: Sequence[LineColumns]) -> pandas.DataFrame:
         elif name == "epoch" and (values[~is_missing] % 1 == 0).all():
             whole = np.where(is_missing, 0, values).astype(np.int64)
             table[name] = pd.arrays.IntegerArray(whole, is_missing)
-    return pd.DataFrame(table, copy=False)
+    return table
 
 
 _COUNTS = ("step", "rank")
+
+
+def _places(parts: Sequence[LineColumns]) -> NDArray[Any]:
+    """Where each line stands in file order, those of the first part first."""
+    import numpy as np
+
+    rows = np.concatenate(
+        [np.empty(0, np.int64), *(np.full(len(part.rows), part.rows.fillna(0)) for part in parts)]
+    )
+    places = np.empty(len(rows), np.int64)
+    places[np.argsort(rows, kind="stable")] = np.arange(len(rows))
+    return places
 
 
 def _sparse(pieces: Sequence[tuple[NDArray[Any], Any]], size: int) -> Any:
