@@ -12,6 +12,7 @@ import pytest
 from batchai_magics.backends.service.extension_wire import SINCE, STATE
 from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
+from batchai_magics.server.handler_context import Route
 from batchai_magics.server.http import long_polling
 from batchai_magics.server.http.asgi_app import HandlerEndpoint
 from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
@@ -112,7 +113,7 @@ def test_a_watchers_polls_take_the_place_of_the_handler_until_there_is_news() ->
     handled = Handled(ApiResponse(data="bytes", is_news=True))
 
     async def run(scope: dict[str, Any]) -> ApiResponse:
-        endpoint = HandlerEndpoint(handled, CONTEXT, ThreadPool(1))  # type: ignore[arg-type]
+        endpoint = HandlerEndpoint(Route("POST", "/x", handled), CONTEXT, ThreadPool(1))  # type: ignore[arg-type]
         app = ChangeWaiter(ErrorResponses(endpoint), LongPolling(ServerLimits()), watch)
         return await long_polling.response_of(app, scope, anyio.sleep_forever)
 
@@ -131,7 +132,8 @@ def test_a_watcher_that_fails_ends_the_waiting_with_its_error() -> None:
             raise GONE
 
     async def run() -> ApiResponse:
-        endpoint = HandlerEndpoint(Handled(ApiResponse()), CONTEXT, ThreadPool(1))  # type: ignore[arg-type]
+        route = Route("POST", "/x", Handled(ApiResponse()))
+        endpoint = HandlerEndpoint(route, CONTEXT, ThreadPool(1))  # type: ignore[arg-type]
         app = ChangeWaiter(ErrorResponses(endpoint), LongPolling(ServerLimits()), Failing)
         return await long_polling.response_of(app, scope_with("POST", **WAIT), anyio.sleep_forever)
 
