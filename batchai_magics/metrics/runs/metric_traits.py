@@ -27,7 +27,7 @@ from batchai_magics.metrics.grammar.metric_names import (
 from batchai_magics.models.stop_conditions import metric_name
 
 _OTHER_SCORES = QualityWords((
-    "mfu", "hfu", "flop", "flops", "tflop", "tflops", "top", "prec", "pass", "meanrew", "maxrew",
+    "mfu", "hfu", "flop", "flops", "tflop", "tflops", "top", "prec", "pass", "idf", "meanrew", "maxrew",
     "minrew", "avgrew", "eprew",
 ))  # fmt: skip
 _NEGATIONS = frozenset(["neg", "negative"])
