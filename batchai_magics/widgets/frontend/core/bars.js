@@ -94,16 +94,17 @@ export function progressBar() {
   const update = (progress, state, isTicking = true, failure = "") => {
     const isShown = progress !== null && isProgressShown(state);
     element.hidden = !isShown && !failure;
-    bar.hidden = left.hidden = !isShown;
+    bar.hidden = !isShown;
+    element.dataset.state = state;
     element.dataset.failure = String(Boolean(failure));
     if (!isShown) {
       setText(words, (element.title = failure));
+      for (const part of [share, time, of]) setText(part, "");
       return;
     }
     const percent = Math.floor(progress.fraction * 100);
     const isRunning = state === "running";
     const text = isRunning ? progress.words : [state, progress.words && `at ${progress.words}`].filter(Boolean).join(" ");
-    element.dataset.state = state;
     setText(words, failure || text);
     element.title = [failure, text].filter(Boolean).join("\n");
     const rest = isRunning && isTicking ? timeLeft(progress) : "";
