@@ -17,9 +17,8 @@ _OF = (
     rb"|squared|absolute|adjusted|percentage|log|roc|pr|word|character|pixel|class|hold-?out)"
 )
 _MEASURE = (
-    rb"(?:accuracy|[am]?acc|f(?:b(?:eta)?)?[_-]?[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape|r2|"
-    + R_SQUARED.encode()
-    + rb""
+    rb"(?:" + R_SQUARED.encode() + rb"|r2"
+    rb"|accuracy|[am]?acc|f(?:b(?:eta)?)?[_-]?[12]|precision|recall|auc|auroc|auprc|rmse|rmsle|mae|mse|mape"
     rb"|bleu(?:-\d)?|rouge(?:-?[12l])?|chrf|meteor|perplexity|ppl|map(?:50|75|@\d\.\d{1,2}|@\d{1,3})?|m?ap50|(?:m|fw|mean)iou|(?-i:IoU|IOU)"
     rb"|dice|fid|wer|cer|ndcg(?:@\d{1,3})?|mrr|logloss|silhouette|acc@\d{1,2}|pass@\d{1,3})"
 )
