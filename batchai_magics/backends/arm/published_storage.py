@@ -122,14 +122,7 @@ class PublishedStorage(DefaultTransfers):
         place = checked_path(path)
         if not place:
             raise api_errors.not_on_share(share, path)
-        if not self.show(share, place).is_directory:
-            with self.file(share, place) as file:
-                file.delete_file()
-            return
-        for entry in self.list(share, place):
-            self.delete(share, entry.path)
-        with self._share(share) as client:
-            client.get_directory_client(place).delete_directory()
+        self._delete(share, place)
 
     def remove(self, share: str) -> None:
         """Deletes a share with its contents."""
@@ -203,12 +196,7 @@ class PublishedStorage(DefaultTransfers):
     def rename(self, share: str, path: str, new_path: str) -> None:
         """Renames a file or folder; replaces a file of that name."""
         source, target = checked_path(path), checked_path(new_path)
-        if not self.show(share, source).is_directory:
-            with self.file(share, source) as file:
-                file.rename_file(target, overwrite=True)
-            return
-        with self._share(share) as client:
-            client.get_directory_client(source).rename_directory(target)
+        self._rename(share, source, target)
 
     def upload_small(self, share: str, path: str, data: bytes) -> ShareFile:
         """Uploads a file of one piece; it appears when it is complete."""
@@ -262,6 +250,24 @@ class PublishedStorage(DefaultTransfers):
     def _upload(self, share: str, path: str, content: bytes) -> None:
         with self.file(share, path) as client:
             client.upload_file(content, length=len(content), max_concurrency=1)
+
+    def _delete(self, share: str, path: str) -> None:
+        if not self.show(share, path).is_directory:
+            with self.file(share, path) as file:
+                file.delete_file()
+            return
+        for entry in self.list(share, path):
+            self.delete(share, entry.path)
+        with self._share(share) as client:
+            client.get_directory_client(path).delete_directory()
+
+    def _rename(self, share: str, path: str, new_path: str) -> None:
+        if not self.show(share, path).is_directory:
+            with self.file(share, path) as file:
+                file.rename_file(new_path, overwrite=True)
+            return
+        with self._share(share) as client:
+            client.get_directory_client(path).rename_directory(new_path)
 
 
 def _read_content(stream: Any, url: str) -> bytes:
