@@ -76,10 +76,12 @@ def test_how_far_each_job_is_stands_in_its_view_and_in_a_list_from_before(lab):
 
 
 def failed_on_its_way(view, listed):
-    for place in (view, listed):
-        bar = place.locator(".ba-progress[data-state=failed]").first
-        bar.get_by_text("failed at step 120/500").wait_for()
+    bars = [place.locator(".ba-progress[data-state=failed]").first for place in (view, listed)]
+    for bar in bars:
         expect(bar.locator(".ba-progress-left")).to_have_text("24 %")
+        expect(bar).to_have_attribute("title", re.compile("failed at step 120/500$"))
+    bars[0].get_by_text("failed at step 120/500").wait_for()
+    bars[1].get_by_text("rank 0").wait_for()  # in the list, why it failed
 
 
 def counts_on_stderr(view, listed):
