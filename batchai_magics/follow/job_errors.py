@@ -72,6 +72,15 @@ def error_without_logs(job: JobResource) -> JobError | None:
     return find_error(failed_run(job), lambda *_: Chunk(b"", 0, 0, True), list)
 
 
+def cause_of(backend: Backend, job: JobResource) -> str:
+    """Why a job failed, in one line, as far as its logs can be read; empty for one that did not."""
+    try:
+        error = error_of(backend, job)
+    except BatchAIError:
+        error = error_without_logs(job)
+    return error.cause if error else ""
+
+
 def failed_run(job: JobResource) -> FailedRun:
     """What is known about a failed job without its logs."""
     execution = job.execution

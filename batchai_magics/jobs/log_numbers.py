@@ -52,8 +52,8 @@ class LogNumbers:
 
     Steps are those of the timeline, times seconds since the first number of the log. `generation` increases
     when the log was truncated or numbers have moved on the timeline: what was sent before is void.
-    `has_moved`: they are to be renumbered. `labels` has the labels of lines that are called by another than
-    their name: the first of several segments of a metric has that of its heading.
+    `has_moved`: they are to be renumbered. `labels` are those of lines whose label is not their name: the
+    first of several segments of a metric is labelled with its heading.
     """
 
     def __init__(self) -> None:

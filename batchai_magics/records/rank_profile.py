@@ -19,7 +19,7 @@ from batchai_magics.untrusted_files import parse_json
 DIFFERS = 0.15  # how much larger a share is where a rank differs from the others
 _NONE = "(?!)"  # matches nothing
 HUNG_S = 2.0  # without an answer or stopped, of a rank that has samples too
-TOP_LINES, MIN_SHARE = 3, 0.01  # of the lines that are told of a rank
+TOP_LINES, MIN_SHARE = 3, 0.01  # of the lines that are shown for a rank
 _OF_KERNEL = re.compile(r"/ipykernel_\d+/\d+\.py$")  # the file that a notebook's kernel names for a cell
 
 

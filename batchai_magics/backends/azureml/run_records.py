@@ -281,7 +281,7 @@ class _RankSamples:
         return float("inf") if self.is_complete else self.samples[-1].time if self.samples else float("-inf")
 
     def read_on(self, watched: WatchedLogs, name: str, rank: int) -> None:
-        """Reads the next bytes; a file that became shorter is that of another attempt."""
+        """Reads the next bytes; a file that became shorter belongs to another attempt."""
         blob = watched.blob(name, _PIECE_BYTES, offset=self.offset)
         if blob is None or blob.size < self.offset:
             self.offset, self.rest, self.is_complete = 0, b"", blob is None and watched.has_ended

@@ -99,7 +99,7 @@ def state_of(files: RunFiles) -> RunState:
     return RunState(state, changed, start, is_between_attempts=attempt_end is not None, attempts=attempts)
 
 
-def ended(state: RunState, end: Outcome) -> RunState:
+def with_end(state: RunState, end: Outcome) -> RunState:
     """The state of a run that was open, after its end."""
     final = _final_state(end)
     return replace(state, state=final, changed=end.ended, end=end, waiting="", is_between_attempts=False)

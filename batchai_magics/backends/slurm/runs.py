@@ -42,10 +42,10 @@ from batchai_magics.backends.slurm.queries import (
 from batchai_magics.backends.slurm.run_state import (
     Evidence,
     RunState,
-    ended,
     reported_end,
     requeued,
     state_of,
+    with_end,
     with_files_left,
     with_last_log_line,
     with_ranks,
@@ -454,21 +454,21 @@ class Runs:
         if chain.failed:
             end = self._end(run, dependency_failed(chain.failed))
             number = self._number_left(files, attempt, submission) if submission else ""
-            return ended(state, end), PendingNotes(end=end, overdue=number)
+            return with_end(state, end), PendingNotes(end=end, overdue=number)
         state = replace(state, waiting=chain.reason)
         if submission is None:
             due = self._due_unsubmitted(run, files)
-            return (ended(state, due.end) if due and due.end else state), due
+            return (with_end(state, due.end) if due and due.end else state), due
         observation = self._observe(files, attempt, submission)
         if is_queued and observation and observation.line.waits_in_vain:
             # What decides is how the predecessors end, which may be later, or other than Slurm has it.
             if deleted := self._deleted_predecessor(run):
                 end = self._end(run, dependency_failed(deleted, "was deleted"))
-                return ended(state, end), PendingNotes(end=end)
+                return with_end(state, end), PendingNotes(end=end)
             return state, None if chain.waiting else PendingNotes(again=submission.slurm_job)
         due = self._due_submitted(run, state, submission, observation and observation.line)
         if due and due.end:
-            return ended(state, due.end), due
+            return with_end(state, due.end), due
         if observation is None:
             return state, due
         start = files.written_at("begun", attempt)

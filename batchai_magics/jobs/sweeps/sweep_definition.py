@@ -127,7 +127,7 @@ def _check_types(made: SweepDefinition) -> None:
         template is None or all(isinstance(template.get(key), kind) for key, kind in _TEMPLATE.items()),
     )
     if not all(are_right):
-        raise TypeError("a field has another type than that of a sweep")
+        raise TypeError("a field of the sweep has the wrong type")
     if template is not None:
         ResourceId.parse(template["job"])
     _ = made.search_space

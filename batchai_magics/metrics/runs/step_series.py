@@ -92,7 +92,7 @@ def _line_table(parts: Sequence[LineColumns]) -> dict[str, Any]:
     import pandas as pd
 
     ends = [0, *accumulate(len(part.rows) for part in parts)]
-    places = _places(parts)
+    places = _row_positions(parts)
     in_order = sorted(parts, key=lambda part: part.rows[0])
     names = dict.fromkeys([*COLUMNS, "epoch", *(name for part in in_order for name in part.names)])
     told: dict[str, list[tuple[NDArray[Any], Any]]] = {name: [] for name in names}
@@ -126,7 +126,7 @@ def _line_table(parts: Sequence[LineColumns]) -> dict[str, Any]:
 _COUNTS = ("step", "rank")
 
 
-def _places(parts: Sequence[LineColumns]) -> NDArray[Any]:
+def _row_positions(parts: Sequence[LineColumns]) -> NDArray[Any]:
     """Where each line stands in file order, those of the first part first."""
     import numpy as np
 

@@ -65,7 +65,7 @@ def query_states(context: HandlerContext, call: ApiCall) -> ApiResponse:
 
 
 def show_host_note(context: HandlerContext, call: ApiCall) -> ApiResponse:
-    """What `Backend.host_note` says of the job of a body."""
+    """What `Backend.host_note` returns for the job in the request."""
     return ApiResponse(data={"value": context.backend.host_note(JobSpec.from_wire(call.json()))})
 
 

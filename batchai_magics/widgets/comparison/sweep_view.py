@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from batchai_magics.cards import card_parts
 from batchai_magics.cards.card_parts import TableCard, table_card_html, table_card_text
 from batchai_magics.errors import BatchAIError
-from batchai_magics.follow.job_errors import error_of
+from batchai_magics.follow.job_errors import cause_of
 from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.metrics.runs.metric_summary import number_text
 from batchai_magics.metrics.runs.metric_traits import Direction
@@ -354,7 +354,6 @@ class _SweepReader:
     def _parts_of(self, trial: Trial) -> dict[str, Any]:
         """What the logs of a trial tell, as fields of its row."""
         result, progress = self._sweep.result(trial), self._sweep.progress(trial)
-        error = error_of(trial.backend, trial.resource) if trial.resource else None
         if result.metric and not self._goal[0]:
             self._goal = result.metric, result.direction
         values = {metric.name: json_number(metric.headline_value) for metric in result.others}
@@ -369,7 +368,7 @@ class _SweepReader:
             "metrics": tuple(values.get(name) for name in self._metrics),
             "curve": curve_of([*result.points.values()]),
             "progress": progress and progress_fields(progress),
-            "failure": error.cause if error else "",
+            "failure": cause_of(trial.backend, trial.resource) if trial.resource else "",
         }
 
     def _is_due(self, trial: Trial) -> bool:

@@ -16,7 +16,7 @@ from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.cards.job_list_card import JobListCard, cluster_of, to_html, to_text
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.follow import METRICS_FILES, MetricsAdded, StateChanged
-from batchai_magics.follow.job_errors import error_of
+from batchai_magics.follow.job_errors import cause_of
 from batchai_magics.follow.log_follower import LogFollower
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import has_progress
@@ -353,13 +353,11 @@ class JobRates:
         progress = model.progress
         try:
             events = [*self._logs.read()]
-            if is_over := self._logs.is_drained and job.state.is_final:
-                error = error_of(self._backend, job)
-                self.failure = error.cause if error else ""
         except BatchAIError:  # deleted since it was listed: the next list no longer has it
             return False
-        if is_over:
+        if self._logs.is_drained and job.state.is_final:
             events += self._logs.finish()
+            self.failure = cause_of(self._backend, job)
             self._model = None
         for event in events:
             model.take(event)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from batchai_magics.errors import UnreachableError
+from batchai_magics.follow.job_errors import cause_of
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.models.states import ExecutionState
@@ -74,3 +76,18 @@ def test_a_failed_job_tells_why(tmp_path):
     backend.finish(ExecutionState.FAILED, **FAILURE)
     assert rates.advance(backend.job)
     assert (rates.failure, rates.is_drained) == ("rank 2: exit code 1: KeyError: 'labels'", True)
+
+
+def test_a_failed_job_whose_logs_are_out_of_reach_tells_what_is_known_without_them(tmp_path, monkeypatch):
+    backend = ScriptedBackend(tmp_path)
+    backend.write("step 1: loss 3\n")
+    backend.finish(ExecutionState.FAILED, **FAILURE)
+    read = backend.read
+
+    def read_unless_stderr(file, offset=0, limit=1 << 20):
+        if file.path == "stderr.txt":
+            raise UnreachableError("no answer")
+        return read(file, offset, limit)
+
+    monkeypatch.setattr(backend, "read", read_unless_stderr)
+    assert cause_of(backend, backend.job) == "rank 2: exit code 1"

@@ -38,7 +38,7 @@ def locked(folder: Path, operation: int) -> Iterator[None]:
 
 
 def copied_from(folder: Path) -> str:
-    """The id of the home that a folder is a copy of; empty if it is none."""
+    """The id of the home that a folder is a copy of; empty if it is not a copy."""
     return "" if is_home(folder) else _text(folder / COPY_MARK)
 
 

@@ -53,7 +53,7 @@ class WakePipe(SignalPipe):
         os.set_blocking(self._reader, False)
 
     def wake(self) -> None:
-        """Has who reads look for requests."""
+        """Wakes the reader, which then looks for requests."""
         os.write(self._writer, bytes([signal.SIGTERM]))
 
 
