@@ -100,17 +100,22 @@ def _uvicorn_config(app: App, serving: ServerConfig, limits: ServerLimits) -> uv
     """The uvicorn configuration: our limits, no logging of its own."""
     import uvicorn
 
-    from batchai_magics.server.http.request_limits import TimeoutProtocol
+    from batchai_magics.server.http.request_limits import LimitedProtocol
 
+    protocol = partial(
+        LimitedProtocol,
+        header_bytes=limits.header_bytes,
+        header_s=limits.header_s,
+        send_s=limits.send_s,
+    )
     return uvicorn.Config(
         app,
-        http=cast("Any", partial(TimeoutProtocol, header_s=limits.header_s, send_s=limits.send_s)),
+        http=cast("Any", protocol),
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,  # otherwise any local process could spoof client addresses
         lifespan="off",
-        h11_max_incomplete_event_size=limits.header_bytes,
         timeout_graceful_shutdown=_SHUTDOWN_TIMEOUT_S,
         ssl_certfile=serving.certificate,
         ssl_keyfile=serving.key,

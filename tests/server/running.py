@@ -28,7 +28,7 @@ from tests.world import World, until
 TOKEN = "the-token-of-these-tests"
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
 VERSION = "2018-05-01"
-CONFIG = {"http": "h11", "log_config": None, "access_log": False, "lifespan": "off"}
+CONFIG = {"http": "httptools", "log_config": None, "access_log": False, "lifespan": "off"}
 GROUP = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/batchai"
 WORKSPACE = f"{GROUP}/providers/Microsoft.BatchAI/workspaces/default"
 

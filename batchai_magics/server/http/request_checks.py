@@ -59,14 +59,15 @@ _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-[a-z]+)?", re.IGNORECASE)
 
 
 class HostCheck:
-    """Requests for hosts that this server does not have are rejected (421)."""
+    """Requests for hosts that this server does not have, for none or for several are rejected (421)."""
 
     def __init__(self, app: ASGIApp, gate: Authenticator) -> None:
         self._app, self._gate = app, gate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        if not self._gate.accepts_host(Headers(scope=scope).get("host", "")):
+        hosts = Headers(scope=scope).getlist("host")
+        if len(hosts) != 1 or not self._gate.accepts_host(hosts[0]):
             raise ApiError(421, "MisdirectedRequest", "This server does not have that name.")
         await self._app(scope, receive, send)
 

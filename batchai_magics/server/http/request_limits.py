@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
-import h11
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from batchai_magics.server.http.request_telemetry import AccessLog, ServerMetrics
 
@@ -142,15 +141,20 @@ async def _send_busy(send: Send) -> None:
     await send({"type": "http.response.body", "body": _BUSY})
 
 
-class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any where uvicorn is not installed
-    """Closes a connection whose headers, or the rest of a rejected body, arrive too slowly.
+class LimitedProtocol(HttpToolsProtocol):  # type: ignore[misc, unused-ignore]  # Any without uvicorn
+    """Closes a connection whose headers, or the rest of a rejected body, are too large or arrive too slowly.
 
-    One whose client stops reading a response is aborted: closing would wait for it to read on.
+    The parser has no limits of its own: it keeps a header, or a line between two chunks of a body, until its
+    end. One whose client stops reading a response is aborted: closing would wait for it to read on.
     """
 
-    def __init__(self, *arguments: Any, header_s: float, send_s: float, **more: Any) -> None:
+    def __init__(
+        self, *arguments: Any, header_bytes: int, header_s: float, send_s: float, **more: Any
+    ) -> None:
         super().__init__(*arguments, **more)
-        self._header_s, self._send_s = header_s, send_s
+        self._header_bytes, self._header_s, self._send_s = header_bytes, header_s, send_s
+        self._unparsed_bytes = 0  # since the last part of a request that was complete
+        self._is_in_body = False
         self._timer: asyncio.TimerHandle | None = None
         self._rest_timer: asyncio.TimerHandle | None = None
         self._send_timer: asyncio.TimerHandle | None = None
@@ -162,13 +166,34 @@ class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any 
 
     def data_received(self, data: bytes) -> None:
         """Stops the timer once headers are complete."""
+        self._unparsed_bytes += len(data)
         super().data_received(data)
-        if self.conn.their_state is h11.IDLE:
-            self._begin()
-        else:
+        if self._unparsed_bytes > self._header_bytes and not self.transport.is_closing():
+            if self._is_in_body:
+                self.transport.close()
+            else:
+                self.send_400_response("The headers of the request are too large.")
+        if self._is_in_body or not (self.cycle is None or self.cycle.response_complete):
             self._end()
-        if self.conn.their_state is not h11.SEND_BODY:
+        else:
+            self._begin()
+        if not self._is_in_body:
             self._end_rest()
+
+    def on_headers_complete(self) -> None:
+        """Starts the request."""
+        self._unparsed_bytes, self._is_in_body = 0, True
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Adds a piece of the body."""
+        self._unparsed_bytes = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Ends the body."""
+        self._unparsed_bytes, self._is_in_body = 0, False
+        super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Starts a timer for discarding the rest of an unread body.
@@ -176,7 +201,7 @@ class TimeoutProtocol(H11Protocol):  # type: ignore[misc, unused-ignore]  # Any 
         Closing at once could reset the connection before the client has read the error.
         """
         super().on_response_complete()
-        if self.conn.their_state is h11.SEND_BODY and self._rest_timer is None:
+        if self._is_in_body and self._rest_timer is None:
             self._rest_timer = self.loop.call_later(self._header_s, self._too_slow)
 
     def pause_writing(self) -> None:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from batchai_magics.server.http.request_limits import ServerLimits, TimeoutProtocol
+from batchai_magics.server.http.request_limits import LimitedProtocol, ServerLimits
 from tests.patience import PATIENCE_S
 from tests.server.running import TOKEN, WORKSPACE, Running, serving
 from tests.server.storage.signed_urls import signed_path
@@ -27,7 +27,15 @@ PUT = (
 @pytest.fixture
 def abrupt(tmp_path: Path) -> Iterator[Running]:
     """A server that waits for no header: on a busy machine even those that are sent may come too late."""
-    http = partial(TimeoutProtocol, header_s=0.3, send_s=60.0)
+    http = partial(LimitedProtocol, header_bytes=HASTY.header_bytes, header_s=0.3, send_s=60.0)
+    with serving(tmp_path / "home", http=http) as running:
+        yield running
+
+
+@pytest.fixture
+def narrow(tmp_path: Path) -> Iterator[Running]:
+    """A server that takes small headers, and has patience."""
+    http = partial(LimitedProtocol, header_bytes=HASTY.header_bytes, header_s=60.0, send_s=60.0)
     with serving(tmp_path / "home", http=http) as running:
         yield running
 
@@ -35,9 +43,10 @@ def abrupt(tmp_path: Path) -> Iterator[Running]:
 @pytest.fixture
 def hasty(tmp_path: Path) -> Iterator[Running]:
     """A server that waits for nobody once the headers are there."""
-    http = partial(TimeoutProtocol, header_s=HASTY.header_s, send_s=HASTY.send_s)
-    config = {"http": http, "h11_max_incomplete_event_size": HASTY.header_bytes}
-    with serving(tmp_path / "home", limits=HASTY, **config) as running:
+    http = partial(
+        LimitedProtocol, header_bytes=HASTY.header_bytes, header_s=HASTY.header_s, send_s=HASTY.send_s
+    )
+    with serving(tmp_path / "home", limits=HASTY, http=http) as running:
         yield running
 
 
@@ -84,8 +93,46 @@ def is_closed(client: socket.socket) -> bool:
     return False
 
 
-def test_headers_that_are_too_large_are_refused(hasty: Running) -> None:
-    with connection(hasty, f"GET / HTTP/1.1\r\nX-Long: {'x' * (16 << 10)}") as client:
+LARGE = 16 << 10  # bytes, more than are taken of a head
+CHUNKED = f"{PUT}Transfer-Encoding: chunked\r\n\r\n2\r\n{{}}\r\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [f"GET / HTTP/1.1\r\nX-Long: {'x' * LARGE}", f"GET /{'x' * LARGE}", "\r\n" * LARGE],
+    ids=["header", "request line", "blank lines"],
+)
+def test_headers_that_are_too_large_are_refused(narrow: Running, head: str) -> None:
+    with connection(narrow, head) as client:
+        assert receive_all(client).startswith(b"HTTP/1.1 4")
+
+
+@pytest.mark.parametrize("line", ["0\r\nX-Long: ", "2;"], ids=["trailer", "extension"])
+def test_lines_around_a_body_that_are_too_large_are_refused(narrow: Running, line: str) -> None:
+    with connection(narrow, CHUNKED) as client:
+        until(lambda: open_requests(narrow) == 2)  # that one, and this question
+        client.sendall((line + "x" * LARGE).encode())
+        assert receive_all(client) == b""
+
+
+def test_a_body_in_chunks_may_be_larger_than_headers(narrow: Running) -> None:
+    spaces = f"{LARGE:x}\r\n{' ' * LARGE}\r\n"
+    chunks = "1\r\n \r\n" * LARGE
+    with connection(narrow, CHUNKED + spaces + chunks + "0\r\n\r\n") as client:
+        assert b"LocationRequired" in receive_all(client)  # the JSON was read
+
+
+@pytest.mark.parametrize(
+    "framing",
+    [
+        "Content-Length: 2\r\nTransfer-Encoding: chunked",
+        "Content-Length: 2\r\nContent-Length: 3",
+        "Transfer-Encoding: gzip",
+        "Host: evil.example",
+    ],
+)
+def test_a_request_that_can_be_read_in_two_ways_is_refused(narrow: Running, framing: str) -> None:
+    with connection(narrow, f"{PUT}{framing}\r\n\r\n{{}}") as client:
         assert receive_all(client).startswith(b"HTTP/1.1 4")
 
 
