@@ -6,6 +6,7 @@ import contextlib
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import BinaryIO
 
@@ -47,8 +48,7 @@ class RequestBodies:
         self._taken: Counter[str] = Counter()
         metrics.show_bodies(lambda name: self._taken[name])
 
-    @contextlib.contextmanager
-    def reserve(self, call: ApiCall, upload: ExpectedBody) -> Iterator[None]:
+    def reserve(self, call: ApiCall, upload: ExpectedBody) -> AbstractContextManager[None]:
         """Reserves memory or disk for a body until its request is answered.
 
         Raises:
@@ -60,8 +60,7 @@ class RequestBodies:
             quotas = {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
         else:
             quotas = {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
-        with self._take(size, quotas):
-            yield
+        return self._take(size, quotas)
 
     async def read(self, request: Request, upload: ExpectedBody) -> bytes:
         """The body; empty if it went to the spool file, which is rewound.
@@ -118,12 +117,15 @@ class RequestBodies:
             self._metrics.count_rejected()
             text = "The server has as many unfinished request bodies as it takes at once."
             raise ApiError(503, "ServerBusy", text)
-        self._taken.update(dict.fromkeys(quotas, amount))
+        for name in quotas:
+            self._taken[name] += amount
         try:
             yield
         finally:
-            self._taken.subtract(dict.fromkeys(quotas, amount))
-            self._taken = +self._taken  # drops zero entries
+            for name in quotas:
+                self._taken[name] -= amount
+                if not self._taken[name]:
+                    del self._taken[name]  # who has gone takes no memory
 
 
 class BodyReader:
