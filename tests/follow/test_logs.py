@@ -14,8 +14,8 @@ from batchai_magics.follow import (
     MetricMismatched,
     MetricsAdded,
     StateChanged,
-    log_follower,
 )
+from batchai_magics.follow.log_follower import MAX_CHUNKS
 from batchai_magics.models.job_execution import FileKind, OutputFile
 from tests.follow.event_steps import STDOUT, cut, log, plain_step, states, steps
 from tests.widgets.scripted_job import JOB, step_line
@@ -172,36 +172,23 @@ def test_named_files_are_followed_and_no_others(backend):
     assert log(follower.poll()) == [("late.txt", b"a", True)]
 
 
-def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backend, monkeypatch):
-    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 3)
-    backend.write("0123456789")
+@pytest.mark.parametrize("files", [None, [STDOUT]])
+def test_a_long_log_comes_in_several_looks_and_the_end_waits_for_the_last(backend, files):
+    backend.read_bytes, pieces = 2, [b"%02d" % number for number in range(MAX_CHUNKS + 2)]
+    backend.write(b"".join(pieces))
     backend.finish()
-    follower = Follower(backend, JOB)
+    follower = Follower(backend, JOB, files=files)
     first = follower.poll()
-    assert [data for _, data, _ in log(first)] == [b"01", b"23", b"45"]
+    assert [data for _, data, _ in log(first)] == pieces[:MAX_CHUNKS]
     assert (states(first), follower.is_behind, follower.is_over) == ([], True, False)
     second = follower.poll()
-    assert [data for _, data, _ in log(second)] == [b"67", b"89"]
+    assert [data for _, data, _ in log(second)] == pieces[MAX_CHUNKS:]
     assert (states(second), follower.is_behind, follower.is_over) == (["succeeded"], False, True)
 
 
-def test_a_long_file_that_was_asked_for_comes_in_several_looks_too(backend, monkeypatch):
-    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 3)
-    backend.write("0123456789")
-    backend.finish()
-    follower = Follower(backend, JOB, files=[STDOUT])
-    first = follower.poll()
-    assert [data for _, data, _ in log(first)] == [b"01", b"23", b"45"]
-    assert (states(first), follower.is_behind, follower.is_over) == ([], True, False)
-    assert states(follower.poll()) == ["succeeded"]
-
-
-def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend, monkeypatch):
-    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
-    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 1)
-    backend.write("0123", "a.txt")
+def test_one_file_that_is_behind_is_not_forgotten_for_one_that_is_not(backend):
+    backend.read_bytes = 2
+    backend.write("ab" * (MAX_CHUNKS + 1), "a.txt")
     backend.finish()
     follower = Follower(backend, JOB)
     backend.write("x", "b.txt")

@@ -10,7 +10,8 @@ import pytest
 
 from batchai_magics.backends.base import FileRef, Pace
 from batchai_magics.errors import UnreachableError
-from batchai_magics.follow import Follower, changes, events, log_follower
+from batchai_magics.follow import Follower, changes, events
+from batchai_magics.follow.log_follower import MAX_CHUNKS
 from tests.follow.event_steps import Pauses, log, states
 from tests.widgets.scripted_cluster import ScriptedCluster
 from tests.widgets.scripted_job import JOB
@@ -48,18 +49,17 @@ def test_the_loop_waits_longer_while_nothing_happens_and_briefly_after_news(back
     assert waits.told == pytest.approx([*growing, 0.05, 0.065], abs=1e-3)
 
 
-def test_the_loop_does_not_wait_while_there_is_more_to_read(backend, monkeypatch):
-    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 1)
-    monkeypatch.setattr(log_follower, "MAX_CHUNKS", 1)
-    backend.write("0123456789")
+def test_the_loop_does_not_wait_while_there_is_more_to_read(backend):
+    backend.read_bytes = 1
+    backend.write("x" * (3 * MAX_CHUNKS))
     backend.finish()
     waits = Waits(1)
     assert states(list(events(backend, JOB, stop=waits.stop))) == ["succeeded"]
     assert waits.told == []
 
 
-def test_only_the_first_piece_of_a_look_is_waited_for(backend, monkeypatch):
-    monkeypatch.setattr(log_follower, "CHUNK_BYTES", 2)
+def test_only_the_first_piece_of_a_look_is_waited_for(backend):
+    backend.read_bytes = 2
     follower = Follower(backend, JOB)
     follower.poll()
     backend.write("012345")

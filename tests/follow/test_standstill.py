@@ -38,12 +38,32 @@ def clock(job):
     return clock
 
 
+class Ranks:
+    """A rank in `step`, and what happens while it is asked where it is."""
+
+    line, then = 7, staticmethod(lambda: None)
+
+    def ask(self, backend, job):
+        self.then()
+        return RankStacks("it", (RankStack(0, "n0", (Frame("train.py", self.line, "step"),)),))
+
+
 @pytest.fixture
-def poller(clock, monkeypatch):
-    """A poller whose job has a rank in `step`; its limit is a minute."""
-    ranks = RankStacks("it", (RankStack(0, "n0", (Frame("train.py", 7, "step"),)),))
-    monkeypatch.setattr(hang_signs, "stacks_of", lambda backend, job: ranks)
+def ranks(monkeypatch):
+    made = Ranks()
+    monkeypatch.setattr(hang_signs, "stacks_of", made.ask)
+    return made
+
+
+@pytest.fixture
+def poller(clock, ranks):
+    """A poller whose limit is a minute."""
     return StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
+
+
+def answers():
+    """Waits until the ranks have been asked."""
+    until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
 
 
 def test_it_is_reported_once_with_the_place_of_the_ranks(poller, clock, job):
@@ -75,45 +95,41 @@ def test_a_job_that_does_not_run_does_not_stand_still(poller, clock):
     assert poller.poll(resource(ExecutionState.QUEUED)) == []
 
 
-def test_output_while_the_ranks_are_asked_makes_the_report_void(poller, clock, job, monkeypatch):
-    has_printed, ask = threading.Event(), hang_signs.stacks_of
-    monkeypatch.setattr(hang_signs, "stacks_of", lambda *words: has_printed.wait(PATIENCE_S) and ask(*words))
+def test_output_while_the_ranks_are_asked_makes_the_report_void(poller, ranks, clock, job):
+    has_printed = threading.Event()
+    ranks.then = lambda: has_printed.wait(PATIENCE_S)
     clock.now += MINUTE_S
     assert poller.poll(job) == []
     poller.printed(Chunk(b"x", 0, 1, is_complete=False))
     has_printed.set()
-    until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
+    answers()
     assert poller.poll(job) == []
 
 
-def test_a_silent_job_whose_ranks_move_on_is_not_reported(clock, job, monkeypatch):
-    lines = iter(range(1000))
+def test_a_silent_job_whose_ranks_move_on_is_not_reported(poller, ranks, clock, job, monkeypatch):
+    def move_on():
+        ranks.line += 1
 
-    def moving(backend, job):
-        return RankStacks("it", (RankStack(0, "n0", (Frame("train.py", next(lines), "step"),)),))
-
-    monkeypatch.setattr(hang_signs, "stacks_of", moving)
+    ranks.then = move_on
     monkeypatch.setattr(rank_stacks, "SAMPLE_PAUSE_S", 0.0)
-    poller = StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
     clock.now += MINUTE_S
     assert poller.poll(job) == []
-    until(lambda: next(lines) >= 2)
-    until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
+    until(lambda: ranks.line >= 9)
+    answers()
     assert poller.poll(job) == []
 
 
-def test_a_silent_job_whose_ranks_cannot_be_asked_is_not_reported(clock, job, monkeypatch):
+def test_a_silent_job_whose_ranks_cannot_be_asked_is_not_reported(poller, ranks, clock, job):
     asked = threading.Semaphore(0)
 
-    def refuse(backend, job):
+    def refuse():
         asked.release()
         raise CapabilityError("no commands on nodes")
 
-    monkeypatch.setattr(hang_signs, "stacks_of", refuse)
-    poller = StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
+    ranks.then = refuse
     for _ in range(2):  # it is looked at again after as long a time
         clock.now += MINUTE_S
         assert poller.poll(job) == []
         assert asked.acquire(timeout=PATIENCE_S)
-        until(lambda: not [each for each in threading.enumerate() if "_collect" in each.name])
+        answers()
     assert poller.poll(job) == []

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import FileRef, Seal, failure_logs
+from batchai_magics.backends.base import FileRef, Seal
+from batchai_magics.backends.base.failure_logs import WINDOW_BYTES
 from batchai_magics.errors import FileChangedError, StorageError
-from batchai_magics.jobs import job_logs
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.job_logs import chunks, last_lines, tail_of
+from batchai_magics.jobs.job_logs import TAIL_BYTES, chunks, last_lines, tail_of
 from batchai_magics.jobs.job_model import log_metrics
 from tests.widgets.scripted_job import JOB, ScriptedBackend, step_line
 
@@ -34,16 +34,15 @@ def test_the_tail_of_an_empty_log_is_empty(backend):
     assert tail_of(backend, STDOUT, 3) == ""
 
 
-@pytest.mark.parametrize("piece", range(1, 12))
-def test_a_tail_that_begins_in_another_piece_is_whole(backend, monkeypatch, piece):
-    monkeypatch.setattr(job_logs, "TAIL_BYTES", piece)
-    backend.write("abc\ndef\nghi\n")
-    assert tail_of(backend, STDOUT, 2) == "def\nghi\n"
+@pytest.mark.parametrize("inside", range(8))
+def test_a_tail_that_begins_in_another_piece_is_whole(backend, inside):
+    tail = "def\n" + "g" * (TAIL_BYTES - 6 + inside) + "\n"  # a piece begins somewhere within or before it
+    backend.write("abc\n" + tail)
+    assert tail_of(backend, STDOUT, 2) == tail
 
 
-def test_the_tail_of_a_long_log_reads_its_end_only(backend, monkeypatch):
-    monkeypatch.setattr(job_logs, "TAIL_BYTES", 100)
-    backend.write("line\n" * 1000)
+def test_the_tail_of_a_long_log_reads_its_end_only(backend):
+    backend.write("line\n" * TAIL_BYTES)
     offsets, read = [], backend.read
 
     def recording_read(file, offset=0, limit=1 << 20):
@@ -52,7 +51,7 @@ def test_the_tail_of_a_long_log_reads_its_end_only(backend, monkeypatch):
 
     backend.read = recording_read
     assert tail_of(backend, STDOUT, 2) == "line\n" * 2
-    assert offsets == [0, 4900]
+    assert offsets == [0, 4 * TAIL_BYTES]
 
 
 def test_the_last_lines_are_of_one_rank_where_ranks_are_known(backend):
@@ -63,16 +62,14 @@ def test_the_last_lines_are_of_one_rank_where_ranks_are_known(backend):
     assert last_lines(backend, STDOUT, 2, rank=0) == ("1 of 0", "2 of 0")
 
 
-def test_the_last_lines_of_a_rank_are_found_also_in_a_long_log(backend, monkeypatch):
-    monkeypatch.setattr(failure_logs, "WINDOW_BYTES", 16)
+def test_the_last_lines_of_a_rank_are_found_also_in_a_long_log(backend):
     backend.write("7 of 1\n", rank=1)
-    for number in range(9):
-        backend.write(f"{number} of 0\n", rank=0)
+    backend.write("8 of 0\n" * WINDOW_BYTES, rank=0)
     assert last_lines(backend, STDOUT, 1, rank=1) == ("7 of 1",)
 
 
-def test_chunks_are_the_whole_file_in_order(backend, monkeypatch):
-    monkeypatch.setattr(job_logs, "CHUNK_BYTES", 4)
+def test_chunks_are_the_whole_file_in_order(backend):
+    backend.read_bytes = 4
     backend.write("0123456789")
     assert [chunk.data for chunk in chunks(backend, STDOUT)] == [b"0123", b"4567", b"89"]
 
@@ -135,22 +132,21 @@ def test_a_log_that_lacks_something_says_so(backend, tmp_path, seal, said):
 # files that become others while they are read
 
 
-@pytest.mark.parametrize("lines", [None, 400])
-def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, tmp_path, monkeypatch, lines):
-    monkeypatch.setattr(job_logs, "CHUNK_BYTES", 256)
-    monkeypatch.setattr(job_logs, "TAIL_BYTES", 256)
+@pytest.mark.parametrize("lines", [None, TAIL_BYTES])
+def test_a_log_that_is_written_anew_while_it_is_read_is_read_again(backend, tmp_path, lines):
+    backend.read_bytes = TAIL_BYTES
     log = tmp_path / "stdout.txt"
-    log.write_text("old\n" * 300)
+    log.write_text("old\n" * TAIL_BYTES)
     read, reads = backend.read, []
 
     def recording_read(file, offset=0, limit=1 << 20):
         reads.append(offset)
         if len(reads) == 3:
-            log.write_text("new\n" * 400)
+            log.write_text("new\n" * (TAIL_BYTES + 1))
         return read(file, offset, limit)
 
     backend.read = recording_read
-    assert tail_of(backend, STDOUT, lines) == "new\n" * 400
+    assert tail_of(backend, STDOUT, lines) == "new\n" * (lines or TAIL_BYTES + 1)
 
 
 def test_a_log_that_never_stays_the_same_is_said_to_change(backend, tmp_path):

@@ -57,9 +57,10 @@ FAILURE = {
 
 
 class ScriptedBackend(BackendDefaults):
-    """One job. `write` adds to its log, `finish` ends it."""
+    """One job. `write` adds to its log, `finish` ends it; a read gives at most `read_bytes`."""
 
     capabilities = Capabilities(name="scripted")
+    read_bytes = 1 << 20
 
     def __init__(self, folder):
         self.folder = Path(folder)
@@ -105,6 +106,7 @@ class ScriptedBackend(BackendDefaults):
 
     def read(self, file, offset=0, limit=1 << 20):
         is_complete = self.job.state.is_final
+        limit = min(limit, self.read_bytes)
         chunk = home_directory.read_output(self.folder / file.path, offset, limit, is_complete=is_complete)
         spans = [
             Span(max(span.start, offset), min(span.end, chunk.end), span.rank)

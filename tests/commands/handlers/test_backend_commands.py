@@ -20,10 +20,15 @@ pytestmark = pytest.mark.slow
 
 
 class Terminal(io.StringIO):
-    """Somebody who types."""
+    """Somebody who types, or nobody."""
 
     def isatty(self) -> bool:
-        return True
+        return bool(self.getvalue())
+
+
+@pytest.fixture
+def typed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal(request.param))
 
 
 @pytest.fixture
@@ -35,8 +40,8 @@ def home(world: World, monkeypatch: pytest.MonkeyPatch) -> World:
     ensure_defaults(world.backend, world.settings)
 
 
-def test_it_tells_and_asks_first(home, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", Terminal("n\n"))
+@pytest.mark.parametrize("typed", ["n\n"], indirect=True)
+def test_it_tells_and_asks_first(home, typed, capsys):
     assert cli.main(["clean"]) == 1
     told = capsys.readouterr().err
     assert "This would be removed:" in told
@@ -45,8 +50,8 @@ def test_it_tells_and_asks_first(home, monkeypatch, capsys):
     assert (home.home / "jobs").exists()
 
 
-def test_a_yes_removes_all(home, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", Terminal("y\n"))
+@pytest.mark.parametrize("typed", ["y\n"], indirect=True)
+def test_a_yes_removes_all(home, typed, capsys):
     assert cli.main(["clean", "-o", "json"]) == 0
     parts = json.loads(capsys.readouterr().out)
     assert {"jobs", "state"} <= {part["part"] for part in parts}
@@ -54,8 +59,8 @@ def test_a_yes_removes_all(home, monkeypatch, capsys):
     assert list(home.home.iterdir()) == []
 
 
-def test_nobody_is_asked_where_nobody_types(home, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "stdin", io.StringIO())
+@pytest.mark.parametrize("typed", [""], indirect=True)
+def test_nobody_is_asked_where_nobody_types(home, typed, capsys):
     assert cli.main(["clean"]) == 1
     assert "--yes" in capsys.readouterr().err
     assert cli.main(["clean", "--yes"]) == 0

@@ -14,6 +14,7 @@ from batchai_magics.server.http.long_polling import LongPolling, wait_s
 from batchai_magics.server.http.request_limits import ServerLimits
 
 LIMITS = ServerLimits(wait_s=20.0)
+pytestmark = pytest.mark.usefixtures("slept")
 WAIT = {"prefer": "wait=20"}
 
 
@@ -26,20 +27,6 @@ class Replies:
     async def __call__(self) -> ApiResponse:
         self.asked += 1
         return self.answers[min(self.asked, len(self.answers)) - 1]
-
-
-@pytest.fixture(autouse=True)
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was slept, by a clock that only moves then."""
-    naps: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        naps.append(seconds)
-        await anyio.lowlevel.checkpoint()
-
-    monkeypatch.setattr(long_polling.anyio, "sleep", sleep)
-    monkeypatch.setattr(long_polling.time, "monotonic", lambda: math.fsum(naps))
-    return naps
 
 
 def call(method: str = "GET", **headers: str) -> ApiCall:

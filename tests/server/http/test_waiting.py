@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,23 +20,10 @@ from batchai_magics.server.http.response_encoder import ErrorResponses, error_re
 from batchai_magics.server.storage.storage_resource import StorageApiError, storage_error_response
 from tests.server.http.scopes import ask, responding, scope_of
 
+pytestmark = pytest.mark.usefixtures("slept")
 WAIT = {"prefer": "wait=20"}
 CONTEXT = SimpleNamespace(check_subscription=lambda call: None)
 GONE = NotFoundError("there is no job j", code="JobNotFound")
-
-
-@pytest.fixture(autouse=True)
-def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long was slept, by a clock that only moves then."""
-    naps: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        naps.append(seconds)
-        await anyio.lowlevel.checkpoint()
-
-    monkeypatch.setattr(long_polling.anyio, "sleep", sleep)
-    monkeypatch.setattr(long_polling.time, "monotonic", lambda: math.fsum(naps))
-    return naps
 
 
 class Handled:

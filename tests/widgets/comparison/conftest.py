@@ -7,13 +7,13 @@ import pytest
 from batchai_magics.widgets.comparison import comparison_view
 from batchai_magics.widgets.core.flow_control import Budget
 from batchai_magics.widgets.core.publisher import Publisher
-from tests.widgets.core.recorded_page import Clock, asking_page
+from tests.widgets.core.recorded_page import Clock, Page
 from tests.widgets.scripted_cluster import ExecutionState, ScriptedCluster
 
 
 @pytest.fixture
 def page(monkeypatch):
-    return asking_page(monkeypatch)
+    return Page(monkeypatch, is_asking=True)
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo
 from batchai_magics.models.states import TERMINATED
 from batchai_magics.widgets.comparison import comparison_output as comparisons
-from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.dashboards.dashboard_output import IDLE_S
 from tests.widgets.comparison.opened_comparisons import WAYS, WIDGET, end, jobs, opened
@@ -85,7 +84,6 @@ def test_a_view_that_nobody_uses_for_long_is_frozen(publisher, clock, place, pag
 def test_runs_that_have_ended_are_shown_live_to_a_page_that_asks(publisher, clock, place, page, monkeypatch):
     end(place)
     monkeypatch.setattr(widgets, "_publisher", lambda: publisher)
-    monkeypatch.setattr(display, "has_frontend", lambda: True)
     widgets.show_comparison(compare(jobs(place)))
     (shown,) = publisher.outputs()
     page.listen(shown.view)

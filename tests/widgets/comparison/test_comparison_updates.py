@@ -171,6 +171,7 @@ def test_html_figure_is_drawn_again_only_after_new_records(publisher, clock, pla
 
 
 def test_static_text_names_the_jobs_that_still_run(place, page):
+    page.has_kernel = False
     widgets.show_comparison(compare(jobs(place)))
     assert set(page.shown[""]) == {"text/plain"}
     assert "Still running: one, two." in page.shown[""]["text/plain"]

@@ -16,14 +16,17 @@ class Clock:
 
 
 class Page:
-    """What the page has been given: displays by id, and custom messages."""
+    """What a page has been given: displays by id, and custom messages."""
 
-    def __init__(self, monkeypatch):
+    def __init__(self, monkeypatch, *, is_asking=False):
+        self.is_asking, self.has_kernel = is_asking, True
         self.shown = {}
         self.updates = 0
         self.messages = []
         monkeypatch.setattr(display, "show", self.show)
         monkeypatch.setattr(display, "update", self.update)
+        monkeypatch.setattr(display, "has_frontend", lambda: self.has_kernel)
+        monkeypatch.setattr(display, "is_asked_by_page", lambda: self.is_asking)
         monkeypatch.setattr(pages, "script", lambda *name: "export default {}")
         monkeypatch.setattr(pages, "style", lambda *name: "")
 
@@ -48,13 +51,6 @@ def live(publisher, backend, page, clock):
     output.open()
     publisher.add(output)
     return output
-
-
-def asking_page(monkeypatch):
-    """A page that has asked for the cell, whatever the view's bundle is."""
-    made = Page(monkeypatch)
-    monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
-    return made
 
 
 def turns(publisher, clock, seconds):

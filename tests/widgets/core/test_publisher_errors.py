@@ -3,7 +3,6 @@
 from batchai_magics import widgets
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.publisher import Publisher
 from batchai_magics.widgets.job.job_output import JobCardOutput
 from batchai_magics.widgets.job.job_view import FollowedJob
@@ -57,8 +56,7 @@ def test_event_that_fails_one_model_does_not_end_the_others(publisher, backend, 
     assert (broken.is_over, broken.problem) == (True, "The live view stopped: division by zero")
 
 
-def test_closing_leaves_no_thread_and_no_model(backend, page, monkeypatch):
-    monkeypatch.setattr(display, "has_frontend", lambda: True)
+def test_closing_leaves_no_thread_and_no_model(backend, page):
     before = package_threads()
     widgets.show(Job(backend, JOB))
     started = package_threads() - before
@@ -78,8 +76,7 @@ def test_a_publisher_that_is_closed_in_the_middle_of_a_round_ends(backend, page)
     assert not join_all(package_threads() - before)
 
 
-def test_freeze_ended_freezes_in_the_calling_thread(backend, page, monkeypatch):
-    monkeypatch.setattr(display, "has_frontend", lambda: True)
+def test_freeze_ended_freezes_in_the_calling_thread(backend, page):
     widgets.show(Job(backend, JOB))
     backend.finish()
     widgets.freeze_ended(timeout_s=PATIENCE_S)

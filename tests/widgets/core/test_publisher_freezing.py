@@ -3,7 +3,6 @@
 import re
 
 from batchai_magics.errors import NotFoundError
-from batchai_magics.widgets.core import display
 from batchai_magics.widgets.core.cell_output import SNAPSHOT_INTERVAL_S
 from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.core.publisher import MAX_FROZEN
@@ -118,8 +117,8 @@ def test_the_card_of_a_detached_view_tells_when_it_was_updated_and_is_so_until_t
     assert "updated" not in page.shown[output.id]["text/plain"]
 
 
-def test_a_page_that_asked_gets_time_to_say_hello(publisher, backend, page, clock, monkeypatch):
-    monkeypatch.setattr(display, "is_asked_by_page", lambda: True)
+def test_a_page_that_asked_gets_time_to_say_hello(publisher, backend, page, clock):
+    page.is_asking = True
     output = live(publisher, backend, page, clock)
     backend.finish()
     turns(publisher, clock, HELLO_S - 1)

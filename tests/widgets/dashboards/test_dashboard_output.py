@@ -56,6 +56,7 @@ def test_a_list_of_selected_jobs_has_only_these(place, page):
 
 
 def test_text_is_shown_without_a_frontend(place, page):
+    page.has_kernel = False
     widgets.show_dashboard(place.jobs_subject)
     assert set(page.shown[""]) == {"text/plain"}
 
@@ -176,7 +177,6 @@ def test_a_deleted_cluster_ends_its_view_and_says_so(publisher, clock, place, pa
 
 @pytest.mark.slow
 def test_two_hundred_views_leave_no_thread_no_model_and_no_memory(place, page, monkeypatch):
-    monkeypatch.setattr(display, "has_frontend", lambda: True)
     for name in ("show", "update"):
         monkeypatch.setattr(display, name, lambda bundle, display_id: None)
     place.run("quiet")

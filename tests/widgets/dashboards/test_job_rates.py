@@ -78,7 +78,7 @@ def test_a_failed_job_tells_why(tmp_path):
     assert (rates.failure, rates.is_drained) == ("rank 2: exit code 1: KeyError: 'labels'", True)
 
 
-def test_a_failed_job_whose_logs_are_out_of_reach_tells_what_is_known_without_them(tmp_path, monkeypatch):
+def test_a_failed_job_whose_logs_are_out_of_reach_tells_what_is_known_without_them(tmp_path):
     backend = ScriptedBackend(tmp_path)
     backend.write("step 1: loss 3\n")
     backend.finish(ExecutionState.FAILED, **FAILURE)
@@ -89,5 +89,5 @@ def test_a_failed_job_whose_logs_are_out_of_reach_tells_what_is_known_without_th
             raise UnreachableError("no answer")
         return read(file, offset, limit)
 
-    monkeypatch.setattr(backend, "read", read_unless_stderr)
+    backend.read = read_unless_stderr
     assert cause_of(backend, backend.job) == "rank 2: exit code 1"
