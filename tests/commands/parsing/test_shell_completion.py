@@ -8,13 +8,14 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from batchai_magics import cli
 from batchai_magics.commands.parsing.shell_completion import completion, line_candidates
 from batchai_magics.errors import UsageError
 from tests.commands.job_json import write_job
 from tests.patience import PATIENCE_S
 from tests.world import until
 
-NEXT_TAB_S = 10
+NEXT_TAB_S = 3
 SHELLS = {
     "bash": ("bash", ["--norc", "--noprofile", "-i"], 'eval "$(batchai completion bash)"'),
     "zsh": ("zsh", ["-f", "-i"], 'autoload -Uz compinit; compinit -u; eval "$(batchai completion zsh)"'),
@@ -53,19 +54,15 @@ def test_an_unknown_shell_is_refused_with_the_known_ones():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SHELLS)
-def test_a_shell_completes_a_command_and_the_name_of_a_job(name, tmp_path, monkeypatch):
+def test_a_shell_completes_a_command_and_the_name_of_a_job(name, tmp_path):
     program, arguments, setup = SHELLS[name]
     if not shutil.which(program):
         pytest.skip(f"this machine has no {program}")
-    home = tmp_path / "home"
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "BATCHAI_HOME": str(home), "HOME": str(tmp_path), "TERM": "xterm"}
+    env = {**os.environ, "PATH": path, "HOME": str(tmp_path), "TERM": "xterm"}
     file = write_job(tmp_path, "true")
     for line in ("cluster create -n default -s Standard_D2 -t 0", f"job create -n remarkable -f {file}"):
-        said, status = pexpect.run(
-            f"batchai {line} -o none", env=env, timeout=PATIENCE_S, withexitstatus=True
-        )
-        assert status == 0, said
+        assert cli.main([*line.split(), "-o", "none"]) == 0
     shell = pexpect.spawn(
         program, arguments, env=env, timeout=PATIENCE_S, encoding="utf-8", dimensions=(24, 200)
     )

@@ -1,18 +1,18 @@
-"""Lines that are more than themselves: each case alone, read whole and in blocks."""
+"""Lines that are more than themselves: each case alone, read whole and in parts."""
 
 from batchai_magics.metrics import Measurement
 from batchai_magics.metrics.measurement import lines_of
 from tests.metrics.log_text import step, step_lines
-from tests.metrics.reading.test_log_reader import by_blocks, parsed, same
+from tests.metrics.reading.test_log_reader import grown, parsed, same
 
 LINE = step(10)
 NOISE = "noise\n"
 
 
-def both(log, **options):
-    """The records, which both readers agree on."""
-    records = by_blocks(log.encode(), **options)
-    assert repr(records) == repr(parsed(log.encode()))
+def both(log):
+    """The records of the whole and of its parts."""
+    records = parsed(log.encode())
+    assert repr(grown(log.encode(), range(0, len(log), 100))) == repr(records)
     return records
 
 

@@ -1,12 +1,16 @@
-"""Blocks against the parser: the same records from any log, in any blocks."""
+"""One reader: any parts of a file give, as columns, the records of the file as a whole."""
 
+from itertools import pairwise
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_reader import read_table
+from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.reading.timestamps import WriteTimes
 from tests.metrics.formats.program_lines import KNOWN_LINES
-from tests.metrics.log_text import step
+from tests.metrics.log_text import step, step_lines
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
 numbers = st.one_of(st.integers(1, 9999), st.sampled_from([0, 1, 10, 9_999_999, 10_000_000, 10**17, 10**19]))
@@ -42,21 +46,71 @@ plain_bits = st.builds(lambda tag, line, end: f"{tag}{line}{end}".encode(), tags
 logs = st.lists(st.one_of(plain_bits, plain_bits, bits), max_size=30).map(b"".join)
 
 
-def parsed(log):
+ranks = st.sampled_from([None, None, 0, 3])
+clocks = st.one_of(
+    st.none(),
+    st.lists(st.integers(0, 3000), min_size=1, max_size=5, unique=True).map(
+        lambda starts: WriteTimes(sorted(starts), [1.5e9 + start for start in starts])
+    ),
+)
+cut_places = st.lists(st.integers(0, 3000), max_size=9)
+
+
+def parts_of(log, cuts):
+    places = sorted({0, *(min(cut, len(log)) for cut in cuts), len(log)})
+    return [(log[start:end], start) for start, end in pairwise(places)]
+
+
+def parsed(log, rank=None, clock=None):
     parser = Parser()
-    return parser.feed(log) + parser.finish()
+    return parser.feed(log, rank, offset=0, clock=clock) + parser.finish()
 
 
-def by_blocks(*chunks, block_bytes=1 << 16):
-    log = b"".join(chunks)
-    blocks = [log[at : at + block_bytes] for at in range(0, len(log), block_bytes)]
-    return list(read_table(blocks))
+def table_of(parser, parts, clock=None):
+    """The columns that parts of files give, each of a rank and with its place in its file."""
+    table = MeasurementTable()
+    for rank, data, offset in parts:
+        for readings in parser.file_of(rank).read(data, offset=offset, clock=clock):
+            table.add(readings)
+    return table
 
 
-def same(log, **options):
-    assert repr(by_blocks(log, **options)) == repr(parsed(log))
+def grown(log, cuts=(), rank=None, clock=None):
+    """The records of a file that comes in parts."""
+    parser = Parser()
+    read = table_of(parser, [(rank, data, offset) for data, offset in parts_of(log, cuts)], clock)
+    return [*read, *parser.finish()]
 
 
-@given(logs, st.integers(1, 3000))
-def test_any_log_gives_the_parsers_records_in_any_blocks(log, block_bytes):
-    same(log, block_bytes=block_bytes)
+def same(log, cuts=(), rank=None, clock=None):
+    assert repr(grown(log, cuts, rank, clock)) == repr(parsed(log, rank, clock))
+
+
+@given(logs, cut_places, ranks, clocks)
+def test_any_parts_of_a_log_give_the_records_of_the_whole(log, cuts, rank, clock):
+    same(log, cuts, rank, clock)
+
+
+def test_a_jump_in_the_file_is_that_of_its_offsets():
+    log = "".join(f"{step(10 * number)}\n" for number in range(1, 60)).encode()
+    line_bytes = len(step(10)) + 1
+    cut = 3 * line_bytes
+    records = step_lines(table_of(Parser(), [(2, log[:cut], 1000), (2, log[cut:], 90_000)]))
+    assert [record.offset for record in records][2:4] == [1000 + cut, 90_000 + line_bytes]
+
+
+def test_parts_of_several_files_are_in_the_order_of_reading():
+    lines = f"{step(10)}\n{step(20)}\n".encode()
+    pieces = [(0, lines, 0), (1, lines[:30], 1000), (0, lines, 2000), (1, lines[30:], 3000)]
+    assert [(line.rank, line.step) for line in step_lines(table_of(Parser(), pieces))] == [
+        (rank, number) for rank in (0, 0, 1) for number in (10, 20)
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["step {0}, loss: 0.5, images/sec: 99", "step {0}/30 loss: 0.5 images/sec: 99.5"]
+)
+def test_the_rate_of_a_script_is_read_as_the_benchmarks_would_be(line):
+    log = "".join(f"{line.format(number)}\n" for number in range(1, 30)).encode()
+    assert [record.name for record in Parser().feed(log)] == ["loss", "images_per_sec"] * 29
+    same(log, cuts=(100, 333))

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from tests.metrics.reading import test_growing_logs as growing
-from tests.metrics.reading import test_log_reader as complete
+from tests.metrics.reading import test_log_reader as reader
 
 PREFIXES = (
     "[1,{}]<stdout>:",
@@ -42,7 +41,7 @@ def test_lines_of_other_processes_part_no_number_from_its_heading(prefix, others
     lines = [(2, TOLD), (0, "Epoch 3/5"), *words(1, others), *words(12, others), (0, MEMBER)]
     log = log_of(prefix, *lines)
     assert epochs(log) == {0: 3}
-    complete.same(log)
+    reader.same(log)
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -50,7 +49,7 @@ def test_lines_of_its_own_process_part_a_number_from_its_heading(prefix):
     own = [line for number in range(20) for line in (*words(0, 1), *words(1, number % 3))]
     log = log_of(prefix, (2, TOLD), (0, "Epoch 3/5"), *own, (0, MEMBER))
     assert 0 not in epochs(log)
-    complete.same(log)
+    reader.same(log)
 
 
 def test_lines_without_a_prefix_are_nobody_elses():
@@ -62,18 +61,15 @@ def test_lines_without_a_prefix_are_nobody_elses():
 def test_a_block_ends_after_many_lines_of_other_processes():
     lines = [(0, "Epoch 3/5"), *words(1, 5000), (0, MEMBER)]
     assert epochs(log_of("[rank{}]: ", *lines)) == {}
-    complete.same(log_of("[rank{}]: ", *lines))
+    reader.same(log_of("[rank{}]: ", *lines))
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_a_block_may_begin_far_below_one_of_another_process(prefix):
     far = log_of(prefix, (2, TOLD), (0, "Epoch 2/5"), *[(0, "")] * 3000, (1, "Epoch 3/5"))
     below = log_of(prefix, *words(2, 30), (1, MEMBER), *[(2, "")] * 3000)
-    parser = Parser()
-    parsed = [*parser.feed(far), *parser.feed(below), *parser.finish()]
-    assert [record.epoch for record in parsed if record.value == 0.5] == [3]
-    assert repr(complete.by_blocks(far, below)) == repr(parsed)
-    complete.same(far + below)
+    assert [record.epoch for record in reader.parsed(far + below) if record.value == 0.5] == [3]
+    reader.same(far + below, [len(far)])
 
 
 TEXTS = (
@@ -93,19 +89,14 @@ turns = st.tuples(st.integers(0, 2), st.sampled_from(TEXTS), st.integers(1, 9))
 @given(
     st.lists(turns, max_size=60),
     st.sampled_from([*PREFIXES, "mixed"]),
-    st.integers(1, 900),
-    growing.cut_places,
+    reader.cut_places,
     st.integers(0, 1 << 16),
 )
-def test_no_reader_and_no_cut_changes_what_belongs_to_a_heading(lines, prefix, block_bytes, cuts, seed):
+def test_no_cut_changes_what_belongs_to_a_heading(lines, prefix, cuts, seed):
     rng = random.Random(seed)
     log = b"".join(
         log_of(rng.choice([*PREFIXES, ""]) if prefix == "mixed" else prefix, (rank, text.format(number)))
         for rank, text, number in lines
         for _ in range(40 if text == "words" and number > 7 else 1)
     )
-    complete.same(log, block_bytes=block_bytes)
-    growing.same(log, cuts)
-    whole, parser = complete.parsed(log), Parser()
-    parts = [record for data, _ in growing.parts_of(log, cuts) for record in parser.feed(data)]
-    assert repr([*parts, *parser.finish()]) == repr(whole)
+    reader.same(log, cuts)

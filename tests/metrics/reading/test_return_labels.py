@@ -1,15 +1,12 @@
 r"""A label at the start of a line stands for all parts of it that a progress bar separates by `\r`."""
 
-from itertools import pairwise
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from batchai_magics.metrics.reading.log_reader import read_table
 from tests.metrics.log_text import step
-from tests.metrics.reading import test_growing_logs as growing
+from tests.metrics.reading import test_log_reader as reader
 
 LABELS = ("[rank3]:", "[default3]:", "3: ", "[3] ", "[gpu01:3/8] ", "(3/8) ", "[1,3]<stdout>:")
 
@@ -80,17 +77,6 @@ logs = st.lists(pieces, max_size=40).map(lambda parts: "".join(parts).encode())
 cuts = st.lists(st.integers(0, 1500), max_size=9)
 
 
-@given(logs, cuts)
-def test_how_a_log_is_cut_changes_nothing(log, cuts):
-    parser = Parser()
-    expected = repr(parser.feed(log) + parser.finish())
-    chunks = [log[start:end] for start, end in pairwise([0, *sorted(cuts), len(log)])]
-    parser = Parser()
-    parts = [record for chunk in chunks for record in parser.feed(chunk)]
-    assert repr(parts + parser.finish()) == expected
-    assert repr([*read_table(chunks)]) == expected
-
-
-@given(logs, cuts, growing.ranks, growing.clocks)
-def test_a_growing_log_gives_the_same(log, cuts, rank, clock):
-    growing.same(log, cuts, rank, clock)
+@given(logs, cuts, reader.ranks, reader.clocks)
+def test_how_a_log_is_cut_changes_nothing(log, cuts, rank, clock):
+    reader.same(log, cuts, rank, clock)

@@ -68,11 +68,6 @@ def test_blocks_say_what_each_line_says_by_itself(log, cuts, rank, has_clock):
     assert repr(read(*chunks, clock=clock, rank=rank)) == repr(lines)
 
 
-@given(logs)
-def test_whole_logs_say_what_their_lines_say(log):
-    assert repr([*read_table([log])]) == repr(read(*lines_of(log)))
-
-
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_log_of_one_shape_is_read_to_its_end(shape):
     log = "".join(f"{dressed(shape, step(10 * n), rank=n % 4)}\n" for n in range(1, 200)).encode()
