@@ -44,6 +44,12 @@ def line(rank, folder=""):
     return told(rank, ([MAIN, LOAD], True, 9), folder=str(folder)).encode() + b"\n"
 
 
+@pytest.fixture
+def no_time(monkeypatch):
+    """Nodes have no time to answer, but for that of the samples."""
+    monkeypatch.setattr(stack_collector, "TIMEOUT_S", 0.0)
+
+
 def ticks():
     """A node that prints nothing more."""
     for _ in range(int(PATIENCE_S / 0.01)):
@@ -51,12 +57,11 @@ def ticks():
         threading.Event().wait(0.01)
 
 
-def test_complete_lines_of_a_node_that_is_too_slow_count(backend, monkeypatch):
+def test_complete_lines_of_a_node_that_is_too_slow_count(backend, no_time):
     def slow():
         yield CommandBytes(line(0) + line(1)[:50])
         yield from ticks()
 
-    monkeypatch.setattr(stack_collector, "TIMEOUT_S", 0.0)
     backend.node_commands.parts = {"node-0": slow, "node-1": lambda: [CommandBytes(line(2))]}
     profile = profile_of(backend, backend.job, 1.0)
     assert [rank.rank for rank in profile.ranks] == [0, 2]
@@ -131,8 +136,7 @@ def test_large_files_have_the_most_frequent_stacks(backend, tmp_path, monkeypatc
     assert "load_batch" in scope
 
 
-def test_files_that_take_too_long_are_given_up(backend, tmp_path, monkeypatch):
-    monkeypatch.setattr(stack_collector, "TIMEOUT_S", 0.0)
+def test_files_that_take_too_long_are_given_up(backend, tmp_path, no_time):
     backend.node_commands.parts = {"node-0": lambda: [CommandBytes(line(0, tmp_path))], "node-1": list}
     profile = profile_of(backend, backend.job)
     assert profile.files == ()

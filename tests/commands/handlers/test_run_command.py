@@ -210,12 +210,13 @@ def test_a_launcher_is_translated_and_says_so(preview):
 
 
 @pytest.mark.slow
-def test_launchers_find_the_gpus_of_this_machine(preview, monkeypatch):
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, ("0", "1", "2", "3")))
-    assert "ACCELERATE_USE_CPU" not in preview("-- accelerate launch --num_processes 2 src/train.py")
-    assert "--processes 2\n" in preview("--nodes 1 -- torchrun --nproc_per_node=gpu src/train.py")
-    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8))
-    assert "ACCELERATE_USE_CPU=true" in preview("-- accelerate launch --num_processes 2 src/train.py")
+@pytest.mark.parametrize("gpus", [("0", "1", "2", "3"), ()])
+def test_launchers_find_the_gpus_of_this_machine(preview, monkeypatch, gpus):
+    monkeypatch.setattr(machine_devices, "machine", lambda: MachineDevices(8, gpus))
+    text = preview("-- accelerate launch --num_processes 2 src/train.py")
+    assert ("ACCELERATE_USE_CPU=true" in text) is not bool(gpus)
+    if gpus:
+        assert "--processes 2\n" in preview("--nodes 1 -- torchrun --nproc_per_node=gpu src/train.py")
 
 
 @pytest.mark.slow
