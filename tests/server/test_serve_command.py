@@ -113,18 +113,6 @@ def test_a_server_that_is_told_to_end_as_soon_as_it_has_said_where_it_is_ends(tm
 
 
 @pytest.mark.slow
-def test_with_a_certificate_of_its_own_a_server_is_reached_by_who_trusts_its_authority(
-    tmp_path: Path,
-) -> None:
-    with started(tmp_path / "home", "--tls", "self") as server:
-        authority = tmp_path / "home" / "server" / "tls" / "ca.pem"
-        assert server.url.startswith("https://")
-        assert requests.get(f"{server.url}/healthz", verify=str(authority)).json() == {"status": "ok"}
-        with pytest.raises(requests.exceptions.SSLError):
-            requests.get(f"{server.url}/healthz")
-
-
-@pytest.mark.slow
 def test_files_alone_are_served_to_who_has_the_key_in_the_file_that_is_named(tmp_path: Path) -> None:
     with started(tmp_path / "home", "--files-only") as server:
         line = server.process.stdout.readline()

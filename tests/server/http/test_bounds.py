@@ -6,7 +6,6 @@ import contextlib
 import socket
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -24,29 +23,29 @@ PUT = (
 )
 
 
-@pytest.fixture
-def abrupt(tmp_path: Path) -> Iterator[Running]:
+@pytest.fixture(scope="module")
+def abrupt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that waits for no header: on a busy machine even those that are sent may come too late."""
     http = partial(LimitedProtocol, header_bytes=HASTY.header_bytes, header_s=0.3, send_s=60.0)
-    with serving(tmp_path / "home", http=http) as running:
+    with serving(tmp_path_factory.mktemp("server") / "home", http=http) as running:
         yield running
 
 
-@pytest.fixture
-def narrow(tmp_path: Path) -> Iterator[Running]:
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that takes small headers, and has patience."""
     http = partial(LimitedProtocol, header_bytes=HASTY.header_bytes, header_s=60.0, send_s=60.0)
-    with serving(tmp_path / "home", http=http) as running:
+    with serving(tmp_path_factory.mktemp("server") / "home", http=http) as running:
         yield running
 
 
-@pytest.fixture
-def hasty(tmp_path: Path) -> Iterator[Running]:
+@pytest.fixture(scope="module")
+def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A server that waits for nobody once the headers are there."""
     http = partial(
         LimitedProtocol, header_bytes=HASTY.header_bytes, header_s=HASTY.header_s, send_s=HASTY.send_s
     )
-    with serving(tmp_path / "home", limits=HASTY, http=http) as running:
+    with serving(tmp_path_factory.mktemp("server") / "home", limits=HASTY, http=http) as running:
         yield running
 
 

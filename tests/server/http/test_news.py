@@ -105,13 +105,13 @@ def test_who_read_a_file_to_its_end_is_answered_when_there_is_more() -> None:
 
 
 def test_the_more_wait_the_more_rarely_is_looked_and_who_has_gone_counts_no_more(slept: list[float]) -> None:
-    desk, many = LongPolling(ServerLimits(wait_s=100.0)), 100
+    desk, many = LongPolling(ServerLimits(wait_s=10.0)), 100
     same, known = ApiResponse(data={"a": 1}), {SINCE: content_digest({"a": 1})}
 
     async def crowd() -> None:
         async with anyio.create_task_group() as group:
             for _ in range(many):
-                group.start_soon(desk.wait_for_state, call(prefer="wait=100", **known), Replies(same))
+                group.start_soon(desk.wait_for_state, call(prefer="wait=10", **known), Replies(same))
 
     anyio.run(crowd)
     assert max(slept) > long_polling._MIN_INTERVAL_S

@@ -43,13 +43,15 @@ def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[process.Process]
 
 
 @contextlib.contextmanager
-def half_sent(server: process.Process, target: str, header: str = "") -> Iterator[list[socket.socket]]:
+def half_sent(
+    server: process.Process, target: str, header: str = "", *, crowd: int = CROWD
+) -> Iterator[list[socket.socket]]:
     """Clients that have each sent the head of a PUT of 1 MiB, and a first piece of its body."""
     address = urlsplit(server.url)
     head = f"PUT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n{header}Content-Length: {1 << 20}\r\n\r\n"
     with contextlib.ExitStack() as stack:
         clients = []
-        for _ in range(CROWD):
+        for _ in range(crowd):
             client = socket.create_connection((address.hostname, address.port), timeout=PATIENCE_S)
             clients.append(stack.enter_context(client))
             client.sendall(head.encode() + bytes(1000))
@@ -94,7 +96,7 @@ def test_no_byte_is_read_of_a_body_whose_sender_is_not_let_in(
     serve: process.Process, target: str, record_property: object
 ) -> None:
     before = metric(serve, "batchai_body_received_bytes_total"), temporary_files(serve)
-    with half_sent(serve, *REFUSED[target]) as clients:
+    with half_sent(serve, *REFUSED[target], crowd=40) as clients:
         statuses = {client.recv(65536).split()[1] for client in clients}
         assert statuses <= {b"401", b"403"}
         check_served(serve, record_property)

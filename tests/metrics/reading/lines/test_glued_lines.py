@@ -136,7 +136,7 @@ def test_a_line_of_dllogger_behind_its_parameters_is_read_without_a_newline():
 @pytest.mark.parametrize("words", ["", " warning"])
 def test_the_grammar_reads_few_of_many_steps_without_a_newline(monkeypatch, words):
     """As `print(…, end=" ")` writes them; those with ever longer words differ in form."""
-    read_by_grammar, count = [], 1000
+    read_by_grammar, count = [], 400
     told = plan_cache.read_line
     monkeypatch.setattr(
         plan_cache, "read_line", lambda line, **how: read_by_grammar.append(line) or told(line, **how)
