@@ -10,6 +10,7 @@ import pytest
 
 from batchai_magics.metrics import read_metrics
 from tests.metrics.log_text import step_lines
+from tests.notebooks.quickstart import short_quickstart
 from tests.patience import PATIENCE_S
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
@@ -144,13 +145,12 @@ def test_all_ranks_hold_the_same_weights_after_training(script):
 
 
 def test_a_quickstart_whose_job_fails_says_why(tmp_path):
-    for name in ("run.py", "cnn_benchmark.py", QUICKSTART.name):
-        (tmp_path / name).write_text((NOTEBOOKS / name).read_text())
-    notebook = json.loads((tmp_path / QUICKSTART.name).read_text())
+    copy = short_quickstart(tmp_path)
+    notebook = json.loads(copy.read_text())
     cells = {each["source"][0]: each for each in notebook["cells"]}
     cell = next(each for line, each in cells.items() if line.startswith("%%batchai_job quickstart"))
     cell["source"] = [cell["source"][0], "raise SystemExit('nothing to train')"]
-    (tmp_path / QUICKSTART.name).write_text(json.dumps(notebook))
+    copy.write_text(json.dumps(notebook))
     line = [sys.executable, tmp_path / "run.py", "--out", tmp_path / "out"]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -160,20 +160,22 @@ def test_a_quickstart_whose_job_fails_says_why(tmp_path):
 
 
 def test_the_quickstart_runs_from_top_to_bottom(tmp_path):
-    printed = run(sys.executable, NOTEBOOKS / "run.py", "--out", tmp_path)
+    short_quickstart(tmp_path)
+    out = tmp_path / "out"
+    printed = run(sys.executable, tmp_path / "run.py", "--out", out)
     cells = re.findall(r"^\[(\d+)/(\d+)\] (.+)$", printed, re.MULTILINE)
     assert [int(number) for number, _, _ in cells] == list(range(1, int(cells[0][1]) + 1))
     jobs = [line.split()[1] for _, _, line in cells if line.startswith("%%batchai_job")]
     assert jobs == ["first", "quickstart"]
     assert re.search(r"^ +step \d+, loss \d+\.\d{3}$", printed, re.MULTILINE)
-    assert re.search(r"^100( +\d+\.\d){4}\n\ntotal images/sec: \d+\.\d\d$", printed, re.MULTILINE)
+    assert re.search(r"^20( +\d+\.\d){4}\n\ntotal images/sec: \d+\.\d\d$", printed, re.MULTILINE)
     results = printed.partition("Results:\n")[2].splitlines()
     assert [Path(name.strip()) for name in results[:3]] == [
-        tmp_path / name for name in (QUICKSTART.name, "chart.png", "stdout.txt")
+        out / name for name in (QUICKSTART.name, "chart.png", "stdout.txt")
     ]
     assert "Next: `make lab` opens" in printed
-    assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
-    assert (tmp_path / "stdout.txt").read_text().count("total images/sec") == 4
-    executed = (tmp_path / QUICKSTART.name).read_text()
+    assert (out / "chart.png").read_bytes().startswith(b"\x89PNG")
+    assert (out / "stdout.txt").read_text().count("total images/sec") == 4
+    executed = (out / QUICKSTART.name).read_text()
     assert "widget-view" not in executed
     assert len(executed) < 800_000  # with the programs of two views
