@@ -83,7 +83,18 @@ def test_a_number_of_our_own_words_is_refused_too(server: Running, path: str, bo
     assert server.ask("POST", path, json=body).status_code == 400
 
 
-@pytest.mark.parametrize("records", [3, ["submission.json"], {"end.json": "{}"}, {"submission.json": 1}])
+@pytest.mark.parametrize(
+    "records",
+    [
+        3,
+        ["submission.json"],
+        {"end.json": "{}"},
+        {"submission.json": 1},
+        {"labels.json": "[" * 100_000},
+        {"labels.json": '{"parameters": {"\\ud800": 1}}'},
+    ],
+    ids=["number", "list", "of an end", "no text", "deep", "surrogate"],
+)
 def test_records_that_come_with_no_job_are_refused_before_there_is_one(
     server: Running, records: object
 ) -> None:

@@ -97,16 +97,3 @@ def test_of_the_pipes_of_a_job_none_keeps_another_user_waiting(server: Running) 
         others = list(_answers(server, lambda: all(answer.done() for answer in answers)))
     assert {answer.result() for answer in answers} == {200}
     assert set(others) == {200}
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, '{"parameters": {"\\ud800": 1}}'], ids=["deep", "surrogate"])
-def test_records_that_cannot_be_read_are_refused_with_their_job(server: Running, text: str) -> None:
-    properties = {
-        "cluster": {"id": f"{WORKSPACE}/clusters/default"},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "customToolkitSettings": {"commandLine": "true"},
-    }
-    body = {"properties": properties, "batchaiRecords": {"labels.json": text}}
-    assert server.ask("PUT", f"{JOBS}/labels", json=body).status_code == 400
-    assert server.ask("GET", JOBS).status_code == 200

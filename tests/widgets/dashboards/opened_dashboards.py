@@ -39,9 +39,5 @@ def opened(publisher, place, page, kind, *, ui="auto"):
     return shown
 
 
-def say(shown, **content):
-    shown.view._handle_custom_msg(content, [])
-
-
 def sent(page, kind):
     return [content for content, _ in page.messages if content["kind"] == kind]

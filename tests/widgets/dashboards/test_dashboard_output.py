@@ -15,8 +15,8 @@ from batchai_magics.widgets.core.display import HELLO_S
 from batchai_magics.widgets.dashboards.jobs_dashboard import MAX_INTERVAL_S
 from tests.patience import PATIENCE_S
 from tests.threads import join_all, package_threads
-from tests.widgets.core.recorded_page import turns
-from tests.widgets.dashboards.opened_dashboards import KINDS, WIDGET, opened, say, sent, subject
+from tests.widgets.core.recorded_page import say, turns
+from tests.widgets.dashboards.opened_dashboards import KINDS, WIDGET, opened, sent, subject
 from tests.widgets.scripted_cluster import EXPERIMENT, JOB, NodeState, Subject
 from tests.widgets.scripted_job import step_line
 
