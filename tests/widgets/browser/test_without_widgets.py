@@ -1,11 +1,8 @@
 """A front end that cannot draw our widgets shows jobs as HTML, as VS Code and Colab do without their CDN."""
 
-import json
-
 import pytest
 from playwright.sync_api import expect
 
-from tests.widgets import lab as jupyter
 from tests.widgets.lab import Lab
 
 LOAD = "%env BATCHAI_UI={ui}\n%reload_ext batchai_magics"
@@ -19,14 +16,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
 
 @pytest.fixture
-def lab(tmp_path_factory, chrome):
-    """A JupyterLab in which anywidget, and with it our modules, is not there."""
-    folder = tmp_path_factory.mktemp("without")
-    config = folder / "jupyter_config_dir" / "labconfig" / "page_config.json"
-    config.parent.mkdir(parents=True)
-    config.write_text(json.dumps({"disabledExtensions": {"anywidget": True}}))
-    with jupyter.server(folder) as server:
-        yield Lab(chrome.new_page(), server)
+def lab(server, chrome):
+    """A page of JupyterLab that gets no anywidget, and with it none of our modules."""
+    page = chrome.new_page()
+    page.route("**/extensions/anywidget/**", lambda route: route.abort())
+    opened = Lab(page, server)
+    yield opened
+    opened.close()
+    page.close()
 
 
 def test_a_job_is_followed_as_html_until_it_has_ended(lab, tmp_path):
@@ -41,4 +38,3 @@ def test_a_job_is_followed_as_html_until_it_has_ended(lab, tmp_path):
         expect(output.get_by_text("javascript error")).to_have_count(int(ui == "auto"))
         (tmp_path / ui).touch()
         expect(output).to_contain_text("succeeded")
-    lab.close()
