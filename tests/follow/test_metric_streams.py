@@ -130,6 +130,8 @@ def test_records_of_two_files_are_in_the_order_of_their_times():
     assert in_time_order([[first, third], [second]]) == [first, second, third]
     assert in_time_order([[first, untimed, third], [second]]) == [first, untimed, second, third]
     assert in_time_order([[untimed], [untimed._replace(step=1)]]) == [untimed, untimed._replace(step=1)]
+    assert in_time_order([[], [first]]) == [first]
+    assert not in_time_order([[], []])
 
 
 def step_line(number, loss):

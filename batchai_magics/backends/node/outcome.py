@@ -86,8 +86,10 @@ def not_started(error: Exception) -> Outcome:
 
 def _missed(ranks: Sequence[int]) -> Outcome:
     """The outcome when ranks ended without MPI_Finalize: whatever their exit code, others would hang."""
-    named = ", ".join(map(str, ranks))
-    text = f"Rank {named} ended without MPI_Finalize while other ranks were waiting for it"
+    named, them = (
+        (f"Rank {ranks[0]}", "it") if len(ranks) == 1 else (f"Ranks {', '.join(map(str, ranks))}", "them")
+    )
+    text = f"{named} ended without MPI_Finalize while other ranks were waiting for {them}"
     return Outcome(NO_CODE, (error_detail("JobFailed", text, _details(processes=",".join(map(str, ranks)))),))
 
 

@@ -83,7 +83,7 @@ def test_a_rank_that_was_ended_with_the_job_is_not_its_first_failure() -> None:
     end = of_ranks([process_exit(1, 143)], plan("rank", "rank"), set())
     assert [(rank.rank, rank.node, rank.exit_code) for rank in end.ranks] == [(1, "n1", 143), (0, "n0", None)]
     message = "Processes disappeared before the job was done"
-    assert (end.exit_code, end.errors[0]["message"]) == (255, message)
+    assert (end.exit_code, end.errors[0]["code"], end.errors[0]["message"]) == (255, "JobFailed", message)
     assert details(end) == {"processes": "1,0"}
 
 
@@ -97,8 +97,13 @@ def test_a_rank_that_aborts_fails_the_job_with_its_code(code: int, expected: int
 def test_ranks_that_leave_the_others_waiting_fail_the_job_whatever_their_code() -> None:
     ends = [process_exit(0, 143), process_exit(1, 0)]
     end = of_ranks(ends, plan("rank", "rank"), {1}, Fault(missed=(1,)))
-    assert not end.is_success
-    assert "Rank 1 ended without MPI_Finalize" in end.errors[0]["message"]
+    message = "Rank 1 ended without MPI_Finalize while other ranks were waiting for it"
+    assert (end.exit_code, end.errors[0]["code"], end.errors[0]["message"]) == (255, "JobFailed", message)
+    assert details(end) == {"processes": "1"}
+    both = of_ranks(ends, plan("rank", "rank"), {1}, Fault(missed=(1, 2)))
+    assert both.errors[0]["message"].startswith("Ranks 1, 2 ended without MPI_Finalize")
+    assert both.errors[0]["message"].endswith("waiting for them")
+    assert details(both) == {"processes": "1,2"}
 
 
 def test_ranks_that_all_end_well_in_time_are_no_failure_whoever_left_first() -> None:
@@ -113,6 +118,7 @@ FULL = OSError(28, "No space left on device")
 def test_output_that_could_not_be_kept_fails_the_job_with_its_reason() -> None:
     end = of_ranks([], plan("rank"), set(), Fault(unwritable=FULL))
     assert (end.exit_code, end.errors[0]["code"]) == (None, "DiskFull")
+    assert end.errors[0]["message"] == "The disk that holds the job's output is full"
     assert [rank.rank for rank in end.ranks] == [0]
     assert unwritable(OSError(5, "Input/output error")).errors[0] == {
         "code": "OutputLost",
@@ -156,7 +162,9 @@ def test_preparation_fails_with_the_first_nodes_code() -> None:
     assert of_preparation([0, 0]) is None
     end = of_preparation([0, 4, 5])
     assert end
-    assert (end.exit_code, end.errors[0]["code"]) == (4, "JobPreparationFailed")
+    assert end.exit_code == 4
+    message = "Job preparation task failed with non-zero exit code"
+    assert end.errors == ({"code": "JobPreparationFailed", "message": message},)
 
 
 def test_a_job_that_was_stopped_says_why() -> None:
