@@ -19,6 +19,12 @@ ATTEMPT = "attempt"
 FIT = "fit"
 """The key of the fact that a heading names the fit below it: `Fold 2`, `Seed 42`, `Refit`."""
 
+LENGTH = "counter_length"
+"""The key of the fact how far a counter of steps goes, and which metric is beside it: `40 loss`.
+
+It comes where a rank first prints it, as in `36/40 loss: 0.5`, in front of the numbers of that line.
+"""
+
 TOTAL = "total_images_per_sec"
 """The key of the speed that a run tells at its end. Every rank repeats the total of all: never sum them."""
 

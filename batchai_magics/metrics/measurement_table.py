@@ -33,6 +33,8 @@ Row = tuple[int, "LineColumns | None", Sequence[Record]]  # the columns of a lin
 class MeasurementTable(Collection[Record]):
     """The records of a log in file order, a row each line or fact. Lines with the same metrics share columns.
 
+    A fact that the same line tells as its numbers may share their row; it is in front of them.
+
     Attributes:
         lines: The columns of all lines with measurements.
         facts: The facts, each with its row.
@@ -125,11 +127,15 @@ class MeasurementTable(Collection[Record]):
 
     def add(self, readings: Readings) -> None:
         """Add what a block of lines gives."""
-        if readings.single:
+        facts = [(row, record) for row, every in readings.single for record in every]
+        if not all(isinstance(record, Fact) for _, record in facts):
             self.add_records(readings.records())
-        elif readings.groups:
+        elif facts or readings.groups:
+            ends = [*(row for row, _ in facts), *(group.rows[-1] for group in readings.groups)]
+            told = [(self.row_count + row, cast("Fact", fact)) for row, fact in facts]
+            self.facts += sorted(told, key=itemgetter(0))
             self._add_groups(readings.groups)
-            self.row_count += 1 + max(group.rows[-1] for group in readings.groups)
+            self.row_count += 1 + max(ends)
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Add single records."""

@@ -132,7 +132,7 @@ PROGRAM_LINES = (
     ),
     ProgramLine(
         program="PyTorch ImageNet",
-        sample="Epoch: [<epoch=0>][ <step=10>/5005]" + _METERS,
+        sample="Epoch: [<epoch=0>][ <step=10>/<total=5005>]" + _METERS,
         words=_METER,
         names=_METER_NAMES,
     ),
@@ -259,7 +259,7 @@ PROGRAM_LINES = (
     ),
     ProgramLine(
         program="Caffe2",
-        sample="Finished iteration <step=1>/31 of epoch <epoch=0> (<images_per_sec[images/sec]=4.34> images/sec)",
+        sample="Finished iteration <step=1>/<total=31> of epoch <epoch=0> (<images_per_sec[images/sec]=4.34> images/sec)",
     ),
     ProgramLine(
         program="Caffe2",
@@ -563,7 +563,7 @@ PROGRAM_PREFIXES = (
     ),
     ProgramPrefix(
         program="CenterNet",
-        sample="ctdet/coco |train: [<epoch=1>][<step=10>/7330]|loss <loss=2.5000> |",
+        sample="ctdet/coco |train: [<epoch=1>][<step=10>/<total=7330>]|loss <loss=2.5000> |",
         expression=rb"[\w./-]+ ?\| ?(?=(?:train|val|test): \[\d)",
     ),
     ProgramPrefix(

@@ -40,7 +40,7 @@ class Print:
 
 
 def bar(epoch_at, values):
-    """A bar on stderr that shows the loss from step 1 on."""
+    """A bar on stderr that shows the loss from step 1 on; its last redraws may be missing."""
     return [
         Print(
             ERR,
@@ -51,18 +51,54 @@ def bar(epoch_at, values):
     ]
 
 
+def tqdm_bars():
+    """Bars of one stream whose last redraws are missing: each ends at another step."""
+    bars = [
+        Print(ERR, 1_700_000_000.0 + 50 * epoch + step, f"\rEpoch {epoch}: {step}%|# | {text}]")
+        for epoch, last in ((1, 37), (2, 36), (3, 40))
+        for step in range(last)
+        for text in [f"{step}/40 [00:01<00:01, 9.0it/s, loss={9 - epoch - step / 100}"]
+    ]
+    return [*bars, Print(ERR, 1_700_000_200.0, "\n")]
+
+
+def keras_bars():
+    return [
+        Print(OUT, 1_700_000_000.0 + 50 * epoch + step, text)
+        for epoch in (1, 2, 3)
+        for step in (0, 18, 37)
+        for text in [
+            f"{step}/40 [====>....] - ETA: 2s - loss: {9 - epoch - step / 100}\n"
+            if step
+            else f"Epoch {epoch}/3\n"
+        ]
+    ]
+
+
+def lines_in_epochs(form, epochs=(0, 1, 2), steps=(0, 12, 24, 36)):
+    return [
+        Print(
+            OUT,
+            1_700_000_000.0 + 50 * epoch + step,
+            form.format(epoch=epoch, step=step, loss=9 - epoch - step / 100),
+        )
+        for epoch in epochs
+        for step in steps
+    ]
+
+
 def losses(first):
     return [round(first - 0.01 * step, 2) for step in range(1, LENGTH + 1)]
 
 
-def epochs_with_bars(*fits, heading=""):
+def epochs_with_bars(*fits, heading="", drawn=LENGTH):
     """Epochs with a bar each on stderr, and a line at their end on stdout."""
     prints, at = [], 1_700_000_000.0
     for number, count in enumerate(fits):
         if heading:
             prints.append(Print(OUT, at, f"{heading} {number + 1}\n"))
         for epoch in range(1, count + 1):
-            prints += bar(at, losses(10 * number + 9 - epoch))
+            prints += bar(at, losses(10 * number + 9 - epoch)[:drawn])
             prints.append(Print(OUT, at + 0.6, f"Epoch {epoch}: val_acc={number + epoch / 10}\n"))
             at += 1
         prints.append(Print(ERR, at - 0.3, "\n"))
@@ -165,6 +201,16 @@ SCRIPTS = {
     "folds of one epoch with bars": epochs_with_bars(1, 1, heading="Fold"),
     "seeds with folds, and a refit": nested_fits(),
     "resumed": resumed(),
+    "bars on stderr without their ends": epochs_with_bars(3, drawn=4),
+    "tqdm": tqdm_bars(),
+    "Keras": keras_bars(),
+    "Lightning": lines_in_epochs(
+        "\rEpoch {epoch}: 9%|# | {step}/40 [00:01<00:01, 9.0it/s, v_num=0, loss={loss}]\n"
+    ),
+    "PyTorch's ImageNet": lines_in_epochs(
+        "Epoch: [{epoch}][ {step}/40]\tTime  0.312 ( 0.411)\tLoss {loss:.4e} (5.0000e+00)\n"
+    ),
+    "timm": lines_in_epochs("Train: {epoch} [{step:4d}/40 ( 12%)]  Loss: {loss:.3f} (5.0)\n"),
 }
 
 
@@ -241,6 +287,63 @@ def test_a_counter_that_starts_again_with_each_epoch_is_continued():
     assert table[table["metric"] == "loss"]["step"].tolist() == list(loss)
     exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
     assert exported == list(loss)
+
+
+@pytest.mark.parametrize(
+    ("script", "steps"),
+    [
+        (
+            "bars on stderr without their ends",
+            [5 * epoch + step for epoch in range(3) for step in range(1, 5)],
+        ),
+        ("tqdm", [*range(37), *range(40, 76), *range(80, 120)]),
+        ("Keras", [18, 37, 58, 77, 98, 117]),
+        ("Lightning", [0, 12, 24, 36, 40, 52, 64, 76, 80, 92, 104, 116]),
+        ("PyTorch's ImageNet", [0, 12, 24, 36, 40, 52, 64, 76, 80, 92, 104, 116]),
+        ("timm", [0, 12, 24, 36, 40, 52, 64, 76, 80, 92, 104, 116]),
+    ],
+)
+def test_an_epoch_is_as_long_as_the_total_beside_its_steps(script, steps):
+    records = records_of(SCRIPTS[script])
+    (loss,) = run_metrics(records)["loss"].segments()
+    assert list(loss) == steps
+    exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
+    assert exported == steps
+
+
+def test_steps_over_the_whole_run_stay_where_their_total_is_printed():
+    lines = lines_in_epochs("epoch {epoch} step {step}/4000 loss {loss}\n", (0,), (10, 50, 90))
+    lines += lines_in_epochs("epoch {epoch} step {step}/4000 loss {loss}\n", (1,), (110, 150))
+    (loss,) = run_metrics(records_of(lines))["loss"].segments()
+    assert list(loss) == [10, 50, 90, 110, 150]
+
+
+def test_a_total_that_steps_go_beyond_is_not_the_length_of_an_epoch():
+    lines = lines_in_epochs("epoch {epoch} step {step}/20 loss {loss}\n", steps=(12, 24))
+    (loss,) = run_metrics(records_of(lines))["loss"].segments()
+    assert list(loss) == [12, 24, 36, 48, 60, 72]
+
+
+def test_totals_of_validation_are_no_length_of_an_epoch_of_training():
+    lines = [
+        print_
+        for epoch in range(3)
+        for print_ in (
+            *lines_in_epochs("epoch {epoch} step {step} loss {loss}\n", (epoch,), (12, 24)),
+            *lines_in_epochs("Epoch {epoch} Test: [{step}/90] Loss {loss}\n", (epoch,), (30,)),
+        )
+    ]
+    loss = run_metrics(records_of(lines))["loss"]
+    assert [list(segment) for segment in loss.segments()] == [[12, 24, 36, 48, 60, 72]]
+
+
+def test_an_attempt_that_goes_on_has_the_length_that_was_told_before():
+    first = lines_in_epochs("epoch {epoch} step {step}/40 loss {loss}\n", (0, 1), (12, 24))
+    begin = Print(OUT, 1_700_001_000.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
+    again = lines_in_epochs("epoch {epoch} step {step}/40 loss {loss}\n", (0, 1), (12, 24))
+    later = [Print(OUT, each.time + 2000, each.text) for each in again]
+    (loss,) = run_metrics(records_of([*first, begin, *later]))["loss"].segments()
+    assert list(loss) == [12, 24, 52, 64]
 
 
 def test_folds_are_segments_and_their_exported_steps_go_on():

@@ -30,6 +30,11 @@ def step(number, rate=61.9, loss="7.087", accuracies="", uncertainty=1.8, jitter
     )
 
 
+def measurements(records):
+    """The measurements among records."""
+    return [record for record in records if isinstance(record, Measurement)]
+
+
 def step_lines(records):
     """The step lines among records, each with its position and its numbers by name."""
     return [

@@ -13,7 +13,7 @@ _THICK_BAR = re.compile(
     rb"(?:\xe2(?:[\x94\x95][\x80-\xbf]|\x96[\x80-\x9f])){2,}|\[[=>.]*\]|\?{6,}"
     rb"|[ ]?\|[#\xe2\x96\x80-\x9f]+ *\|(?=[ ]\()"
 )
-_COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/\d{1,18}[ ]*\Z")
+_COUNT_AT_END = re.compile(rb"(?<=[ )])(?P<number>\d{1,18})/(?P<total>\d{1,18})[ ]*\Z")
 _LISTED_BAR = re.compile(rb"[ \t]*\d{1,3}%[ ](?=\d{1,18}/\d{1,18}[ ])")
 MAY_BE_BAR = re.compile(rb"%\||\|#|[\x80-\xff]|\[[=>.]*\]|\?{6}")
 """What every line with a bar has."""
@@ -108,7 +108,8 @@ def take_count_at_end(scan: LineScan) -> None:
     """Take the count behind all of a bar: `[=>....]  Loss: 2.3 | Acc: 12.5% (16/128) 1/391`."""
     found = _COUNT_AT_END.search(scan.text, scan.at, scan.end)
     if found and _THICK_BAR.match(scan.text, scan.at):
-        scan.positions.append(Position("step", found.span("number"), found.end(), 3))
+        position = Position("step", found.span("number"), found.end(), 3, total=found.span("total"))
+        scan.positions.append(position)
         scan.end = found.start()
 
 

@@ -25,7 +25,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     split_phase,
 )
 from batchai_magics.metrics.grammar.phase_headings import phase_heading
-from batchai_magics.metrics.grammar.position_grammar import Position
+from batchai_magics.metrics.grammar.position_grammar import Position, is_count
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin, trained_end
 from batchai_magics.metrics.grammar.program_lines import read_program_line
 from batchai_magics.metrics.grammar.result_lines import states_results
@@ -253,6 +253,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
     step, epoch = _best(scan, "step"), _best(scan, "epoch")
     if is_heading and phase not in (None, TRAIN) and step and step.has_total and not epoch:
         step = None  # a validation counts its own batches
+    total = step.total if step and kind is LineKind.STEP else None
     return LineReading(
         kind,
         step and step.span,
@@ -268,6 +269,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
         is_member=_is_member(scan),
         is_whole=all(scan.text[each.begin : each.end].isdigit() for each in scan.numbers),
         is_list=is_heading and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
+        total=total if total and is_count(scan.text[slice(*total)]) else None,
     )
 
 

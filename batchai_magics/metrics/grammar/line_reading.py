@@ -52,8 +52,9 @@ class LineReading(NamedTuple):
     loose line but a phase, so that it is read wherever a position is known. `is_dict`: a printed dict.
     `is_result`: a loose line that states results and nothing else, so that it needs no position. `is_whole`:
     all numbers have digits only. `is_list`: a heading that looks like the lines of names and numbers below
-    it. `seconds` is a time since 1970 or a date, `names` are digits of names. Lines whose texts at `same` are
-    equal are read differently. `is_self_terminating`: no longer line begins like this one.
+    it. `seconds` is a time since 1970 or a date, `total` how far the steps go, `names` are digits of names.
+    Lines whose texts at `same` are equal are read differently. `is_self_terminating`: no longer line begins
+    like this one.
     """
 
     kind: LineKind
@@ -71,6 +72,7 @@ class LineReading(NamedTuple):
     is_whole: bool = False
     is_list: bool = False
     seconds: Span | None = None
+    total: Span | None = None
     names: tuple[Span, ...] = ()
     same: tuple[Span, Span] | None = None
     is_self_terminating: bool = False

@@ -67,8 +67,8 @@ _LINE_STARTS = tuple(
     re.compile(pattern)
     for pattern in (
         rb"(?:\[[A-Z][a-z]{1,8}\]:[ ])?\[[ ]*(?P<epoch>" + _COUNT + rb")/[ ]*\d{1,18}\][ \t]*"
-        rb"\[[ ]*(?P<step>" + _COUNT + rb")/[ ]*\d{1,18}\]",
-        rb"\[(?P<epoch>\d{1,9}):[ ]*(?P<step>\d{1,18})/\d{1,18}\](?=[ ])",
+        rb"\[[ ]*(?P<step>" + _COUNT + rb")/[ ]*(?P<of>\d{1,18})\]",
+        rb"\[(?P<epoch>\d{1,9}):[ ]*(?P<step>\d{1,18})/(?P<of>\d{1,18})\](?=[ ])",
         rb"(?i:after)[ ](?P<epoch>\d{1,9})[ ](?i:epochs?)(?=[ ]?[:,-])",
         rb"(?i:after)[ ](?P<step>"
         + _COUNT
@@ -77,14 +77,14 @@ _LINE_STARTS = tuple(
         rb"[ ]rate:\S{1,20}[ ]remaining:\S{1,20}[ ]elapsed:\S{1,20}[ ]postfix:",
         rb"Progress:[ \t]*(?P<step>\d{1,3})(?:\.\d{1,3})?%(?=[ ][^\n]{0,120}loss:)",  # of all steps
         rb"\[(?P<step>\d{1,18}) \| \d{1,9}\.\d\d?\](?=[ ])",  # and the seconds since the start
-        rb"(?i:(?:global[ ])?round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?\d{1,9})?"
+        rb"(?i:(?:global[ ])?round)[ ]?[:#]?[ ]{1,3}(?P<step>\d{1,9})(?:[ ]?/[ ]?(?P<of>\d{1,9}))?"
         rb"(?=[ ]*(?:[,:|-]|\Z))",
         rb"(?P<epoch>\d{1,9})/\d{1,9} \* Epoch \((?P<phase>\w+)\):",
-        rb"\[" + _PHASE + rb": (?P<epoch>\d{1,9}), (?P<step>\d{1,18}) / \d{1,18}\](?=[ ])",
+        rb"\[" + _PHASE + rb": (?P<epoch>\d{1,9}), (?P<step>\d{1,18}) / (?P<of>\d{1,18})\](?=[ ])",
         _PHASE + rb" \((?P<epoch>\d{1,9})/\d{1,9}\)(?=[ ])",
         _PHASE + rb"[ ](?P<epoch>\d{1,9})(?=, [a-z])",
         rb"\[(?P<epoch>" + _COUNT + rb"),[ \t]*(?P<step>" + _COUNT + rb")\](?=[ \t])",
-        rb"\[(?P<step>" + _COUNT + rb")(?:/\d{1,18})?\](?=[ \t:])",
+        rb"\[(?P<step>" + _COUNT + rb")(?:/(?P<of>\d{1,18}))?\](?=[ \t:])",
         rb"(?P<epoch>" + _COUNT + rb")epoch:(?P<phase>\w+):\d+-(?P<step>" + _COUNT + rb")batch:",
         rb"(?P<epoch>" + _COUNT + rb")epoch results:",
         _PHASE
@@ -92,7 +92,7 @@ _LINE_STARTS = tuple(
         + _COUNT
         + rb")(?:/\d{1,18})?\][ \t]*\[(?P<step>"
         + _COUNT
-        + rb")/\d{1,18}\]",
+        + rb")/(?P<of>\d{1,18})\]",
         rb"(?P<step>\d{1,18})[ \t]+\|(?=[ \t]+[A-Za-z])",
         rb"(?P<epoch>\d{1,9})\|(?P<step>\d{1,18})\|",
         _PHASE
@@ -100,10 +100,15 @@ _LINE_STARTS = tuple(
         + _PERCENT
         + rb"[ \t]*\[[ \t]*(?P<step>"
         + _COUNT
-        + rb")/\d{1,18}"
+        + rb")/(?P<of>\d{1,18})"
         + _PERCENT
         + rb"[ \t]*\]",
-        _PHASE + rb":?[ \t]*\[[ \t]*(?P<step>" + _COUNT + rb")/[ \t]*\d{1,18}" + _PERCENT + rb"[ \t]*\]",
+        _PHASE
+        + rb":?[ \t]*\[[ \t]*(?P<step>"
+        + _COUNT
+        + rb")/[ \t]*(?P<of>\d{1,18})"
+        + _PERCENT
+        + rb"[ \t]*\]",
         rb"(?P<step>" + _COUNT + rb")[ ]?:(?=[ \t]+(?:[A-Za-z]|[\d.-]+,))",
         rb"(?P<phase>TRAIN|CV) Batch (?P<epoch>\d{1,9})/(?P<step>\d{1,18})(?=[ ]loss[ ])",
         rb"(?:\d{1,3}(?:\.\d{1,3})?%[ ]{1,3})?(?P<step>"
@@ -156,11 +161,11 @@ def line_start(text: bytes, at: int) -> list[Position]:
                 "step"
             ):  # the loop over the validation set in PyTorch's ImageNet programs
                 phase = "val"
-            total = found.span("total") if groups.get("total") else None
-            fineness = 4 if total else 2  # finer than an episode
+            fineness = 4 if groups.get("total") else 2  # finer than an episode
+            total = next((found.span(name) for name in ("total", "of") if groups.get(name)), None)
             return [
-                Position(kind, found.span(kind), found.end(), fineness, phase, total)
-                for kind in ("epoch", "step")
+                Position(kind, found.span(kind), found.end(), fineness, phase, of_kind)
+                for kind, of_kind in (("epoch", None), ("step", total))
                 if groups.get(kind)
             ]
     return []
@@ -191,6 +196,11 @@ def word_position(text: bytes, at: int) -> Position | None:
     phase = (found["phase"] or b"").decode()
     noun = kind if found["epoch"] else word.decode()
     return Position(kind, found.span("number"), found.end(), fineness, phase, _total(found), noun)
+
+
+def is_count(text: bytes) -> bool:
+    """Whether a total is a number: of a bar without an end it is `Unknown`."""
+    return re.fullmatch(_COUNT, text) is not None
 
 
 _MOST_STEPS = 1e18  # of a number with an exponent, which may be larger than any float

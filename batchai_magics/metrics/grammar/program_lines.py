@@ -12,6 +12,7 @@ from batchai_magics.metrics.grammar import number_grammar
 from batchai_magics.metrics.grammar.json_objects import object_reading, phase_of
 from batchai_magics.metrics.grammar.line_reading import LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import phase_of_word
+from batchai_magics.metrics.grammar.position_grammar import is_count
 from batchai_magics.metrics.programs import PROGRAM_LINES, ProgramLine
 
 _MARK = re.compile(
@@ -159,6 +160,7 @@ class _Reader:
         places = {each.name: found.span(each.group) for each in self._template.numbers if found[each.group]}
         phase = row.phase or phase_of_word(texts.by_name.get("phase", ""))
         total = places.get("total")
+        has_last = any(each.is_last for each in self._template.numbers)
         is_last = "step" not in places or (
             total is not None and found.string[slice(*total)] == found.string[slice(*places["step"])]
         )
@@ -183,8 +185,9 @@ class _Reader:
             0,
             is_plain=True,
             seconds=places.get("seconds"),
+            total=total if total and is_count(found.string[slice(*total)]) else None,
             names=tuple(digits),
-            same=(places["step"], total) if total and "step" in places else None,
+            same=(places["step"], total) if total and "step" in places and has_last else None,
             is_self_terminating=self._is_self_terminating,
         )
 

@@ -81,6 +81,11 @@ class PlanLines:
         begin = place * self.plan.layout.stride
         return self.texts[begin + 1 : begin + self.plan.layout.stride]
 
+    @property
+    def totals(self) -> Groups:
+        """What the step of each line is out of."""
+        return self._column(self.plan.layout.total)
+
     def values(self, place: int) -> list[float]:
         """The numbers of a line."""
         return [column[place] for column in self.columns.values]

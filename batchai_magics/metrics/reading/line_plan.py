@@ -73,6 +73,7 @@ class LinePlan:
 
     `is_simple`: a line depends on nothing but the epoch above it. `is_of_bar`: it is a printed dict whose
     step only a bar tells. `is_member`: it is one number of a block, in the phase of that.
+    `length_of`: the metric of training beside the step and its total; empty if a line has not all three.
     """
 
     layout: Layout
@@ -82,6 +83,7 @@ class LinePlan:
     is_simple: bool
     is_of_bar: bool
     is_member: bool
+    length_of: str
 
     @classmethod
     def of(cls, layout: Layout, reading: LineReading, line: bytes, plain: bytes | None = None) -> LinePlan:
@@ -100,12 +102,18 @@ class LinePlan:
             is_simple=_is_simple(layout, reading),
             is_of_bar=reading.is_dict and reading.step is None and reading.kind is LineKind.STEP,
             is_member=_is_member(layout, reading, metrics),
+            length_of=name_of_training(metrics) if layout.total >= 0 else "",
         )
 
     def values_of(self, groups: Groups) -> list[float]:
         """The numbers on a line."""
         places = self.layout.numbers
         return [convert(groups[place]) for convert, place in zip(self.converters, places, strict=True)]
+
+
+def name_of_training(metrics: Iterable[MetricName]) -> str:
+    """The first of these metrics that is of training; empty if there is none."""
+    return next((metric.name for metric in metrics if metric.phase == TRAIN), "")
 
 
 def _is_simple(layout: Layout, reading: LineReading) -> bool:
@@ -137,6 +145,7 @@ class Layout:
     same: tuple[int, ...]
     has_commas: bool
     clock: LineClock
+    total: int = -1
     count_epoch: Callable[[bytes], float] = fraction
     plans: dict[PlanKey, LinePlan] = field(default_factory=dict)
 
@@ -193,7 +202,7 @@ def layout_of(
 ) -> Layout:
     """The layout of a line with this reading, which was made of `plain` if that is not the line itself."""
     plain = line if plain is None else plain
-    counts = (reading.step, reading.epoch, reading.rank, reading.seconds)
+    counts = (reading.step, reading.epoch, reading.rank, reading.seconds, reading.total)
     spans = {("count", place): span for place, span in enumerate(counts) if span}
     spans |= {("number", place): (each.begin, each.end) for place, each in enumerate(reading.numbers)}
     for role, more in (
@@ -217,6 +226,7 @@ def layout_of(
         same=tuple(place for (role, _), place in places.items() if role == "same"),
         has_commas=_COMMA.search(line) is not None and not _POINT.search(line),
         clock=clock or LineClock(),
+        total=places.get(("count", 4), -1),
         count_epoch=float if reading.epoch and b"." in line[slice(*reading.epoch)] else fraction,
     )
 

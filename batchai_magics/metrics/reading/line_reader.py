@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from operator import eq, itemgetter
+from operator import attrgetter, eq, itemgetter
 
 from batchai_magics.metrics.formats.run_facts import facts_of
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import read_embedded
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
-from batchai_magics.metrics.measurement import Measurement, Record, measurement
+from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, Record, measurement
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_context import LineContext, Values
 from batchai_magics.metrics.reading.line_groups import Block, PlanLines, rank_of
-from batchai_magics.metrics.reading.line_plan import Groups, LinePlan
+from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training
 from batchai_magics.metrics.reading.lines import Lines
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
@@ -46,6 +46,7 @@ class LineReader:
         self._clock: WriteClock | None = None
         self.first_record_start: int | None = None  # on the last line that was read alone
         self._last_text = b""  # of the lines read before
+        self._lengths: list[Fact] = []  # that lines of the block tell
 
     def read(self, lines: Lines, clock: WriteClock | None) -> Readings:
         """Read lines, the next of their file."""
@@ -54,6 +55,7 @@ class LineReader:
         if lines.texts:
             block = Block(lines, self.plans)
             self._read_groups(block, readings)
+            self._tell_lengths(block, readings)
             self._last_text = lines.texts[-1]
         if self._states.lines.is_open:
             self._states.lines.end(lines)
@@ -69,6 +71,36 @@ class LineReader:
         readings.groups = [
             group.columns.take(group.kept) for group in block.groups if group.kept and group.plan.metrics
         ]
+
+    def _tell_lengths(self, block: Block, readings: Readings) -> None:
+        """Tell how far the counters go with which numbers of training were kept, unless that was told."""
+        for group in block.groups:
+            if group.kept and group.plan.length_of:
+                self._note_lengths(group)
+        if self._lengths:
+            rows = {end: row for row, end in enumerate(block.lines.ends)}
+            told = list[tuple[int, list[Record]]]()
+            for fact in sorted(self._lengths, key=attrgetter("offset")):
+                total, _, name = fact.value.partition(" ")
+                state, length = self._states.of(fact.rank), (name, total.encode())
+                if state.is_news(length):
+                    state.lengths.add(length)
+                    told.append((rows[fact.offset], [fact]))
+            readings.single[:0] = told  # each before its line
+            self._lengths = []
+
+    def _note_lengths(self, group: PlanLines) -> None:
+        """Note the lengths on lines whose numbers were kept, each where it stands first."""
+        columns, name = group.columns, group.plan.length_of
+        totals, ranks = group.totals, columns.ranks
+        are_same = totals.count(totals[0]) == len(totals) and ranks.count(ranks[0]) == len(ranks)
+        lengths = {(ranks[0], totals[0])} if are_same else {*zip(ranks, totals, strict=True)}
+        news = {length for length in lengths if self._states.of(length[0]).is_news((name, length[1]))}
+        for place in group.kept if news else ():
+            rank, total = ranks[place], totals[place]
+            if (rank, total) in news:
+                news.remove((rank, total))
+                self._lengths.append(_length(name, total, rank, columns.ends[place], columns.times[place]))
 
     def _is_uniform(self, block: Block) -> bool:
         """Whether lines tell those below no more than a position."""
@@ -257,7 +289,10 @@ class LineReader:
                 row, position = group.rows[place], (columns.steps[place], columns.epochs[place])
                 placed = (*position, new)
                 readings.add(row, self._records_at(lines, row, plan, group.groups(place), rank, placed))
-        self._keep(lines, group, [place for place in _indices(run) if place - run.start not in again])
+        kept = (
+            [place for place in _indices(run) if place - run.start not in again] if again else _indices(run)
+        )
+        self._keep(lines, group, kept)
         last = run.stop - 1
         row = group.rows[last]
         context.note(columns.steps[last], columns.epochs[last])
@@ -424,6 +459,10 @@ class LineReader:
             measurement((name, value, unit, step, epoch, rank, end, seconds, phase))
             for (name, unit, phase), value in numbers
         ]
+        if plan.length_of and (name := name_of_training(metric for metric, _ in numbers)):
+            total = groups[plan.layout.total]
+            if self._states.of(rank).is_news((name, total)):
+                self._lengths.append(_length(name, total, rank, end, seconds))
         if plan.is_of_bar:
             if step is not None:
                 self._states.held[rank] = HeldDict(lines.first + row, records)
@@ -528,6 +567,10 @@ class LineReader:
         prefix, state = text[clock.glog_at :], self._states.of(rank)
         year = None if state.year is None else state.year_for(glog_month(prefix))
         return parse_glog_timestamp(prefix, year)
+
+
+def _length(name: str, total: bytes, rank: int | None, end: int, seconds: float | None) -> Fact:
+    return Fact(LENGTH, f"{total.decode()} {name}", rank, end, seconds)
 
 
 def _run_end(owners: Sequence[PlanLines | SkeletonPlans | None], row: int) -> int:

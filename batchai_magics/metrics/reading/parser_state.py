@@ -14,6 +14,7 @@ from batchai_magics.metrics.reading.prefix_patterns import PREFIX
 from batchai_magics.metrics.reading.process_lines import ProcessLines
 
 _MAX_RANKS = 1 << 15
+_MAX_LENGTHS = 64  # of a rank's counters; epochs of more lengths have none in common
 MAX_DIGITS = 18
 _DEFAULT_INTERVAL = 10  # tf_cnn_benchmarks' --display_every, until two steps were seen
 _HEADER_NUMBER = re.compile(rb"(?:TensorFlow: +\d+\.|Num batches: +|Num epochs: +\d+\.)\Z")
@@ -30,6 +31,11 @@ class RankState:
     year: int | None = None  # year of glog timestamps, which may omit it …
     month: int = 0  # … and the month of the last one
     context: LineContext = field(default_factory=LineContext)
+    lengths: set[tuple[str, bytes]] = field(default_factory=set)  # of counters, by the metric beside them
+
+    def is_news(self, length: tuple[str, bytes]) -> bool:
+        """Whether how far a counter goes was not told before."""
+        return len(self.lengths) < _MAX_LENGTHS and length not in self.lengths
 
     def year_for(self, month: int) -> int | None:
         """The year of a timestamp in this month, assuming it is close to the last one; None if unknown."""

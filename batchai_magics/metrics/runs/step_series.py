@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from batchai_magics.metrics.column import MISSING, Column
 from batchai_magics.metrics.measurement import (
+    LENGTH,
     RATE_UNIT,
     TOTAL,
     Fact,
@@ -174,7 +175,11 @@ def runs(records: Iterable[Record]) -> list[MeasurementTable]:
             facts.clear()
         facts.append(fact)
     parts = [table.between(*part) for part in pairwise([*begins, table.row_count])]
-    return [with_ranks(on_timeline(run)) for run in _with_resumed(parts)]
+    lengths, found = list[Fact](), list[MeasurementTable]()
+    for run in _with_resumed(parts):
+        found.append(with_ranks(on_timeline(run, above=lengths)))
+        lengths += (fact for _, fact in run.facts if fact.key == LENGTH)
+    return found
 
 
 def _with_resumed(parts: Sequence[MeasurementTable]) -> list[MeasurementTable]:

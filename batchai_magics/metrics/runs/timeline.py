@@ -1,9 +1,10 @@
 """One timeline: the step of every number, counted over the whole run, whichever stream or file told it.
 
-A counter that starts again with each epoch is continued: (epoch - first epoch) x length + step; the length is
-that of the epochs that have ended. A bar without an epoch has that of the line which ends it. Where no epoch
-explains why a counter starts again, its steps stay: another fit begins there, a segment of its own. So does
-one where an epoch comes again below the heading of another fit.
+A counter that starts again with each epoch is continued: (epoch - first epoch) x length + step; the length
+is the total that is printed beside the steps, else that of the epochs that have ended. A bar without an epoch
+has that of the line which ends it. Where no epoch explains why a counter starts again, its steps stay:
+another fit begins there, a segment of its own. So does one where an epoch comes again below the heading of
+another fit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import Fact, Measurement, Record
+from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.line_plan import MetricName
 from batchai_magics.metrics.runs.fits import FitHeadings
@@ -64,6 +65,9 @@ class Timeline:
         for record in records:
             if isinstance(record, Fact):
                 self._learned.enter(record)
+                if record.key == LENGTH:
+                    rank = ranks[record.rank] = self._ranks[record.rank]
+                    rank.learn_length(record.value)
             else:
                 rank = ranks[record.rank] = self._ranks[record.rank]
                 rank.learn(record, self._learned.of(record.rank).number)
@@ -83,15 +87,17 @@ class Timeline:
         return number if step == number.step else number._replace(step=step)
 
 
-def on_timeline(records: Iterable[Record]) -> MeasurementTable:
+def on_timeline(records: Iterable[Record], above: Iterable[Fact] = ()) -> MeasurementTable:
     """The records of a run, which are in the order of writing, with the steps of the timeline.
 
-    Steps of training without epochs are kept: if there are no others, nothing is placed.
+    Steps of training without epochs are kept: if there are no others, nothing is placed. How far counters go
+    may be told `above` the run.
     """
     run = MeasurementTable.of(records)
     if all(map(_counts_steps, run.lines)):
         return run
     timeline = Timeline()
+    timeline.add(above)
     timeline.add(run)
     steps = {lines.metrics: [Column() for _ in lines.metrics] for lines in run.lines}
     for window in run.windows():
@@ -122,6 +128,7 @@ class _Counter:
     first: int = 0
     ended: int = 0  # the last step of the rounds that have ended
     ends: list[int] = field(default_factory=list)  # the last step of each round
+    total: int = 0  # that is printed beside its steps; 0 if none is
 
     def add(self, step: int) -> bool:
         """Count a step; whether a round begins with it."""
@@ -133,7 +140,12 @@ class _Counter:
         elif step > self.ends[-1]:
             self.ends[-1] = step
         self.last = step
-        return begins
+        return begins or 0 < self.total < step
+
+    def length(self, totals: Iterable[int]) -> int:
+        """The steps of a round, which may be one of these totals."""
+        self.total = _least(totals, max(self.ended, *self.ends))
+        return self.total or self.ended + (self.first == 0)
 
 
 class _Epochs:
@@ -141,11 +153,13 @@ class _Epochs:
 
     def __init__(self) -> None:
         self.lasts: dict[float, int] = {}
+        self.names: set[str] = set()  # of the metrics that are counted
         self._firsts: dict[float, int] = {}
         self._order: list[float] = []
         self._open: float | None = None
         self._least = self._most = 0
         self._ended = 0  # the last step of the epochs that have ended
+        self._total = 0  # that is printed beside the steps; 0 if none is
         self._has_gone_back = False
 
     def __bool__(self) -> bool:
@@ -156,14 +170,16 @@ class _Epochs:
         """The first epoch."""
         return self._order[0]
 
-    def add(self, epoch: float, step: int) -> bool:
-        """Count a step; whether it may tell something about the length of epochs."""
-        if epoch == self._open and step >= self.lasts[epoch] and self._order[-1] == epoch:
+    def add(self, name: str, epoch: float, step: int) -> bool:
+        """Count a step of a metric; whether it may tell something about the length of epochs."""
+        is_known = name in self.names
+        if is_known and epoch == self._open and step >= self.lasts[epoch] and self._order[-1] == epoch:
             self.lasts[epoch] = step
             if step > self._most:
                 self._most, had_one = step, self._least == self._most
-                return had_one
+                return had_one or 0 < self._total < step
             return False
+        self.names.add(name)
         if epoch != self._open and self._open is not None:
             self._ended = max(self._ended, self.lasts[self._open])
         if epoch not in self.lasts:
@@ -184,16 +200,21 @@ class _Epochs:
         """Whether steps are counted within epochs."""
         return self._has_gone_back or (len(self._order) > 1 and self._least == self._most)
 
-    @property
-    def length(self) -> int:
-        """The steps of an epoch."""
-        return self._ended + (self._least == 0)
+    def length(self, totals: Iterable[int]) -> int:
+        """The steps of an epoch, which may be one of these totals."""
+        self._total = _least(totals, self._most)
+        return self._total or self._ended + (self._least == 0)
 
     def count_before(self, epoch: float) -> int:
         """The epochs before another one."""
         if float(epoch).is_integer() and float(self.first).is_integer():
             return int(epoch - self.first)
         return bisect_left(self._order, epoch)
+
+
+def _least(totals: Iterable[int], step: int) -> int:
+    """The least of some totals of a counter that a step is not beyond; 0 if there is none."""
+    return min((total for total in totals if total >= step), default=0)
 
 
 @dataclass(slots=True)
@@ -219,6 +240,7 @@ class _RankTimeline:
         self._seen: dict[str, int] = {}  # the last visit of a metric
         self._repeated: set[str] = set()  # metrics with several values in one visit
         self._ended: set[float] = set()  # epochs that bars have from the line which ended the bar before
+        self._totals: defaultdict[str, set[int]] = defaultdict(set)  # of counters, by the metric beside them
         self._scan = _Scan()
         self._is_undecided = True
         self._is_by_epoch = False  # steps are counted within epochs
@@ -246,7 +268,13 @@ class _RankTimeline:
         elif epoch is None or self._learns_late(number.name, epoch):
             self._is_undecided |= self._counters[number.name].add(step)
         else:
-            self._is_undecided |= self._epochs.add(epoch, step)
+            self._is_undecided |= self._epochs.add(number.name, epoch, step)
+
+    def learn_length(self, length: str) -> None:
+        """Take how far a counter goes, and the metric beside it: `40 loss`."""
+        total, _, name = length.partition(" ")
+        self._totals[name].add(int(total.replace(",", "")))
+        self._is_undecided = True
 
     def _learns_late(self, name: str, epoch: float) -> bool:
         """Whether the epoch of a bar is only that of the line above, which ended the round before."""
@@ -280,13 +308,15 @@ class _RankTimeline:
         before, rounds = self._known, self._round_epochs
         self._is_undecided = False
         self._is_by_epoch = self._epochs.restart_steps
-        self._epoch_length = self._epochs.length if self._is_by_epoch else 0
-        again = [counter for counter in self._counters.values() if len(counter.ends) > 1]
-        self._round_length = max((counter.ended + (counter.first == 0) for counter in again), default=0)
+        of_epochs = (total for name in self._epochs.names for total in self._totals.get(name, ()))
+        self._epoch_length = self._epochs.length(of_epochs) if self._is_by_epoch else 0
+        again = {name: counter for name, counter in self._counters.items() if len(counter.ends) > 1}
+        lengths = (counter.length(self._totals.get(name, ())) for name, counter in again.items())
+        self._round_length = max(lengths, default=0)
         self._round_epochs = self._epochs_of_rounds()
         first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
-        lengths = self._epoch_length, self._round_length, first
-        self._known = (self._is_by_epoch, *lengths, len(self._returning), len(self._repeated))
+        places = self._epoch_length, self._round_length, first
+        self._known = (self._is_by_epoch, *places, len(self._returning), len(self._repeated))
         return bool(before) and (before != self._known or rounds != self._round_epochs[: len(rounds)])
 
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:

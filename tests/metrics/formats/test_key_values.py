@@ -5,6 +5,7 @@ import math
 import pytest
 
 from batchai_magics.metrics import Parser
+from tests.metrics.log_text import measurements
 
 LINES = {
     "step 0: loss = 2.000, accuracy = 0.00": (None, 0, {"loss": 2.0, "accuracy": 0.0}),
@@ -60,7 +61,7 @@ def read(text):
 @pytest.mark.parametrize("line", LINES)
 def test_a_line_gives_its_numbers_and_where_they_belong(line):
     epoch, step, numbers = LINES[line]
-    records = read(f"{line}\n")
+    records = measurements(read(f"{line}\n"))
     assert {record.name: record.value for record in records} == (numbers or {})
     assert {(record.epoch, record.step) for record in records} <= {(epoch, step)}
 

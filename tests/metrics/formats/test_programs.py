@@ -2,7 +2,7 @@
 
 from batchai_magics.metrics import Fact, Measurement, Parser
 from batchai_magics.metrics.measurement import lines_of
-from tests.metrics.log_text import step_lines
+from tests.metrics.log_text import measurements, step_lines
 
 BAR = "[==============================]"
 
@@ -208,7 +208,7 @@ class TestOthers:
 
     def test_hogwilds_process_number_is_no_metric(self):
         text = "4711\tTrain Epoch: 1 [640/60000 (1%)]\tLoss: 2.310000\n"
-        assert [(r.name, r.step) for r in read(text)] == [("loss", 640)]
+        assert [(r.name, r.step) for r in measurements(read(text))] == [("loss", 640)]
 
     def test_cntks_seconds_may_differ_between_ranks(self):
         line = "Finished Epoch[1 of 10]: [Training] loss = 0.4 * 60 {}s (4860.3 samples/s);"

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
+from tests.metrics.log_text import measurements
 from tests.metrics.program_samples import read_rows
 
 PREFIXES = (
@@ -76,7 +77,10 @@ def read(text, *, cuts=()):
 
 
 def numbers_of(records):
-    return {record.name: None if record.value != record.value else record.value for record in records}
+    return {
+        record.name: None if record.value != record.value else record.value
+        for record in measurements(records)
+    }
 
 
 @given(
@@ -92,7 +96,7 @@ def test_any_prefix_position_and_number_give_the_same_record(
     prefix, position, first, second, sign, gap, cuts
 ):
     text = f"{prefix}{position}{gap}loss{sign}{first}{gap}grad_norm{sign}{second}\n"
-    records = read(text, cuts=cuts)
+    records = measurements(read(text, cuts=cuts))
     assert numbers_of(records) == {"loss": NUMBERS[first], "grad_norm": NUMBERS[second]}, text
     assert {(record.epoch, record.step) for record in records} == {POSITIONS[position]}, text
 
@@ -162,7 +166,8 @@ def test_lines_of_several_ranks_without_a_newline_between_are_all_read():
 def test_a_bar_tells_each_value_once_at_its_count():
     frames = [(0, 0.9), (1, 0.9), (1, 0.7), (2, 0.7), (2, 0.6)]
     text = "".join(f"\r{n * 10}%|#  | {n}/10 [00:0{n}<00:09,  1.00it/s, loss={value}]" for n, value in frames)
-    assert [(record.step, record.value) for record in read(text + "\n")] == [(0, 0.9), (1, 0.7), (2, 0.6)]
+    read_values = [(record.step, record.value) for record in measurements(read(text + "\n"))]
+    assert read_values == [(0, 0.9), (1, 0.7), (2, 0.6)]
 
 
 def test_a_printed_dict_has_the_step_of_its_bar():

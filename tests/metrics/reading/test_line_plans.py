@@ -3,7 +3,7 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from batchai_magics.metrics import Parser
+from batchai_magics.metrics import Fact, Measurement, Parser
 from batchai_magics.metrics.reading.log_reader import read_table
 
 TEMPLATES = (
@@ -18,6 +18,9 @@ TEMPLATES = (
     "step {a} Eval: {c}_acc=0.{b}, {d}_loss=0.2153",
     "step {a} loss=0.{b} optim/LR (group {c})=1e-{d}",
     "worker {c} of {d} wrote shard {a}",
+    "epoch {c} step {a}/{d}000 loss 0.{b}",
+    "[rank{c}] epoch 1 step {a}/{d}000 loss 0.{b}",
+    "Train Epoch: {c} [{a}/{d}000 (1%)]\tLoss: 0.{b}",
 )
 SILENT = (
     "step=,loss=",
@@ -38,7 +41,15 @@ lines = st.builds(
 
 
 def numbers(records):
-    return [(each.name, each.unit, each.value, each.step, each.rank, each.phase) for each in records]
+    return [
+        (each.name, each.unit, each.value, each.step, each.rank, each.phase)
+        for each in records
+        if isinstance(each, Measurement)
+    ]
+
+
+def lengths(records):
+    return [(each.value, each.rank, each.offset) for each in records if isinstance(each, Fact)]
 
 
 @example(["step 1 acc5: 1.5 acc5: 0.25", "step 1 acc5: 1.5 acc2: 0.25"], False)
@@ -55,3 +66,16 @@ def test_any_lines_around_a_line_leave_its_numbers_alone(chosen, is_growing):
         ends = [sum(map(len, parts[: place + 1])) for place in range(len(parts))]
         read = [numbers(each for each in records if each.offset == end) for end in ends]
     assert read == [numbers(Parser().feed(part)) for part in parts]
+
+
+@given(st.lists(lines, max_size=20))
+def test_a_total_is_told_where_a_rank_first_prints_it_however_its_log_is_read(chosen):
+    parts = [f"{line}\n".encode() for line in chosen]
+    parser = Parser()
+    live = [record for part in parts for record in parser.feed(part)]
+    whole = list(read_table([b"".join(parts)]))
+    assert whole == live
+    told = lengths(live)
+    assert len({(value, rank) for value, rank, _ in told}) == len(told)
+    alone = [(value, rank) for part in parts for value, rank, _ in lengths(Parser().feed(part))]
+    assert [(value, rank) for value, rank, _ in told] == list(dict.fromkeys(alone))

@@ -10,7 +10,7 @@ from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from tests.metrics.formats.program_lines import KNOWN_LINES
-from tests.metrics.log_text import step, step_lines
+from tests.metrics.log_text import measurements, step, step_lines
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
 numbers = st.one_of(st.integers(1, 9999), st.sampled_from([0, 1, 10, 9_999_999, 10_000_000, 10**17, 10**19]))
@@ -112,5 +112,5 @@ def test_parts_of_several_files_are_in_the_order_of_reading():
 )
 def test_the_rate_of_a_script_is_read_as_the_benchmarks_would_be(line):
     log = "".join(f"{line.format(number)}\n" for number in range(1, 30)).encode()
-    assert [record.name for record in Parser().feed(log)] == ["loss", "images_per_sec"] * 29
+    assert [record.name for record in measurements(Parser().feed(log))] == ["loss", "images_per_sec"] * 29
     same(log, cuts=(100, 333))

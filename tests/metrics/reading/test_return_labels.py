@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Parser
-from tests.metrics.log_text import step
+from tests.metrics.log_text import measurements, step
 from tests.metrics.reading import test_log_reader as reader
 
 LABELS = ("[rank3]:", "[default3]:", "3: ", "[3] ", "[gpu01:3/8] ", "(3/8) ", "[1,3]<stdout>:")
@@ -22,7 +22,7 @@ def drawn(*done, end="\n"):
 def ranks_of(log):
     parser = Parser()
     records = parser.feed(log.encode()) + parser.finish()
-    return {record.step: record.rank for record in records}
+    return {record.step: record.rank for record in measurements(records)}
 
 
 @pytest.mark.parametrize("label", LABELS)
@@ -63,7 +63,7 @@ def test_windows_line_ends_are_no_parts():
 
 
 def test_the_rank_of_a_file_precedes_that_of_labels():
-    records = Parser().feed(f"[rank3]:{drawn(1, 2)}".encode(), rank=7)
+    records = measurements(Parser().feed(f"[rank3]:{drawn(1, 2)}".encode(), rank=7))
     assert [record.rank for record in records] == [7, 7]
 
 
