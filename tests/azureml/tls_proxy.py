@@ -20,7 +20,7 @@ from tests.azureml.certificates import Certificates
 from tests.azureml.faults import CUT_BODY, CUT_REQUEST, SLOW_BODY, Fault, Faults
 from tests.azureml.http_messages import Request, Response
 
-SLOW_PIECES, SLOW_PAUSE_S = 20, 0.02
+SLOW_PIECES, SLOW_PAUSE_S = 20, 0.002
 
 
 @dataclass

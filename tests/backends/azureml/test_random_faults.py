@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections import defaultdict
 from typing import Any, cast
 
@@ -17,11 +16,12 @@ from batchai_magics.backends.azureml.azureml_backend import AzureMLBackend
 from batchai_magics.follow import LogBytes, StateChanged
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
+from tests.azureml.http_messages import Request, Response
 from tests.azureml.stand_in import AzureStandIn
 from tests.follow.event_steps import Pauses
 
 FAULTS, RANKS = 50, 4
-HASTE = 500  # how much faster than ours the clock of the backend's request budget is
+PAUSE_S = 5.0  # between two looks, by the clock of the backend's request budget
 LINE = re.compile(r"rank (\d) line (\d+) [=]+ end\Z")
 JOB: dict[str, Any] = {
     "jobType": "Command",
@@ -33,30 +33,37 @@ JOB: dict[str, Any] = {
 }
 
 
-class Writer(threading.Thread):
-    """Writes to the logs of all ranks, in pieces that end inside lines, until there were enough faults."""
+class Writer:
+    """Writes to the logs of all ranks before each request for one, until there were enough faults.
 
-    def __init__(self, azure: AzureStandIn) -> None:
-        super().__init__(daemon=True)
-        self._azure, self.lines = azure, 0
-        self.stop = threading.Event()
+    What it writes ends inside lines.
+    """
 
-    def run(self) -> None:
-        rest = dict.fromkeys(range(RANKS), b"")
-        while len(self._azure.faults.happened) < FAULTS and not self.stop.wait(0.005):
-            for rank in rest:
-                text = (
-                    rest[rank] + f"rank {rank} line {self.lines} {'=' * (self.lines % 97 + 1)} end\n".encode()
-                )
-                rest[rank] = self._write(rank, text, len(text) * 2 // 3)
+    def __init__(self, azure: AzureStandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._azure, self._answer, self.lines = azure, azure.blobs.answer, 0
+        self._rest = dict.fromkeys(range(RANKS), b"")
+        self._lock, self._is_done = threading.Lock(), False
+        self._write()
+        monkeypatch.setattr(azure.blobs, "answer", self._write_and_answer)
+
+    def _write_and_answer(self, request: Request) -> Response:
+        with self._lock:
+            if not self._is_done:
+                self._write()
+        return self._answer(request)
+
+    def _write(self) -> None:
+        self._is_done = len(self._azure.faults.happened) >= FAULTS
+        for rank, rest in self._rest.items():
+            line = f"rank {rank} line {self.lines} {'=' * (self.lines % 97 + 1)} end\n"
+            text = rest if self._is_done else rest + line.encode()
+            size = len(text) if self._is_done else len(text) * 2 // 3
+            self._azure.write_log("resnet", f"user_logs/std_log_process_{rank:02}.txt", text[:size])
+            self._rest[rank] = text[size:]
+        if self._is_done:
+            self._azure.set_status("resnet", "Completed")
+        else:
             self.lines += 1
-        for rank, text in rest.items():
-            self._write(rank, text, len(text))
-        self._azure.set_status("resnet", "Completed")
-
-    def _write(self, rank: int, text: bytes, size: int) -> bytes:
-        self._azure.write_log("resnet", f"user_logs/std_log_process_{rank:02}.txt", text[:size])
-        return text[size:]
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -68,19 +75,23 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
     seed: int,
 ) -> None:
     monkeypatch.setitem(cast("dict[str, float]", TIMING), "retry_backoff_factor", 0.0)
-    # A rank falls silent for a third of a second of ours at times: its line is not unfinished for that.
+    # A rank falls silent for minutes of that clock at times: its line is not unfinished for that.
     monkeypatch.setattr(job_logs, "_UNFINISHED_LINE_S", float("inf"))
+    now = 0.0
+
+    def pause(_: float) -> None:
+        nonlocal now
+        now += PAUSE_S
+
     for part in (backend.logs, backend._recent):
-        monkeypatch.setattr(part, "_clock", lambda: time.monotonic() * HASTE)
+        monkeypatch.setattr(part, "_clock", lambda: now)
     connection = backend.connection
     connection.send(connection.request("PUT", "jobs/resnet", {"properties": JOB}))
     azure.set_status("resnet", "Running")
     job = workspace.child(Kind.EXPERIMENT, "first").child(Kind.JOB, "resnet")
     backend.show(job)
-    writer, found = Writer(azure), defaultdict[str, bytearray](bytearray)
-    writer.start()
-    pause = threading.Event()
-    events = follow.events(backend, job, stop=Pauses(lambda _: pause.wait(0.01)))
+    writer, found = Writer(azure, monkeypatch), defaultdict[str, bytearray](bytearray)
+    events = follow.events(backend, job, stop=Pauses(pause))
     last = next(events)  # a watch begins with an answer
     azure.faults.scatter(FAULTS, seed=seed)
     for event in events:
@@ -88,7 +99,6 @@ def test_fifty_random_faults_lose_and_repeat_no_byte(
             assert not event.restarted
             found[event.file.path] += event.chunk.data
         last = event
-    writer.stop.set()
     assert isinstance(last, StateChanged)
     assert last.job.state is ExecutionState.SUCCEEDED
     assert len(azure.faults.happened) == FAULTS
