@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from batchai_magics.backends.azure.arm_client import TIMING
-from batchai_magics.backends.azureml import clusters, run_records
+from batchai_magics.backends.azureml import clusters
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
@@ -29,7 +29,7 @@ from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.server.batchai.extensions import PACE
-from tests.azureml.conftest import reached
+from tests.azureml.conftest import look_often, reached
 from tests.azureml.stand_in import AzureStandIn
 from tests.backends.machines import real_sshd
 from tests.backends.ray import real_ray
@@ -317,7 +317,7 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
         patch.setitem(cast("dict[str, float]", TIMING), "polling_interval", 0.05)
         if options.idle_s is not None:
             patch.setattr(clusters, "_IDLE_BEFORE_SCALE_DOWN", f"PT{options.idle_s}S")
-        patch.setattr(run_records, "_PERIOD_S", 0.0)
+        look_often(patch)
         subscription, group, workspace = azure.place
         settings = Settings(
             backend="azureml",

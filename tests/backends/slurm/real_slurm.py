@@ -6,11 +6,14 @@ import contextlib
 import os
 import pwd
 import random
+import re
 import shutil
 import signal
 import socket
+import socketserver
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -72,6 +75,22 @@ def skip_reason() -> str:
     )
 
 
+class DeadPort(socketserver.TCPServer):
+    """The port of a node that was killed: it ends each connection, while Slurm tries a closed one for 10 s."""
+
+    allow_reuse_address = True
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", port), socketserver.BaseRequestHandler)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+
+
 @dataclass
 class RealSlurm:
     """A Slurm in a folder of its own. Its daemons are children of this process."""
@@ -85,6 +104,7 @@ class RealSlurm:
     gathered: str = "none"  # what is known of jobs' memory: `linux`
     accounting: str = "none"  # where what became of jobs is kept: `slurmdbd`
     daemons: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    killed: dict[str, DeadPort] = field(default_factory=dict)
     # The nodes have sockets there, whose paths must be short.
     spool: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="spool-")))
 
@@ -123,12 +143,16 @@ class RealSlurm:
 
     def start_node(self, name: str) -> None:
         """Starts a node."""
+        if dead := self.killed.pop(name, None):
+            dead.close()
         self._start(name, ["slurmd", "-D", "-f", str(self.conf), "-N", name])
 
     def kill(self, name: str) -> None:
         """Ends a daemon, `slurmctld` or a node's, without a word."""
         self.daemons[name].kill()
         self.daemons.pop(name).wait()
+        if found := re.search(rf"NodeName={name} .*Port=(\d+)", self.conf.read_text()):
+            self.killed[name] = DeadPort(int(found[1]))
 
     def end(self, name: str) -> None:
         """Ends a daemon as an administrator would."""
@@ -152,6 +176,8 @@ class RealSlurm:
             daemon.terminate()
         for daemon in self.daemons.values():
             wait_for(daemon)
+        for dead in self.killed.values():
+            dead.close()
         shutil.rmtree(self.spool, ignore_errors=True)
 
     @property

@@ -20,7 +20,7 @@ TIME_UP = "it reached its time limit"
 
 def test_a_run_continues_after_its_time_limit_until_its_restarts_are_used_up(again_place: Place) -> None:
     place = again_place
-    ends = started(place, constraints={"maxWallClockTime": "PT20S"}, batchaiMaxRestarts=1)
+    ends = started(place, constraints={"maxWallClockTime": "PT10S"}, batchaiMaxRestarts=1)
     limit = {"maxWallClockTime": "PT1S"}
     hangs = place.start("exec sleep 1000", "used-up", constraints=limit, batchaiMaxRestarts=1)
     job = place.wait(hangs)
