@@ -50,10 +50,14 @@ def pytest_xdist_auto_num_workers(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Each worker of xdist begins with slow tests: what is left at the end is short, and easily shared."""
+    """Each worker of xdist begins with slow tests: what is left at the end is short, and easily shared.
+
+    The first one begins with those of Ray, which no other worker has to start then.
+    """
     shares = getattr(config, "workerinput", {}).get("workercount", 1)
     if shares > 1:
         slow = [item for item in items if item.get_closest_marker("slow")]
+        slow.sort(key=lambda item: "ray" not in re.split(r"\W+", item.nodeid))
         quick = [item for item in items if not item.get_closest_marker("slow")]
         items[:] = chain.from_iterable(
             tests[len(tests) * n // shares : len(tests) * (n + 1) // shares]

@@ -223,8 +223,8 @@ def test_a_command_beside_a_job_ends_when_nobody_reads_it_any_more(place: Place)
     pid, commands = next(output).data.decode().strip(), place.backend.node_commands
     assert list(commands.execute(place.cluster, node.id, f"kill -0 {pid}")) == [CommandEnd(0)]
     output.close()
-    is_there = f"kill -0 {pid} 2>/dev/null"
-    until(lambda: list(commands.execute(place.cluster, node.id, is_there)) == [CommandEnd(1)])
+    until_gone = f"while kill -0 {pid} 2>/dev/null; do sleep 0.05; done"
+    assert list(commands.execute(place.cluster, node.id, until_gone)) == [CommandEnd(0)]
 
 
 # quotas

@@ -9,7 +9,7 @@ import pytest
 from tests.backends.ray import real_ray
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ray() -> Iterator[real_ray.RealRay]:
     """A Ray with three nodes."""
     if reason := real_ray.skip_reason():
