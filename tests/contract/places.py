@@ -17,11 +17,14 @@ from batchai_magics.backends.azureml import clusters
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import Backend, Capabilities
 from batchai_magics.backends.base.backend_registry import BACKENDS, GROUP, open_backend
+from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.runner import LocalFacts
 from batchai_magics.backends.local.settings import LocalSettings
+from batchai_magics.backends.ray.runner import PROGRAMS as RAY_PROGRAMS
 from batchai_magics.backends.ray.runner import RayBackend, RayFacts
 from batchai_magics.backends.ray.settings import RaySettings
+from batchai_magics.backends.slurm import bundle_writer
 from batchai_magics.backends.slurm.runner import SlurmBackend, SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
@@ -197,6 +200,13 @@ def _slurm_any(folder: Path, options: PlaceOptions) -> AbstractContextManager[Pl
     return place_on(real_slurm.SHARED.get(), folder, options, placement=ANY)
 
 
+def share_programs(home: Path, shared: Path, own: str) -> None:
+    """Links a home to programs that other tests use too: Python compiles them once."""
+    programs = installed_programs.current(home, own)
+    programs.parent.mkdir(0o700, exist_ok=True)
+    programs.symlink_to(installed_programs.install(shared, own))
+
+
 @contextlib.contextmanager
 def place_on(
     slurm: real_slurm.RealSlurm,
@@ -223,6 +233,7 @@ def place_on(
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
+    share_programs(backend.layout.home, slurm.folder, bundle_writer.PROGRAMS)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
@@ -255,6 +266,7 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
         for name, value in real_ray.ENV.items():
             patch.setenv(name, value)
         ray_backend = RayBackend(own)
+        share_programs(ray_backend.layout.home, ray.folder, RAY_PROGRAMS)
         ensure_defaults(ray_backend, settings)
         workspace = workspace_id(settings)
 
