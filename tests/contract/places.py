@@ -385,8 +385,7 @@ PLACES = {
         NOT_RAYS,
         real_ray.skip_reason,
         # The whole contract passes here; the rest, of files and records, takes as long again.
-        only=_OF_RUNNERS
-        | {"test_attempts", "test_chains", "test_inherited_environment", "test_stacks"},
+        only=_OF_RUNNERS | {"test_attempts", "test_chains", "test_inherited_environment", "test_stacks"},
         samples=frozenset({"test_inherited_environment"}),
     ),
     "slurm on any nodes": PlaceKind(

@@ -76,7 +76,7 @@ def skip_reason() -> str:
 
 
 class DeadPort(socketserver.TCPServer):
-    """The port of a node that was killed: it ends each connection, while Slurm tries a closed one for 10 s."""
+    """The port of a killed node, which ends each connection: a closed port Slurm tries again for 10 s."""
 
     allow_reuse_address = True
 
