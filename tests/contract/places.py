@@ -266,7 +266,7 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
         for name, value in real_ray.ENV.items():
             patch.setenv(name, value)
         ray_backend = RayBackend(own)
-        share_programs(ray_backend.layout.home, ray.folder, RAY_PROGRAMS)
+        share_programs(ray_backend.runner.layout.home, ray.folder, RAY_PROGRAMS)
         ensure_defaults(ray_backend, settings)
         workspace = workspace_id(settings)
 
