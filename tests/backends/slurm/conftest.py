@@ -54,6 +54,19 @@ def own_place(own_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
+def impatient_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
+    """A Slurm that soon gives up what does not answer, and soon kills what it has told to end."""
+    with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, kill_wait_s=2) as slurm:
+        yield slurm
+
+
+@pytest.fixture
+def impatient_place(impatient_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
+    with place_on(impatient_slurm, tmp_path, PlaceOptions()) as place:
+        yield place
+
+
+@pytest.fixture
 def place(slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
     """A backend on it with a cluster of two nodes."""
     with PLACES["slurm"].open(tmp_path, PlaceOptions()) as place:

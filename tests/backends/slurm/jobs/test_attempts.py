@@ -90,15 +90,15 @@ def test_a_job_that_waits_to_begin_again_is_cancelled_at_once(
 
 @pytest.mark.parametrize("lost_s", [1.0, 1000.0], ids=["told by who looks", "told by its program"])
 def test_a_lost_job_leaves_no_process_on_nodes_that_slurm_does_not_reach(
-    again_place: Place, again_slurm: RealSlurm, tmp_path: Path, lost_s: float
+    impatient_place: Place, impatient_slurm: RealSlurm, tmp_path: Path, lost_s: float
 ) -> None:
-    settings = replace(again_place.backend.settings, lost_s=lost_s)
-    place = replace(again_place, backend=SlurmBackend(settings))
+    settings = replace(impatient_place.backend.settings, lost_s=lost_s)
+    place = replace(impatient_place, backend=SlurmBackend(settings))
     command = {"commandLine": "bash -c 'echo up; exec sleep 1000'", "processCount": 2}
     id = place.start(nodeCount=2, customToolkitSettings=None, customMpiSettings=command)
     until(lambda: place.log(id).count(b"up") == 2)
     for node in place.backend.nodes(id):
-        again_slurm.kill(node.id)
+        impatient_slurm.kill(node.id)
     job = place.wait(id)
     assert first_error(job).code == "JobNodeLost"
     until(lambda: not processes_of(tmp_path / "home"))

@@ -79,7 +79,7 @@ def test_a_dependency_of_slurms_own_does_not_go_with_it(place: Place) -> None:
 
 def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(again_place: Place) -> None:
     place = again_place
-    first = started(place, constraints={"maxWallClockTime": "PT20S"}, batchaiMaxRestarts=1)
+    first = started(place, constraints={"maxWallClockTime": "PT10S"}, batchaiMaxRestarts=1)
     second = place.start("echo ran", "second", **after(first))
     until(lambda: place.backend.show(first).attempts)
     assert place.backend.show(second).waiting == f"{first.name} has to succeed first"

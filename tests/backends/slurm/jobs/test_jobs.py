@@ -6,7 +6,6 @@ import contextlib
 import io
 import signal
 import subprocess
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,9 +22,8 @@ from batchai_magics.errors import SpecError
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
-from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions, manual
-from tests.contract.places import place_on
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
@@ -94,19 +92,6 @@ def test_a_job_that_somebody_cancels_in_slurm_is_cancelled(place: Place, slurm: 
     job = place.wait(id)
     assert (job.is_cancelled, "scancel" in first_error(job).message) == (True, True)
     assert place.log(id).count(b"last") == 2
-
-
-@pytest.fixture
-def impatient_slurm(tmp_path: Path) -> Iterator[RealSlurm]:
-    """A Slurm that soon kills what it has told to end."""
-    with running(RealSlurm, tmp_path / "slurm", count=2, kill_wait_s=2) as slurm:
-        yield slurm
-
-
-@pytest.fixture
-def impatient_place(impatient_slurm: RealSlurm, tmp_path: Path) -> Iterator[Place]:
-    with place_on(impatient_slurm, tmp_path, PlaceOptions()) as place:
-        yield place
 
 
 def test_a_job_whose_grace_is_longer_than_slurms_is_told(impatient_place: Place) -> None:

@@ -86,7 +86,8 @@ def test_no_rank_is_named_if_srun_is_killed(place: Place, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("node", [0, 1])
-def test_a_killed_slurmstepd_is_noticed(place: Place, tmp_path: Path, node: int) -> None:
+def test_a_killed_slurmstepd_is_noticed(impatient_place: Place, tmp_path: Path, node: int) -> None:
+    place = impatient_place  # Slurm has to give up the step first
     id = place.start_ranks(UP, count=COUNT)
     until(lambda: place.log(id).count(b"up") == COUNT)
     rank = node * COUNT // 2
@@ -96,4 +97,4 @@ def test_a_killed_slurmstepd_is_noticed(place: Place, tmp_path: Path, node: int)
     assert (error.code, job.execution.exit_code) == ("JobFailed", 137)
     assert "slurmstepd, which runs the job's processes on" in error.message
     assert job.ranks[0].rank in (rank, rank + 1)
-    until(lambda: not processes_of(tmp_path))
+    until(lambda: not processes_of(tmp_path / "home"))
