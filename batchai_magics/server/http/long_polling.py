@@ -71,7 +71,7 @@ _WAIT = re.compile(r"(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])")
 _RANGE_NOT_SATISFIABLE = 416
 _MIN_INTERVAL_S = 0.1  # between polls of one waiter; grows with the number of waiters
 _INTERVAL_PER_WAITER_S = 0.005
-_SHARED_INTERVAL_PER_WAITER_S = 0.001  # with a shared poll, waiters add only the cost of responses
+_SHARED_INTERVAL_PER_WAITER_S = 0.0015  # with a shared poll, waiters add only the cost of responses
 _EXTENSION_PREFIX = "x-batchai-"
 
 _MAX_REMEMBERED_POLLS = 500  # jobs whose last poll is kept for the next
