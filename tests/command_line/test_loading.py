@@ -77,7 +77,9 @@ def test_text_is_printed_without_what_parses_logs(home, words):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [["ps", "-e", "other"], ["logs", "ended"], ["cancel", "ended"]])
+@pytest.mark.parametrize(
+    "words", [["ps", "-e", "other"], ["job", "list", "-o", "table"], ["logs", "ended"], ["cancel", "ended"]]
+)
 def test_what_has_ended_is_told_without_what_follows_jobs(home, words):
     loaded = loaded_by(words, home)
     assert "batchai_magics.commands.command_runner" in loaded

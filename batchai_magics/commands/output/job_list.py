@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.models.resources import JobResource
@@ -96,8 +97,9 @@ class JobList(list[JobResource]):
         return summaries
 
     def _started(self, limit: int) -> Mapping[str, JobModel]:
-        """Key of a job → its model, of the newest jobs that have started."""
-        return {job.id.key: self._model(job) for job in [job for job in self if job.execution][-limit:]}
+        """Key of a job → its model, of the newest jobs that have begun; others have no logs."""
+        begun = list(islice((job for job in reversed(self) if job.has_begun), limit))
+        return {job.id.key: self._model(job) for job in reversed(begun)}
 
     def _model(self, job: JobResource) -> JobModel:
         """The model of a job from the ends of its logs, which are read once."""
@@ -191,7 +193,7 @@ class JobList(list[JobResource]):
     def _progress(self) -> dict[str, str]:
         # the newest running and failed jobs, whose logs are read for progress
         running = [job for job in self if job.is_running][-MAX_RUNNING_READ:]
-        ended = [job for job in self if job.state is ExecutionState.FAILED and not job.lost_predecessor]
+        ended = [job for job in self if job.state is ExecutionState.FAILED and job.has_begun]
         telling = running + ended[-MAX_FAILED_READ:]
         saving = [job for job in self if job.state is ExecutionState.TERMINATING]
         failed = (job for job in self if job.state is ExecutionState.FAILED)
