@@ -249,8 +249,13 @@ def test_a_folder_with_too_many_files_is_refused(folder, monkeypatch):
         snapshot(folder)
 
 
-def test_what_stays_behind_is_not_even_listed_however_many_files_it_has(folder, monkeypatch):
+@pytest.fixture
+def lists_thirty(monkeypatch):
+    """Thirty paths are far too many."""
     monkeypatch.setattr(folder_snapshot, "_MAX_LISTED", 30)
+
+
+def test_what_stays_behind_is_not_even_listed_however_many_files_it_has(folder, lists_thirty):
     for place in ("env/lib", "images/1", "node/__pycache__"):
         (folder / place).mkdir(parents=True)
         for number in range(30):
@@ -260,8 +265,7 @@ def test_what_stays_behind_is_not_even_listed_however_many_files_it_has(folder, 
     assert {"train.py", "data/big.bin"} < {*snapshot(folder).files}
 
 
-def test_a_folder_with_far_too_many_files_is_not_listed_to_its_end(folder, monkeypatch):
-    monkeypatch.setattr(folder_snapshot, "_MAX_LISTED", 30)
+def test_a_folder_with_far_too_many_files_is_not_listed_to_its_end(folder, lists_thirty, monkeypatch):
     listed = []
     monkeypatch.setattr(os, "scandir", lambda path, scan=os.scandir: listed.append(path) or scan(path))
     for number in range(200):

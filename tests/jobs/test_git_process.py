@@ -6,7 +6,6 @@ import subprocess
 import pytest
 
 from batchai_magics.commands.handlers import run_command
-from batchai_magics.jobs import submission_recorder
 from batchai_magics.jobs.git_process import GitProcess
 from batchai_magics.jobs.submission_recorder import GitCheckout
 from tests.patience import PATIENCE_S
@@ -29,9 +28,8 @@ def trap(tmp_path):
 
 
 @pytest.fixture
-def repository(tmp_path, trap, monkeypatch):
+def repository(tmp_path, trap, unhurried_git):
     """A repository, with a submodule, whose configuration names the program wherever it can."""
-    monkeypatch.setattr(submission_recorder, "TIMEOUT_S", PATIENCE_S)
     other, folder = tmp_path / "other", tmp_path / "project"
     for each in (other, folder):
         each.mkdir()

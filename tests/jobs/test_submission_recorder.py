@@ -22,7 +22,6 @@ from batchai_magics.models.runs.labels import Labels
 from batchai_magics.records.record_checks import check_submitted
 from batchai_magics.records.record_files import LABELS, SUBMISSION
 from batchai_magics.records.submission import GitState, Submission
-from tests.patience import PATIENCE_S
 
 SCRIPT = "print({lr}, data)\n"
 SETTINGS = Settings()
@@ -46,8 +45,7 @@ def git(folder, *words):
 
 
 @pytest.fixture
-def checkout(tmp_path, monkeypatch):
-    monkeypatch.setattr(submission_recorder, "TIMEOUT_S", PATIENCE_S)
+def checkout(tmp_path, unhurried_git):
     git(tmp_path, "init")
     (tmp_path / "a.py").write_text("one = 1\n")
     git(tmp_path, "add", ".")

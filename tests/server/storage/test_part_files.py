@@ -14,13 +14,14 @@ from azure.storage.fileshare import ShareServiceClient
 
 from batchai_magics.backends.base.default_transfers import STALE_S
 from batchai_magics.server.api_call import ApiCall
-from batchai_magics.server.storage import storage_router
 from batchai_magics.server.storage.sas import RequestOrigin
 from batchai_magics.server.storage.storage_resource import StorageResource
+from batchai_magics.server.storage.storage_router import StorageRouter
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 from tests.patience import PATIENCE_S
 from tests.server.process import Process, started
 from tests.server.running import GROUP, Running
+from tests.server.storage.signed_urls import account_sas
 
 pytestmark = pytest.mark.slow
 
@@ -52,22 +53,18 @@ def test_what_a_killed_server_had_half_of_is_swept_by_the_next_one(tmp_path: Pat
         assert files_in(home / "server" / "uploads") == []
 
 
-def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(
-    server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_lists_a_share_sees_to_it_that_nothing_stale_lies_there(server: Running, tmp_path: Path) -> None:
     storage, now = server.world.backend.storage, [0.0]
     storage.make("listed")
     uploads = UnfinishedUploads(PartFiles(tmp_path), clock=lambda: now[0])
     uploads.begin(storage, StorageResource("local", "file", "listed", "a"), "listed", 9)
-    monkeypatch.setattr(storage_router.StorageRouter, "_check", lambda *_: "")
-    counter, caller = (
-        storage_router.StorageRouter(server.context, uploads),
-        RequestOrigin(datetime.now(timezone.utc)),
-    )
-    listing = ApiCall("GET", "/local/listed", {"restype": "directory", "comp": "list"})
+    router = StorageRouter(server.context, uploads)
+    caller = RequestOrigin(datetime.now(timezone.utc), "127.0.0.1")
+    query = {"restype": "directory", "comp": "list", **account_sas(server)}
+    listing = ApiCall("GET", "/local/listed", query)
     for seconds, left in ((STALE_S - 1, 1), (STALE_S + 1, 0)):
         now[0] = seconds
-        assert counter.authorize(listing, "127.0.0.1", caller).respond(listing).status == 200
+        assert router.authorize(listing, "127.0.0.1", caller).respond(listing).status == 200
         assert len(files_in(tmp_path)) == len(storage.list("listed")) == left
 
 
