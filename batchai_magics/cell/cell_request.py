@@ -25,13 +25,12 @@ from batchai_magics.cell.cell_job_spec import (
     with_program,
     with_script_folder,
 )
-from batchai_magics.cell.cell_options import MAGIC, CellOptions, read_options
+from batchai_magics.cell.cell_options import MAGIC, CellOptions, SweepOptions, read_options
 from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
 from batchai_magics.cell.notebook_variables import NamesRead, names_of_notebook, variables_file
 from batchai_magics.cell.notebook_variables import notes as variable_notes
-from batchai_magics.cell.sweep_options import SweepOptions
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
 from batchai_magics.models.backend_options import check_texts, declared_by

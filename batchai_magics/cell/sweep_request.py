@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from batchai_magics.cell.cell_options import GRID, RANDOM, ROWS, TPE, SweepOptions, is_given, words_of
 from batchai_magics.cell.cell_request import CellRequest, Notebook, parse
 from batchai_magics.cell.command_values import filled_fields, is_plain
 from batchai_magics.cell.notebook_variables import NAME
@@ -21,7 +22,6 @@ from batchai_magics.cell.search_space import (
     parameter_names,
     search_space,
 )
-from batchai_magics.cell.sweep_options import GRID, RANDOM, ROWS, TPE, SweepOptions, is_given, words_of
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.models.job_spec import JobSpec

@@ -12,10 +12,9 @@ from typing import Any
 
 from batchai_magics.backends.base.backend_registry import current_settings, open_backend, shares_folders
 from batchai_magics.cell import CellRequest, Notebook, parse, parse_script
-from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.cell.cell_options import SWEEP_FLAGS, cell_options
 from batchai_magics.cell.function_script import function_script
 from batchai_magics.cell.notebook_script import SUFFIX, check_modules, parameter_words
-from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.jobs.argument_checks import argument_error, check_text

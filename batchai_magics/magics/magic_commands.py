@@ -113,8 +113,7 @@ class BatchAIMagics(Magics):
     def batchai_job(self, line: str, cell: str = "") -> Job | Sweep | DisplayText | None:
         """Runs the cell as a distributed job. `%batchai_job --help` lists the options."""
         from batchai_magics.cell import Notebook
-        from batchai_magics.cell.cell_options import HelpRequested
-        from batchai_magics.cell.sweep_options import is_sweep
+        from batchai_magics.cell.cell_options import HelpRequested, is_sweep
         from batchai_magics.options.option import DisplayText
 
         notebook = Notebook(names=self._namespace, job_name=name_of_cell(self._shell))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from batchai_magics.cell import Notebook
-from batchai_magics.cell.sweep_options import Goal, is_sweep
+from batchai_magics.cell.cell_options import Goal, is_sweep
 from batchai_magics.cell.sweep_request import parse_sweep
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError

@@ -1,4 +1,4 @@
-"""Resource groups and storage accounts of a home, their rows, and the protection of shares that jobs use."""
+"""Storage accounts of a home, rows that are files, and the protection of shares that jobs use."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.folders.file_repository import locked
@@ -15,30 +15,10 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.backends.service import api_errors, private_files, resource_views, stored_descriptions
 from batchai_magics.backends.service.context import CLUSTER_SPEC, HomeContext, HomeStorage
-from batchai_magics.models.resource_ids import check_account_name, check_group_name
-from batchai_magics.models.subscription import ResourceGroup, StorageAccount
+from batchai_magics.backends.service.home_subscription import SUBSCRIPTION, HomeGroups, Rows
+from batchai_magics.models.resource_ids import check_account_name
+from batchai_magics.models.subscription import StorageAccount
 from batchai_magics.untrusted_files import read_json
-
-SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
-
-
-class Rows(Protocol):
-    """Named rows: JSON objects whose names are matched case-insensitively."""
-
-    def find(self, name: str) -> dict[str, Any] | None:
-        """The row of that name; None if it does not exist."""
-
-    def all(self) -> list[dict[str, Any]]:
-        """All rows, sorted by name."""
-
-    def insert(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds a row unless it exists."""
-
-    def change(self, name: str, **values: Any) -> None:
-        """Changes values of a row, atomically."""
-
-    def delete(self, name: str) -> None:
-        """Deletes a row, if it exists."""
 
 
 class FileRows:
@@ -72,39 +52,6 @@ class FileRows:
 
     def _file(self, name: str) -> Path:
         return self._folder / f"={name.lower()}.json"
-
-
-class HomeGroups:
-    """The resource groups of a home. The backend deletes their contents."""
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-
-    def ensure(self, name: str, location: str) -> None:
-        """Creates a group unless it exists."""
-        self._rows.insert(name, {"name": name, "location": location, "tags": {}})
-
-    def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Creates a group, or changes its tags."""
-        self.ensure(check_group_name(name), location)
-        if tags is not None:
-            self._rows.change(name, tags=dict(tags))
-        return self.show(name)
-
-    def show(self, name: str) -> ResourceGroup:
-        """The group of that name; NotFoundError if it does not exist."""
-        row = self._rows.find(name)
-        if row is None:
-            raise api_errors.group_not_found(name)
-        return _group(row)
-
-    def list(self) -> Sequence[ResourceGroup]:
-        """All groups, sorted by name."""
-        return [_group(row) for row in self._rows.all()]
-
-    def delete_record(self, name: str) -> None:
-        """Deletes the record of a group whose contents are gone."""
-        self._rows.delete(name)
 
 
 class HomeAccounts:
@@ -177,10 +124,6 @@ def _new_key() -> str:
 
 def _account(row: Mapping[str, Any]) -> StorageAccount:
     return StorageAccount(SUBSCRIPTION, row["group"], row["name"], row["location"], row["sku"])
-
-
-def _group(row: Mapping[str, Any]) -> ResourceGroup:
-    return ResourceGroup(SUBSCRIPTION, row["name"], row["location"], row["tags"])
 
 
 class ShareUsers:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
-from batchai_magics.backends.folders import entries, logged_parameters, mounts, telemetry_files
+from batchai_magics.backends.folders import entries, mounts, rank_files
 from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
@@ -112,7 +112,7 @@ class HomeDirectory:
         """The parameters that runs have logged, read together; runs without any are left out."""
         files = {guid: self._layout.job(guid).records / PARAMETERS for guid in guids}
         with private_files.read_ahead(files=files.values()):
-            found = {guid: logged_parameters.logged_in(file) for guid, file in files.items()}
+            found = {guid: rank_files.logged_in(file) for guid, file in files.items()}
         return {guid: each for guid, each in found.items() if each}
 
     def back_up_labels(self, guid: str, text: str) -> None:
@@ -161,7 +161,7 @@ class HomeDirectory:
 
     def telemetry(self, guid: str, after: float) -> TelemetryRecord:
         """The samples of a run taken after the time `after`."""
-        return telemetry_files.read_telemetry(self._layout.job(guid).telemetry, after)
+        return rank_files.read_telemetry(self._layout.job(guid).telemetry, after)
 
     def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""

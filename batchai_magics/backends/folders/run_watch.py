@@ -14,7 +14,6 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
-from batchai_magics.backends.folders.logged_parameters import LoggedParameters
 from batchai_magics.backends.folders.outbox import (
     Outbox,
     Sender,
@@ -23,9 +22,9 @@ from batchai_magics.backends.folders.outbox import (
     traceback_notification,
     watch_request,
 )
+from batchai_magics.backends.folders.rank_files import LoggedParameters, read_telemetry
 from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.folders.run_measures import RunMeasures, unreadable_files
-from batchai_magics.backends.folders.telemetry_files import read_telemetry
 from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.output_records import RankSpan

@@ -55,8 +55,9 @@ class LocalBackend(Service):
         return LocalFolders(self.layout, setting=SETTING)
 
     def _open_storage(self, context: HomeContext) -> HomeStorage:
-        from batchai_magics.backends.folders.home_accounts import HomeGroups, home_storage
+        from batchai_magics.backends.folders.home_accounts import home_storage
         from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, GROUPS, TableRows
+        from batchai_magics.backends.service.home_subscription import HomeGroups
 
         self.store.check_version()
         groups, accounts = (TableRows(self.store, table) for table in (GROUPS, ACCOUNTS))

@@ -27,7 +27,7 @@ from batchai_magics.launch.job_bounds import JobBounds
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, Chunk, Storage
     from batchai_magics.backends.service import home_subscription
-    from batchai_magics.backends.service.home_subscription import GroupStore
+    from batchai_magics.backends.service.home_subscription import HomeGroups
     from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup
     from batchai_magics.models.cluster_spec import ClusterSpec, ScaleSettings
     from batchai_magics.models.job_execution import OutputFile
@@ -45,7 +45,7 @@ class HomeStorage(NamedTuple):
     shares: Storage
     containers: Storage
     accounts: Accounts
-    groups: GroupStore
+    groups: HomeGroups
 
 
 @dataclass(frozen=True)

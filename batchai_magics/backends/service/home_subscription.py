@@ -6,62 +6,88 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import ConflictError
-from batchai_magics.models.subscription import Usage
+from batchai_magics.models.resource_ids import check_group_name
+from batchai_magics.models.subscription import ResourceGroup, Usage
 from batchai_magics.models.vm_sizes import SIZES, lookup
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts
     from batchai_magics.models.resource_ids import ResourceId
-    from batchai_magics.models.subscription import ResourceGroup
 
 
-class GroupStore(Protocol):
-    """Stored groups, without their contents."""
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
+
+
+class Rows(Protocol):
+    """Named rows: JSON objects whose names are matched case-insensitively."""
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The row of that name; None if it does not exist."""
+
+    def all(self) -> list[dict[str, Any]]:
+        """All rows, sorted by name."""
+
+    def insert(self, name: str, row: Mapping[str, Any]) -> None:
+        """Adds a row unless it exists."""
+
+    def change(self, name: str, **values: Any) -> None:
+        """Changes values of a row, atomically."""
+
+    def delete(self, name: str) -> None:
+        """Deletes a row, if it exists."""
+
+
+class HomeGroups:
+    """The resource groups of a home. The backend deletes their contents."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
 
     def ensure(self, name: str, location: str) -> None:
         """Creates a group unless it exists."""
+        self.rows.insert(name, {"name": name, "location": location, "tags": {}})
 
     def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
         """Creates a group, or changes its tags."""
+        self.ensure(check_group_name(name), location)
+        if tags is not None:
+            self.rows.change(name, tags=dict(tags))
+        return self.show(name)
 
     def show(self, name: str) -> ResourceGroup:
         """The group of that name; NotFoundError if it does not exist."""
+        row = self.rows.find(name)
+        if row is None:
+            raise api_errors.group_not_found(name)
+        return _group(row)
 
     def list(self) -> Sequence[ResourceGroup]:
         """All groups, sorted by name."""
-
-    def delete_record(self, name: str) -> None:
-        """Deletes the record of a group whose contents are gone."""
+        return [_group(row) for row in self.rows.all()]
 
 
-class OwnGroups:
+def _group(row: Mapping[str, Any]) -> ResourceGroup:
+    return ResourceGroup(SUBSCRIPTION, row["name"], row["location"], row["tags"])
+
+
+class OwnGroups(HomeGroups):
     """Resource groups with their contents: `workspaces` lists those of all groups, `delete` deletes one."""
 
     def __init__(
         self,
-        rows: GroupStore,
+        rows: Rows,
         accounts: Accounts | None,
         *,
         workspaces: Callable[[], Iterable[ResourceId]],
         delete: Callable[[ResourceId], None],
     ) -> None:
-        self._rows, self._accounts = rows, accounts
+        super().__init__(rows)
+        self._accounts = accounts
         self._workspaces, self._delete_workspace = workspaces, delete
-
-    def create(self, name: str, location: str, tags: Mapping[str, str] | None = None) -> ResourceGroup:
-        """Creates a group, or changes its tags."""
-        return self._rows.create(name, location, tags)
-
-    def show(self, name: str) -> ResourceGroup:
-        """The group of that name."""
-        return self._rows.show(name)
-
-    def list(self) -> Sequence[ResourceGroup]:
-        """All groups, sorted by name."""
-        return self._rows.list()
 
     def delete(self, name: str) -> None:
         """Deletes a group with all its workspaces and storage accounts; jobs are ended first."""
@@ -72,7 +98,7 @@ class OwnGroups:
         if self._accounts:
             for account in self._accounts.list(name):
                 self._accounts.delete(account.name)
-        self._rows.delete_record(name)
+        self.rows.delete(name)
 
 
 MAX_CLUSTERS = 20

@@ -57,7 +57,7 @@ def _groups(service: ServiceFacets) -> OwnGroups:
 
     repository = service.context.repository
     return OwnGroups(
-        service.context.storage.groups,
+        service.context.storage.groups.rows,
         service.accounts,
         workspaces=lambda: [record.resource_id for record in repository.workspaces()],
         delete=lambda workspace: resource_changes.delete(service.context, workspace),

@@ -16,13 +16,12 @@ from batchai_magics.backends.base.backend_registry import (
     shares_folders,
 )
 from batchai_magics.cell import CellRequest, Notebook, ScriptFolder, parse, parse_script
-from batchai_magics.cell.cell_options import cell_options
+from batchai_magics.cell.cell_options import SWEEP_FLAGS, cell_options
 from batchai_magics.cell.cell_script import script_metadata
 from batchai_magics.cell.launcher_line import LauncherLine, is_launcher, translate, unknown_launcher
 from batchai_magics.cell.launchers import NAMES as LAUNCHERS
 from batchai_magics.cell.launchers import JobCounts
 from batchai_magics.cell.notebook_script import SUFFIX, check_modules
-from batchai_magics.cell.sweep_options import SWEEP_FLAGS
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers.job_commands import resume_command
 from batchai_magics.commands.handlers.job_wait import watch_job

@@ -11,8 +11,8 @@ from typing import Any
 
 from batchai_magics.backends.base import STORAGE, Backend, Storage
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.cell_options import HEADLINE, Goal
 from batchai_magics.cell.search_space import MAX_TRIALS, SearchSpace, Trials, search_space
-from batchai_magics.cell.sweep_options import HEADLINE, Goal
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
 from batchai_magics.models.job_spec import JobSpec

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from batchai_magics.backends.base import RECORDS, Backend, JobNeeds, NewJob
 from batchai_magics.cell import CellRequest
+from batchai_magics.cell.cell_options import TPE
 from batchai_magics.cell.search_space import SearchSpace
-from batchai_magics.cell.sweep_options import TPE
 from batchai_magics.cell.sweep_request import with_parameters, with_values
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError
 from batchai_magics.jobs.submit import new_job

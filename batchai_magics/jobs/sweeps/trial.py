@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.cell.sweep_options import Goal
+from batchai_magics.cell.cell_options import Goal
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.metric_settings import metric_preferences

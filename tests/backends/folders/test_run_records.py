@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import home_directory, logged_parameters
+from batchai_magics.backends.folders import home_directory, rank_files
 from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
@@ -30,14 +30,14 @@ def test_files_are_read_by_name_and_by_folder(tmp_path: Path) -> None:
 def test_logged_parameters_hold_no_secret(tmp_path: Path) -> None:
     file = tmp_path / "parameters.json"
     file.write_text(json.dumps({"lr": 0.1, "api_key": "hush", "url": "https://me:pw@host", "list": [1]}))
-    assert logged_parameters.logged_in(file) == {"lr": 0.1, "api_key": "***", "url": "https://***@host"}
+    assert rank_files.logged_in(file) == {"lr": 0.1, "api_key": "***", "url": "https://***@host"}
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": NaN}'])
 def test_a_file_without_parameters_has_none(tmp_path: Path, text: str) -> None:
     file = tmp_path / "parameters.json"
     file.write_text(text)
-    assert logged_parameters.logged_in(file) == {}
+    assert rank_files.logged_in(file) == {}
 
 
 def test_logged_parameters_take_the_place_of_those_on_the_command_line(still: Still) -> None:

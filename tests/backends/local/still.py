@@ -16,7 +16,7 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
-from batchai_magics.backends.local.watch import detached_process, node_preparation, scheduler
+from batchai_magics.backends.local.watch import detached_process, reconciler, scheduler
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import resource_changes
@@ -98,7 +98,7 @@ class Still:
 
     def prepare(self) -> None:
         """Makes the nodes ready."""
-        self.children += node_preparation.prepare(self.store, self.layout)
+        self.children += reconciler.prepare_nodes(self.store, self.layout)
 
     def schedule(self) -> None:
         """Gives idle nodes to queued jobs."""

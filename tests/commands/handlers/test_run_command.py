@@ -8,8 +8,7 @@ import pytest
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.machine_devices import MachineDevices
 from batchai_magics.backends.slurm.settings import SBATCH
-from batchai_magics.cell.cell_options import cell_options
-from batchai_magics.cell.sweep_options import SWEEP_FLAGS
+from batchai_magics.cell.cell_options import SWEEP_FLAGS, cell_options
 from batchai_magics.commands.handlers import run_command
 from batchai_magics.commands.handlers.run_command import prepare, read_line, run_options
 from batchai_magics.errors import UsageError

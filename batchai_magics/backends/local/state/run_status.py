@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import has_history
 from batchai_magics.backends.local.state.node_table import NodeRow
-from batchai_magics.backends.local.state.table_rows import columns, query_in_batches, to_datetime
+from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
 from batchai_magics.backends.service.runner import RunAttempt, RunStatus, waiting_reason
+from batchai_magics.backends.service.stored_descriptions import moment
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -114,4 +115,4 @@ def _node(*, job_id: str | None, **columns: Any) -> Node:
     from batchai_magics.models.resources import Node
 
     row, job = NodeRow.of(columns), ResourceId.parse(job_id) if job_id else None
-    return Node(row.id, row.state, job, LOOPBACK, since=to_datetime(row.since))
+    return Node(row.id, row.state, job, LOOPBACK, since=moment(row.since))

@@ -35,7 +35,7 @@ _JSON = frozenset({"tags"})
 
 
 class TableRows:
-    """The rows of a table; see `backends.folders.home_accounts.Rows`."""
+    """The rows of a table; see `backends.service.home_subscription.Rows`."""
 
     def __init__(self, store: Store, table: NamedRows) -> None:
         self._store, self._table = store, table

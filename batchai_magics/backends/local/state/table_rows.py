@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 MAX_KEYS = 500  # per query: older SQLite versions allow 999 parameters
@@ -26,8 +25,3 @@ def query_in_batches(db: sqlite3.Connection, query: str, keys: Sequence[str]) ->
 def columns(row: sqlite3.Row) -> dict[str, Any]:
     """The values of a row by column name."""
     return dict(zip(row.keys(), row, strict=True))
-
-
-def to_datetime(seconds: float) -> datetime:
-    """A stored time (Unix seconds) as an aware datetime."""
-    return datetime.fromtimestamp(seconds, timezone.utc)

@@ -12,7 +12,7 @@ from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process, reconciler
 from batchai_magics.backends.local.watch.detached_process import SharedStore
-from batchai_magics.backends.local.watch.node_preparation import finish_preparation
+from batchai_magics.backends.local.watch.reconciler import finish_preparation
 from batchai_magics.backends.node.job_environment import RUN_RANKS
 from batchai_magics.backends.node.outcome import setup_problem
 from batchai_magics.backends.node.ranks import termination

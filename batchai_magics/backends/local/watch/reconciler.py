@@ -8,27 +8,36 @@ from __future__ import annotations
 
 import math
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import unmanaged_mounts
-from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
+from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.watch import node_allocation, node_preparation, process, scheduler
+from batchai_magics.backends.local.watch import (
+    detached_process,
+    node_allocation,
+    process,
+    scheduler,
+)
 from batchai_magics.backends.local.watch.detached_process import Secrets
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.node import containers, restarts
+from batchai_magics.backends.node import containers, requirements, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import temporary_folder, termination
+from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S, Plan, PlanError
+from batchai_magics.launch.references import Bindings
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text
 
@@ -149,10 +158,72 @@ def reconcile(store: Store, layout: Layout, secrets: Secrets | None = None) -> l
     """Scales, prepares nodes, starts jobs, unmounts; returns the processes it started, for reaping."""
     secrets = secrets or Secrets()
     node_allocation.adjust(store)
-    started = node_preparation.prepare(store, layout, secrets=secrets.setup)
+    started = prepare_nodes(store, layout, secrets=secrets.setup)
     started += scheduler.schedule(store, layout, secrets=secrets.jobs)
     unmanaged_mounts.sweep(store, layout)
     return started
+
+
+def prepare_nodes(
+    store: Store, layout: Layout, *, secrets: Mapping[str, str] | None = None
+) -> list[subprocess.Popen[bytes]]:
+    """Prepares every new node; returns the processes that run mount commands and setup tasks."""
+    with store.read() as db:
+        new = node_table.preparing(db)
+    return [child for node in new for child in _prepare_node(store, layout, node, secrets or {})]
+
+
+def _prepare_node(
+    store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, str]
+) -> list[subprocess.Popen[bytes]]:
+    private_files.make_folder(layout.tmpdir(node.guid, node.id))
+    try:
+        text = read_text(layout.cluster_setup(node.guid), MAX_PLAN_BYTES)
+        setup = Plan.from_json(text) if text else None
+    except (OSError, ValueError) as error:
+        finish_preparation(store, node.id, f"How to set it up cannot be read: {error}")
+        return []
+    if not setup:
+        finish_preparation(store, node.id, "")
+    elif not node.preparer:
+        return _start_preparer(store, layout, node, setup, secrets)
+    elif not process.is_alive(node.preparer):
+        finish_preparation(store, node.id, "The process that prepared the node disappeared")
+    return []
+
+
+def finish_preparation(store: Store, node: str, problem: str) -> None:
+    """Records that a node is ready, or why it is unusable."""
+    with store.write() as db:
+        node_table.finish_preparation(db, node, problem)
+
+
+def _start_preparer(
+    store: Store, layout: Layout, node: NewNode, setup: Plan, secrets: Mapping[str, str]
+) -> list[subprocess.Popen[bytes]]:
+    plan = requirements.run_elevated(setup.resolved(Bindings([node.id])))
+    missing = [name for name in plan.secrets if name not in secrets]
+    if missing:
+        text = f"The setup task's secrets ({', '.join(missing)}) are not stored: create the cluster again"
+        finish_preparation(store, node.id, text)
+        return []
+    folder = layout.node(node.guid, node.id)
+    try:
+        (folder / "exits").mkdir(exist_ok=True, mode=private_files.FOLDER)
+        plan.write(str(layout.setup(node.guid, node.id)))
+    except FileNotFoundError:  # the node was removed meanwhile
+        return []
+    program = detached_process.Program(
+        "node_preparer", (str(layout.home), node.id), sys.executable, folder / "log"
+    )
+    with store.write() as db:
+        is_ours = node_table.claim(db, node.id, process.own_identity())
+    if not is_ours:
+        return []
+    child = detached_process.start(program, secrets=secrets)
+    with store.write() as db:
+        node_table.set_preparer(db, node.id, process.identity(child.pid))
+    return [child]
 
 
 def with_lost(

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from batchai_magics.backends.folders import telemetry_files as reading
+from batchai_magics.backends.folders import rank_files as reading
 from batchai_magics.backends.node.ranks import telemetry_sampler
 from batchai_magics.backends.node.ranks.telemetry_sampler import DENSE_BYTES, Sampler, sampler
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process

@@ -1,4 +1,7 @@
-"""The samples of resource usage in a run's folder. Standard library only: nodes read them too."""
+"""What the processes of a run write into its folder: samples of resource usage, and logged parameters.
+
+Standard library only: nodes read them too.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,38 @@ from io import BufferedReader, FileIO
 from pathlib import Path
 from typing import IO, Any, cast
 
+from batchai_magics.models.runs.parameters import Parameter, bounded
+from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
-from batchai_magics.untrusted_files import open_file, parse_json
+from batchai_magics.untrusted_files import open_file, parse_json, read_json
+
+
+class LoggedParameters:
+    """Follows the parameters that rank 0 of a run logs now and then with `log(params=…)`."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._modified = file, 0
+
+    def changed(self) -> dict[str, Parameter]:
+        """All of them if there are others than last time; else none."""
+        try:
+            modified = self._file.stat().st_mtime_ns
+        except OSError:  # it has logged none
+            return {}
+        if modified == self._modified:
+            return {}
+        self._modified = modified
+        return logged_in(self._file)
+
+
+def logged_in(file: Path) -> dict[str, Parameter]:
+    """The parameters in a file, without secrets; empty if it is missing or unreadable."""
+    try:
+        data = read_json(file)
+    except (OSError, ValueError):
+        return {}
+    return without_secrets(bounded(data)) if isinstance(data, dict) else {}
+
 
 VERSION = 1
 MAX_TELEMETRY_BYTES = 64 << 20  # of the samples of a file
