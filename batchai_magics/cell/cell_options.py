@@ -145,14 +145,13 @@ _JOB = Option(("JOB-NAME",), "name of the job", completes=NameKind.JOB)  # the f
 
 def cell_options(declared: Iterable[BackendOption] = ()) -> tuple[Option, ...]:
     """All options, with those that backends declare."""
-    native = map(_native_option, declared)
+    native = [
+        Option((each.flag,), each.help, value_kind=ValueKind.NOTHING)
+        if each.is_switch
+        else Option((each.flag,), each.help, each.metavar, elsewhere=each.elsewhere)
+        for each in declared
+    ]
     return (*JOB_OPTIONS, *with_declared(OPTIONS, native)[len(OPTIONS) :], *_OF_CELL)
-
-
-def _native_option(option: BackendOption) -> Option:
-    if option.is_switch:
-        return Option((option.flag,), option.help, value_kind=ValueKind.NOTHING)
-    return Option((option.flag,), option.help, option.metavar, elsewhere=option.elsewhere)
 
 
 class HelpRequested(BatchAIError):

@@ -265,27 +265,21 @@ class JobModel:
         self.version += self.has_ranks != had_ranks
         self.version += event.file.path == ERR and b"Traceback (most" in event.chunk.data
         if event.file.path in OUTPUT_FILES:
-            self._read_progress(event)
+            if event.restarted:
+                self._progress = ProgressReader(self._progress.started_at)
+            read_progress(self._progress, event.file.path, event.chunk, now=self._clock())
             self.merged.add(event.file.path, event.chunk, is_restarted=event.restarted)
         if event.restarted and event.file.path == MAIN_LOG:
-            self._reset_numbers()
+            # drops all numbers: their log was truncated
+            self.points.restart()
+            self.records.clear()
+            self._start = LogStart()
+            self.metric_notices.clear()
+            self.warm_up, self._warm_up_due, self._renumber_due = None, 8, 0
+            self.version += 1
         if event.file.path in OUTPUT_FILES:
             data = event.chunk.data
             self._start.add(data if self.is_whole else data.partition(b"\n")[2], event.file.path)
-
-    def _read_progress(self, event: LogBytes) -> None:
-        if event.restarted:
-            self._progress = ProgressReader(self._progress.started_at)
-        read_progress(self._progress, event.file.path, event.chunk, now=self._clock())
-
-    def _reset_numbers(self) -> None:
-        """Drops all numbers: their log was truncated."""
-        self.points.restart()
-        self.records.clear()
-        self._start = LogStart()
-        self.metric_notices.clear()
-        self.warm_up, self._warm_up_due, self._renumber_due = None, 8, 0
-        self.version += 1
 
     def _renumber(self, *, is_last: bool = False) -> None:
         """Places the numbers anew if some have moved, less often as their number grows."""

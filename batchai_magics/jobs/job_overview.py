@@ -99,7 +99,9 @@ class JobOverview:
             facts["nodes"] = _nodes(self.counts)
         if self.is_refreshed and not self.job.state.is_final:
             facts["updated"] = f"{self.now.astimezone():%Y-%m-%d %H:%M:%S}"
-        facts |= _attempts(self.job)
+        if self.job.attempts:
+            facts["attempt"] = str(len(self.job.attempts))
+            facts["earlier"] = "; ".join(each.sentence for each in self.job.attempts if each.reason)
         if self.job.waiting:
             facts["waits"] = self.job.waiting
         elif self.activity:
@@ -117,13 +119,6 @@ class JobOverview:
     def warnings(self) -> list[str]:
         """What is worth a look and made no failure of the job."""
         return [*(warning.message for warning in self.job.warnings), *self.notices]
-
-
-def _attempts(job: JobResource) -> dict[str, str]:
-    if not job.attempts:
-        return {}
-    earlier = "; ".join(attempt.sentence for attempt in job.attempts if attempt.reason)
-    return {"attempt": str(len(job.attempts)), "earlier": earlier}
 
 
 def _nodes(counts: NodeStateCounts) -> str:

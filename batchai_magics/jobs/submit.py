@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.backends.base import Backend, JobNeeds, NewJob, Spec
+from batchai_magics.backends.base.backend_defaults import first_run, run_names, run_number
 from batchai_magics.backends.base.backend_registry import default_vm_size
-from batchai_magics.backends.base.job_defaults import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean
@@ -252,20 +252,17 @@ def _defaults(
     parents = (workspace, WorkspaceSpec(location=settings.location)), (experiment, ExperimentSpec())
     if cluster is None or cluster.key != default.key:
         return parents
+    count = settings.cluster_nodes
+    if backend.prices is None:
+        scale = ScaleSettings(manual=ManualScale(target_node_count=count))
+    else:  # nodes that cost money are there only while jobs need them
+        scale = ScaleSettings(auto_scale=AutoScale(minimum_node_count=0, maximum_node_count=count))
     spec = ClusterSpec(
         vm_size=default_vm_size(settings),
-        scale_settings=_default_scale(backend, settings),
+        scale_settings=scale,
         user_account_settings=UserAccountSettings(admin_user_name="batchai"),
     )
     return (*parents, (default, spec))
-
-
-def _default_scale(backend: Backend, settings: Settings) -> ScaleSettings:
-    """The scale of the default cluster: nodes that cost money are there only while jobs need them."""
-    count = settings.cluster_nodes
-    if backend.prices is None:
-        return ScaleSettings(manual=ManualScale(target_node_count=count))
-    return ScaleSettings(auto_scale=AutoScale(minimum_node_count=0, maximum_node_count=count))
 
 
 def next_run(backend: Backend, experiment: ResourceId, name: str) -> str:

@@ -157,7 +157,20 @@ def _image(settings: ContainerSettings | None) -> Image | None:
 
 def _node(job: JobSpec, node: PlanNode, number: int, site: JobSite, process_count: int) -> PlanNode:
     """The node with the variables of each process, except secrets; later ones may refer to earlier ones."""
-    variables = _node_variables(node, number, site)
+    variables = {
+        "AZ_BATCHAI_MOUNT_ROOT": site.mount_root,
+        "AZ_BATCHAI_JOB_MOUNT_ROOT": site.job_mount_root,
+        "AZ_BATCHAI_STDOUTERR_DIR": site.stdouterr,
+        "AZ_BATCHAI_JOB_TEMP": node.folder,
+        "AZ_BATCHAI_JOB_TEMP_DIR": node.folder,
+        "AZ_BATCHAI_SHARED_JOB_TEMP": site.shared_temp,
+        "AZ_BATCHAI_MPI_HOST_FILE": site.host_file,
+        **({"BATCHAI_CHECKPOINT_DIR": site.checkpoints} if site.checkpoints else {}),
+        **({"BATCHAI_ARTIFACT_DIR": site.artifacts} if site.artifacts else {}),
+        "AZ_BATCHAI_NUM_GPUS": str(site.gpu_count),
+        **({"CUDA_VISIBLE_DEVICES": site.devices[number]} if site.devices else {}),
+        **({"CUDA_DEVICE_ORDER": site.device_order} if site.devices or site.gpu_count else {}),
+    }
     folders = tuple(_directories(job, variables, site.output_segment))
     secrets = [secret.name for secret in job.secrets or ()]
     own = Variables(
@@ -206,24 +219,6 @@ def _log(name: str, job: JobSpec, site: JobSite) -> LogPaths:
     return LogPaths(joined([site.stdouterr, "/", name]), hidden=hidden)
 
 
-def _node_variables(node: PlanNode, number: int, site: JobSite) -> dict[str, str]:
-    """The variables that a node sets for each of its processes."""
-    return {
-        "AZ_BATCHAI_MOUNT_ROOT": site.mount_root,
-        "AZ_BATCHAI_JOB_MOUNT_ROOT": site.job_mount_root,
-        "AZ_BATCHAI_STDOUTERR_DIR": site.stdouterr,
-        "AZ_BATCHAI_JOB_TEMP": node.folder,
-        "AZ_BATCHAI_JOB_TEMP_DIR": node.folder,
-        "AZ_BATCHAI_SHARED_JOB_TEMP": site.shared_temp,
-        "AZ_BATCHAI_MPI_HOST_FILE": site.host_file,
-        **({"BATCHAI_CHECKPOINT_DIR": site.checkpoints} if site.checkpoints else {}),
-        **({"BATCHAI_ARTIFACT_DIR": site.artifacts} if site.artifacts else {}),
-        "AZ_BATCHAI_NUM_GPUS": str(site.gpu_count),
-        **({"CUDA_VISIBLE_DEVICES": site.devices[number]} if site.devices else {}),
-        **({"CUDA_DEVICE_ORDER": site.device_order} if site.devices or site.gpu_count else {}),
-    }
-
-
 def _directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:
     """The directories of the job on a node with these variables; `segment` is the path of its run.
 
@@ -231,19 +226,18 @@ def _directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> It
     """
     known = Variables(variables)
     working_directory = known.get("AZ_BATCHAI_JOB_TEMP", "")
-    for directory in _declared_directories(job, segment):
+    needs = {None: Requirement.NOTHING, True: Requirement.CREATE, False: Requirement.EXIST}
+    declared = [
+        Directory(f"AZ_BATCHAI_INPUT_{asked.id}", asked.path, needs[asked.create_new])
+        for asked in job.input_directories or ()
+    ]
+    for item in job.output_directories or ():
+        need = Requirement.CREATE if item.is_own else Requirement.EXIST
+        path = item.path_below(item.path_prefix, segment)
+        declared.append(Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", path, need))
+    for directory in declared:
         path = expand(directory.path, known)
         if working_directory and not path.startswith(("/", "$", _SCRATCH)):
             path = joined([working_directory, "/", path])
         known[directory.variable] = path
         yield directory._replace(path=path)
-
-
-def _declared_directories(job: JobSpec, segment: str) -> Iterator[Directory]:
-    """Yield the directories of the job with their paths as they are declared."""
-    needs = {None: Requirement.NOTHING, True: Requirement.CREATE, False: Requirement.EXIST}
-    for asked in job.input_directories or ():
-        yield Directory(f"AZ_BATCHAI_INPUT_{asked.id}", asked.path, needs[asked.create_new])
-    for item in job.output_directories or ():
-        need = Requirement.CREATE if item.is_own else Requirement.EXIST
-        yield Directory(f"AZ_BATCHAI_OUTPUT_{item.id}", item.path_below(item.path_prefix, segment), need)

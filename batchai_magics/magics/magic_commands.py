@@ -45,16 +45,13 @@ def name_of_cell(shell: InteractiveShell) -> str:
     notebook = str(shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME") or "")
     path = Path(notebook)
     name = as_name(path.stem) if path.suffix in _SUFFIXES else ""
-    cell = as_name(_cell_id(shell))[:_CELL_LENGTH]
-    cell = f"c{cell}" if cell.isdigit() else cell  # must not look like a run number
-    return "-".join(part for part in (name or NAMELESS, cell) if part)
-
-
-def _cell_id(shell: InteractiveShell) -> str:
-    """The cell id sent by the front end; empty in a terminal or an older front end."""
+    # the cell id sent by the front end; empty in a terminal or an older front end
     parent: Any = getattr(shell, "get_parent", dict)()
     metadata = parent.get("metadata") if isinstance(parent, Mapping) else None
-    return str(metadata.get("cellId") or "") if isinstance(metadata, Mapping) else ""
+    id = str(metadata.get("cellId") or "") if isinstance(metadata, Mapping) else ""
+    cell = as_name(id)[:_CELL_LENGTH]
+    cell = f"c{cell}" if cell.isdigit() else cell  # must not look like a run number
+    return "-".join(part for part in (name or NAMELESS, cell) if part)
 
 
 def waits_at_end(source: str) -> bool:

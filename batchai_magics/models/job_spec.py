@@ -188,7 +188,7 @@ class JobSpec(WireModel):
     @classmethod
     def conflicts(cls, body: Mapping[str, Any]) -> list[str]:
         """Conflicts between wire fields: several toolkits, duplicate ids, reserved variables, counts."""
-        return [*_toolkit_conflicts(body), *_twice(body), *_reserved(body), *_count_conflicts(body)]
+        return [*_toolkit_conflicts(body), *_name_conflicts(body)]
 
     @model_validator(mode="after")
     def _agree(self, info: ValidationInfo) -> Self:
@@ -233,9 +233,13 @@ def _toolkit_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
         yield f"no toolkit is given: add one of {', '.join(kind.wire_key for kind in Toolkit)}"
     if len(keys) > 1:
         yield f"more than one toolkit is given ({', '.join(keys)}): keep one"
+    settings, nodes = body.get(Toolkit.TENSORFLOW.wire_key), body.get("nodeCount")
+    servers = settings.get("parameterServerCount") if isinstance(settings, Mapping) else None
+    if isinstance(servers, int) and isinstance(nodes, int) and servers > nodes:
+        yield f"tensorFlowSettings.parameterServerCount is greater than nodeCount: {servers} > {nodes}"
 
 
-def _twice(body: Mapping[str, Any]) -> Iterator[str]:
+def _name_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
     for key in ("inputDirectories", "outputDirectories"):
         for name in duplicates(_texts(body, key, "id")):
             yield f"{key}: the id {name} is there twice"
@@ -244,6 +248,11 @@ def _twice(body: Mapping[str, Any]) -> Iterator[str]:
     names = _texts(body, "environmentVariables", "name") + _texts(body, "secrets", "name")
     for name in duplicates(names):
         yield f"environmentVariables and secrets: {name} is there twice"
+    patterns = [_OF_EVERY_PROCESS, *(pattern for key, pattern in _OF_TOOLKIT.items() if body.get(key))]
+    for key in ("environmentVariables", "secrets"):
+        for name in _texts(body, key, "name"):
+            if any(pattern.fullmatch(name) for pattern in patterns):
+                yield f"{key}: {name} is set for each process of the job: leave it out"
 
 
 # What tells a process of its place in the job; the toolkits of the last line set more of it.
@@ -260,23 +269,8 @@ _OF_TOOLKIT = {
 }
 
 
-def _reserved(body: Mapping[str, Any]) -> Iterator[str]:
-    patterns = [_OF_EVERY_PROCESS, *(pattern for key, pattern in _OF_TOOLKIT.items() if body.get(key))]
-    for key in ("environmentVariables", "secrets"):
-        for name in _texts(body, key, "name"):
-            if any(pattern.fullmatch(name) for pattern in patterns):
-                yield f"{key}: {name} is set for each process of the job: leave it out"
-
-
 def _texts(body: Mapping[str, Any], key: str, field: str) -> list[str]:
     items = body.get(key)
     objects = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
     texts = (item.get(field) for item in objects)
     return [text for text in texts if isinstance(text, str)]
-
-
-def _count_conflicts(body: Mapping[str, Any]) -> Iterator[str]:
-    settings, nodes = body.get(Toolkit.TENSORFLOW.wire_key), body.get("nodeCount")
-    servers = settings.get("parameterServerCount") if isinstance(settings, Mapping) else None
-    if isinstance(servers, int) and isinstance(nodes, int) and servers > nodes:
-        yield f"tensorFlowSettings.parameterServerCount is greater than nodeCount: {servers} > {nodes}"

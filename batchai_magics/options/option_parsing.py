@@ -113,7 +113,12 @@ def _add(parser: _Parser, option: Option) -> None:
     if option.value_kind is ValueKind.NOTHING:
         parser.add_argument(*option.flags, dest=option.name, action="store_true")
         return
-    settings: dict[str, Any] = {"default": option.default, "type": _reader(option)}
+    read: Callable[[str], Any] = str
+    if option.value_kind is ValueKind.NUMBER:
+        read = partial(_integer, least=option.minimum)
+    elif option.choices:
+        read = partial(_one_of, choices=option.choices)
+    settings: dict[str, Any] = {"default": option.default, "type": read}
     if option.is_positional:
         nargs = "*" if option.value_kind is ValueKind.MANY else "?"
         parser.add_argument(option.name, nargs=nargs, metavar=option.flags[0], **settings)
@@ -123,14 +128,6 @@ def _add(parser: _Parser, option: Option) -> None:
     if option.is_repeatable:
         settings |= {"action": "append"}
     parser.add_argument(*option.flags, dest=option.name, **settings)
-
-
-def _reader(option: Option) -> Callable[[str], Any]:
-    if option.value_kind is ValueKind.NUMBER:
-        return partial(_integer, least=option.minimum)
-    if option.choices:
-        return partial(_one_of, choices=option.choices)
-    return str
 
 
 def _integer(text: str, *, least: int | None) -> int:

@@ -32,7 +32,7 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.base.job_defaults import MAX_RUNS, run_names
+from batchai_magics.backends.base.backend_defaults import MAX_RUNS, run_names
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile

@@ -251,7 +251,20 @@ class CodeSnapshots:
         digest = _digest(contents)
         path = _path(digest)
         if path not in self._stored and not self._exists(path):
-            self._upload(path, contents, digest)
+            # uploads files to a container of their own, and registers it: before that, nothing is there
+            request = self._connection.request("POST", f"{path}/startPendingUpload", _TEMPORARY)
+            upload = self._connection.request_json(request).get("blobReferenceForConsumption") or {}
+            address = str((upload.get("credential") or {}).get("sasUri") or "")
+            if not address.startswith("https://"):
+                raise ServiceError("the service gives no address to upload code to", code="NoUploadAddress")
+            with ThreadPoolExecutor(_PARALLEL) as pool:
+                for _ in pool.map(lambda item: self._write(address, *item), contents.items()):
+                    continue
+            parts = urlsplit(address)
+            uri = f"https://{parts.netloc}{parts.path.rstrip('/')}/{_FOLDER}"
+            hashes = {"hash_sha256": digest, "hash_version": "202208"}
+            body = {"properties": {"codeUri": uri, "isAnonymous": True, "properties": hashes}}
+            self._connection.send(self._connection.request("PUT", path, body))
         self._stored.add(path)
 
     def _exists(self, path: str) -> bool:
@@ -260,22 +273,6 @@ class CodeSnapshots:
         except NotFoundError:
             return False
         return True
-
-    def _upload(self, path: str, contents: Mapping[str, bytes], digest: str) -> None:
-        """Uploads files to a container of their own, and registers it: before that, nothing is there."""
-        request = self._connection.request("POST", f"{path}/startPendingUpload", _TEMPORARY)
-        upload = self._connection.request_json(request).get("blobReferenceForConsumption") or {}
-        address = str((upload.get("credential") or {}).get("sasUri") or "")
-        if not address.startswith("https://"):
-            raise ServiceError("the service gives no address to upload code to", code="NoUploadAddress")
-        with ThreadPoolExecutor(_PARALLEL) as pool:
-            for _ in pool.map(lambda item: self._write(address, *item), contents.items()):
-                continue
-        parts = urlsplit(address)
-        uri = f"https://{parts.netloc}{parts.path.rstrip('/')}/{_FOLDER}"
-        hashes = {"hash_sha256": digest, "hash_version": "202208"}
-        body = {"properties": {"codeUri": uri, "isAnonymous": True, "properties": hashes}}
-        self._connection.send(self._connection.request("PUT", path, body))
 
     def _write(self, address: str, name: str, data: bytes) -> None:
         parts = urlsplit(address)

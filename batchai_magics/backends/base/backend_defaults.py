@@ -1,18 +1,25 @@
-"""Base classes of backends: default implementations, and the capability check before every change."""
+"""Base classes of backends: default implementations, and the capability check before every change.
+
+The runs of a job have its name and a number.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base.capabilities import Capabilities, check_supported
+from batchai_magics.backends.base.facets import STORAGE
 from batchai_magics.backends.base.file_chunks import Chunk, FileRef
 from batchai_magics.backends.base.resource_requests import JobNeeds, NewJob, Patch, Spec, StatusSnapshot
-from batchai_magics.errors import NotFoundError
+from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.models.job_execution import is_process_log
 from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base.facets import (
@@ -29,7 +36,11 @@ if TYPE_CHECKING:
     from batchai_magics.backends.base.protocol import Backend
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
     from batchai_magics.models.job_spec import JobSpec
-    from batchai_magics.models.resources import JobResource, Resource
+    from batchai_magics.models.resources import Resource
+
+MAX_RUNS = 50  # runs of a name that a new job is compared with
+MAX_EXPERIMENTS = 8  # the newest ones, besides a queued job's own, whose jobs are listed
+_RUN = re.compile(r"-(\d+)$")
 
 
 class BackendDefaults:
@@ -60,7 +71,15 @@ class BackendDefaults:
         wait_s: float = 0.0,
     ) -> StatusSnapshot:
         """The status of jobs and clusters, with one request for each parent; returns at once."""
-        return default_status(self, ids)
+        families: dict[tuple[str, Kind], list[ResourceId]] = {}
+        for id in ids:
+            families.setdefault((id.parent.key, id.kind), []).append(id)
+        wanted = {id.key for id in ids}
+        found: list[Resource] = []
+        for first, *others in families.values():
+            with contextlib.suppress(NotFoundError):
+                found += self.list(first.parent, first.kind) if others else [self.show(first)]
+        return StatusSnapshot({resource.id.key: resource for resource in found if resource.id.key in wanted})
 
     def tail(
         self: Backend,
@@ -71,7 +90,18 @@ class BackendDefaults:
         wait_s: float = 0.0,
     ) -> Mapping[str, Chunk]:
         """The new bytes of a job's logs, with one request to list them and one for each; returns at once."""
-        return default_tail(self, job, positions, limit)
+        chunks: dict[str, Chunk] = {}
+        for listed in self.files(job):
+            position = positions.get(listed.path, 0)
+            if not listed.is_file or listed.size_bytes == position or is_process_log(listed.path):
+                continue
+            file = FileRef(job, listed.path)
+            chunk = self.read(file, position, limit)
+            if chunk.size < position:
+                chunk = self.read(file, 0, limit)
+            if chunk.data or chunk.offset != position:
+                chunks[listed.path] = chunk
+        return chunks
 
     def names(self: Backend, parent: ResourceId, kind: Kind, prefix: str = "") -> Sequence[str]:
         """The names in `parent` with a prefix, filtered from the complete list."""
@@ -79,10 +109,29 @@ class BackendDefaults:
         return [name for name in names if name.lower().startswith(prefix.lower())]
 
     def jobs_ahead_of(self: Backend, job: JobResource) -> Sequence[ResourceId]:
-        """The jobs ahead of a queued one, from the lists of its experiment and of a few others."""
-        from batchai_magics.backends.base.job_defaults import default_jobs_ahead_of  # it loads the models
+        """The jobs ahead of a queued one on its cluster, by priority and age, next job first.
 
-        return default_jobs_ahead_of(self, job)
+        Only its own experiment and the newest eight others are searched.
+        """
+        from batchai_magics.models.job_spec import JobPriority  # who names runs does without the models
+
+        own = job.id.parent
+        names = self.names(own.parent, Kind.EXPERIMENT)
+        others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
+        listed: list[Resource] = []
+        for experiment in (own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)):
+            with contextlib.suppress(NotFoundError):  # deleted meanwhile
+                listed += self.list(experiment, Kind.JOB)
+        queue = [other for other in listed if isinstance(other, JobResource)]
+        queue = [other for other in queue if other.state is ExecutionState.QUEUED and other.id != job.id]
+        cluster = job.spec.cluster.id.lower()
+        queue = [other for other in queue if other.spec.cluster.id.lower() == cluster]
+        order = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
+
+        def place(queued: JobResource) -> tuple[int, object]:
+            return order.index(queued.spec.scheduling_priority), queued.provisioning.created
+
+        return [other.id for other in sorted(queue, key=place) if place(other) < place(job)]
 
     def create_jobs(self: Backend, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, with one request for each."""
@@ -97,9 +146,16 @@ class BackendDefaults:
 
     def ensure(self: Backend, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs, with one request for each part."""
-        from batchai_magics.backends.base.job_defaults import default_ensure  # it loads the models
-
-        return default_ensure(self, needs)
+        self.check_needs(needs)
+        for id, spec in missing(self, needs):
+            with ignoring_existing(self, id):
+                self.create(id, spec)
+        if needs.share:
+            storage: Storage = STORAGE.of(self)
+            storage.make(needs.share)
+            if needs.files:
+                storage.upload(needs.share, needs.files)
+        return runs(self, needs.job)
 
     def host_note(self, job: JobSpec) -> str:
         """Nothing: the default runs every image."""
@@ -156,36 +212,57 @@ class BackendBase(BackendDefaults, ABC):
         """Applies a supported update."""
 
 
-def default_status(backend: Backend, ids: Collection[ResourceId]) -> StatusSnapshot:
-    """`Backend.status` built on `show`, or on `list` where several ids have one parent."""
-    families: dict[tuple[str, Kind], list[ResourceId]] = {}
-    for id in ids:
-        families.setdefault((id.parent.key, id.kind), []).append(id)
-    wanted = {id.key for id in ids}
-    found: list[Resource] = []
-    for first, *others in families.values():
-        with contextlib.suppress(NotFoundError):
-            found += backend.list(first.parent, first.kind) if others else [backend.show(first)]
-    return StatusSnapshot({resource.id.key: resource for resource in found if resource.id.key in wanted})
+def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
+    """The needed resources that do not exist; parents of an existing resource are not looked up."""
+    existing: list[str] = []
+    for id, _ in reversed(needs.resources):
+        if not any(key.startswith(f"{id.key}/") for key in existing) and _exists(backend, id):
+            existing.append(id.key)
+    return [
+        (id, spec)
+        for id, spec in needs.resources
+        if not any(f"{key}/".startswith(f"{id.key}/") for key in existing)
+    ]
 
 
-def default_tail(
-    backend: Backend, job: ResourceId, positions: Mapping[str, int], limit: int
-) -> Mapping[str, Chunk]:
-    """`Backend.tail` built on `files` and `read`: path → chunk with at most `limit` bytes.
+@contextlib.contextmanager
+def ignoring_existing(backend: Backend, id: ResourceId) -> Iterator[None]:
+    """Suppresses the ConflictError of a creation if another process has created the resource."""
+    try:
+        yield
+    except ConflictError:
+        if not _exists(backend, id):
+            raise
 
-    Raises:
-        NotFoundError: The job does not exist.
-    """
-    chunks: dict[str, Chunk] = {}
-    for listed in backend.files(job):
-        position = positions.get(listed.path, 0)
-        if not listed.is_file or listed.size_bytes == position or is_process_log(listed.path):
-            continue
-        file = FileRef(job, listed.path)
-        chunk = backend.read(file, position, limit)
-        if chunk.size < position:
-            chunk = backend.read(file, 0, limit)
-        if chunk.data or chunk.offset != position:
-            chunks[listed.path] = chunk
-    return chunks
+
+def _exists(backend: Backend, id: ResourceId) -> bool:
+    try:
+        backend.show(id)
+    except NotFoundError:
+        return False
+    return True
+
+
+def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
+    """The latest 50 runs of a job's name, oldest first."""
+    names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MAX_RUNS:]
+    ids = [job.parent.child(Kind.JOB, name) for name in names]
+    snapshot = backend.status(ids)
+    return [found for id in ids if isinstance(found := snapshot.of(id), JobResource)]
+
+
+def run_names(names: Sequence[str], name: str) -> list[str]:
+    """The runs of a named job among these names, oldest first: `resnet`, `resnet-2` and so on."""
+    wanted = name.lower()
+    runs = [each for each in names if wanted in (each.lower(), first_run(each).lower())]
+    return sorted(runs, key=lambda run: run_number(run, name))
+
+
+def first_run(name: str) -> str:
+    """A run's name without its number: `resnet` for `resnet-2`."""
+    return _RUN.sub("", name)
+
+
+def run_number(run: str, name: str) -> int:
+    """The number of a run of `name`, from 1: `resnet-50` is run 1 of itself, and run 50 of `resnet`."""
+    return 1 if run.lower() == name.lower() else int(run[len(name) + 1 :])

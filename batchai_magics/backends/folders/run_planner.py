@@ -85,7 +85,13 @@ class RunPlanner:
             plan = plan._replace(processes=tuple(each._replace(command=text) for each, text in processes))
         plan = plan._replace(containers=plan.containers._replace(engine=engine))
         plan = containers.with_container_note(plan)
-        plan = planning.with_preparation(_with_copy_once(spec), plan, site)
+        if preparation := spec.job_preparation:
+            from batchai_magics.cell.cell_job_spec import copied_once  # few jobs need it
+
+            # the first attempt copies the uploads: a later one finds what has changed in them
+            once = {"command_line": copied_once(preparation.command_line)}
+            spec = spec.model_copy(update={"job_preparation": preparation.model_copy(update=once)})
+        plan = planning.with_preparation(spec, plan, site)
         notes = [*plan.notes, *self._admitted.notes]
         root = PurePosixPath(self._admitted.record.more[OUTPUT_ROOT])
         if PurePosixPath(self._job.unmounted) in (root, *root.parents):
@@ -153,17 +159,6 @@ class RunPlanner:
             nodes=tuple(node for each in plans for node in each.nodes),
             processes=tuple(processes),
         )
-
-
-def _with_copy_once(spec: JobSpec) -> JobSpec:
-    """The job whose uploads are copied by its first attempt: a later one finds what that has changed."""
-    if spec.job_preparation is None:
-        return spec
-    from batchai_magics.cell.cell_job_spec import copied_once  # few jobs need it
-
-    command = copied_once(spec.job_preparation.command_line)
-    preparation = spec.job_preparation.model_copy(update={"command_line": command})
-    return spec.model_copy(update={"job_preparation": preparation})
 
 
 def with_own_logs(plan: Plan, folder: Path = Path()) -> Plan:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot, check_supported
+from batchai_magics.backends.base.backend_defaults import ignoring_existing, runs
 from batchai_magics.backends.service.context import BusyNodes, HomeContext, busy_nodes, cluster_of, run_of
 from batchai_magics.backends.service.service_facets import ServiceFacets
 from batchai_magics.backends.service.stored_descriptions import RecordedJob
@@ -52,7 +53,6 @@ class Service(ServiceFacets):
 
     def check_needs(self, needs: JobNeeds) -> None:
         """Checks a job on its cluster; a run that exists is shown even where it could not run any more."""
-        from batchai_magics.backends.base.job_defaults import runs  # loads the models
         from batchai_magics.backends.service import resource_changes
 
         if needs.spec:
@@ -94,8 +94,6 @@ class Service(ServiceFacets):
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what a job needs and is missing; its files go to the shares of the home."""
-        from batchai_magics.backends.base.job_defaults import ignoring_existing, runs  # loads the models
-
         self.check_needs(needs)
         found = self.context.repository.find_all([id for id, _ in needs.resources])
         existing = {record.key for record in found}

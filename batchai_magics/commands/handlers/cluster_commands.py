@@ -273,15 +273,8 @@ def create_file_server(context: Context, arguments: Namespace) -> ValueWithNotes
     resource_commands.check_is_new(context, id)
     file = arguments.config_file
     described = load_file(FileServerSpec, Path(file).expanduser()) if file else NOTHING
-    spec = described.checked(FileServerSpec, _file_server_body(context, arguments, described.body))
-    workspace_commands.ensure(context, id)
-    notes = (*described.notes, *machine_options.notes(arguments))
-    return ValueWithNotes(context.backend.create(id, spec), notes)
-
-
-def _file_server_body(context: Context, arguments: Namespace, of_file: Mapping[str, Any]) -> dict[str, Any]:
-    """The server's `properties`: those of the file, overridden by the options."""
-    body = dict(of_file)
+    # the server's `properties`: those of the file, overridden by the options
+    body = dict(described.body)
     chosen = {"vmSize": arguments.vm_size, "subnet": machine_options.subnet_reference(arguments.subnet)}
     body.update({key: value for key, value in chosen.items() if value})
     if not body.get("vmSize"):
@@ -298,4 +291,7 @@ def _file_server_body(context: Context, arguments: Namespace, of_file: Mapping[s
             raise command_error(missing)
     if arguments.caching_type:
         disks["cachingType"] = arguments.caching_type
-    return {**body, "sshConfiguration": ssh, "dataDisks": disks}
+    spec = described.checked(FileServerSpec, {**body, "sshConfiguration": ssh, "dataDisks": disks})
+    workspace_commands.ensure(context, id)
+    notes = (*described.notes, *machine_options.notes(arguments))
+    return ValueWithNotes(context.backend.create(id, spec), notes)

@@ -206,7 +206,9 @@ def stream_parts(
     """Yields what `select` takes of a file as it grows, with messages about it, until the job has ended."""
     is_there = _find(backend, file) is not None
     if not is_there:
-        yield Message(_awaited_line(backend, file))
+        yield Message(
+            f"Waiting for {file.job.name} to write {visible(file.path)}. {_present(backend, file)}".rstrip()
+        )
     for part in _file_events(backend, file):
         if not isinstance(part, Chunk):
             yield _event_message(part, file)
@@ -221,10 +223,6 @@ def stream_parts(
         job = backend.show(file.job)
         assert isinstance(job, JobResource)
         yield job_exit(job)
-
-
-def _awaited_line(backend: Backend, file: FileRef) -> str:
-    return f"Waiting for {file.job.name} to write {visible(file.path)}. {_present(backend, file)}".rstrip()
 
 
 def _present(backend: Backend, file: FileRef) -> str:

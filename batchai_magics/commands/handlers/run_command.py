@@ -222,7 +222,9 @@ class _RunWords:
             elif self.script:
                 self.stray.append(word)
             elif word.startswith("-"):
-                raise _unknown(flag, self.known.values())
+                known = self.known.values()
+                hint = _guess(flag, known) or f"arguments of the script come after --; {_HINT}"
+                raise UsageError(f"unknown option {flag}", hint=hint)
             else:
                 self.script = (word,)
 
@@ -293,26 +295,18 @@ def _guess(flag: str, known: Iterable[Option]) -> str:
     return _MEANT.get(flag) or flag_hint(flag, known)
 
 
-def _unknown(flag: str, known: Iterable[Option]) -> UsageError:
-    hint = _guess(flag, known) or f"arguments of the script come after --; {_HINT}"
-    return UsageError(f"unknown option {flag}", hint=hint)
-
-
 def _request(line: RunLine, context: Context, folder: Path) -> tuple[CellRequest, str]:
     """The request of a line, and how its launcher was translated."""
     if line.spec:
         if line.command:
             raise UsageError(f"--spec and {line.command[0]} are both given", hint="keep one of them")
-        return _spec_request(line, context, folder), ""
+        words = (*line.options, f"--file={line.spec}")
+        text = shlex.join(words).replace("{", "{{").replace("}", "}}")
+        notebook = Notebook(folder=folder, command=_COMMAND)
+        return parse(text, "", settings=context.settings, notebook=notebook), ""
     if not line.command:
         raise UsageError("no script was given", hint=f"For example: batchai run train.py; {_HINT}")
     return launched_request(line.command, line.options, context.settings, folder)
-
-
-def _spec_request(line: RunLine, context: Context, folder: Path) -> CellRequest:
-    words = (*line.options, f"--file={line.spec}")
-    text = shlex.join(words).replace("{", "{{").replace("}", "}}")
-    return parse(text, "", settings=context.settings, notebook=Notebook(folder=folder, command=_COMMAND))
 
 
 def _parts(submitted: Submitted, *, is_error: bool) -> StreamParts:
@@ -362,7 +356,9 @@ def launched_request(
     words = (*_translated(line, options), *_interpreter(line, script, options, settings), *options)
     if script.is_notebook:
         check_modules(words, is_here=shares_folders(settings))
-    notebook = Notebook(folder=folder, job_name=as_name(_job_name(script)), command=_COMMAND)
+    parts = [part for part in script.module.split(".") if part not in ("", "__main__")]
+    name = as_name(parts[-1] if parts else Path(script.name).stem)
+    notebook = Notebook(folder=folder, job_name=name, command=_COMMAND)
     request = parse_script(words, line.args, script, settings=settings, notebook=notebook)
     return request, line.note
 
@@ -372,12 +368,6 @@ def _read(line: LauncherLine, folder: Path, settings: Settings) -> ScriptFolder:
     if line.is_module:
         return read_module(line.script, folder, settings)
     return read_script(Path(line.script), folder, settings)
-
-
-def _job_name(script: ScriptFolder) -> str:
-    """The name of the script, or the last part of the module's."""
-    parts = [part for part in script.module.split(".") if part not in ("", "__main__")]
-    return parts[-1] if parts else Path(script.name).stem
 
 
 def _number(options: Sequence[str], flag: str) -> int:

@@ -50,7 +50,20 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
     rows, notes = list[dict[str, Any]](), list[str]()
     for name in files.names():
         try:
-            rows.append(_overview(Sweep(context.backend, experiment, files, name)))
+            sweep = Sweep(context.backend, experiment, files, name)
+            trials = sweep.stored_trials()
+            ended = [trial for trial in trials if trial.runs and not trial.is_open]
+            rows.append(
+                {
+                    "name": sweep.name,
+                    "state": sweep.state,
+                    "trials": len(trials),
+                    "ended": len(ended),
+                    "failed": sum(trial.has_failed for trial in ended),
+                    "search": sweep.definition.search,
+                    "parameters": list(sweep.parameters),
+                }
+            )
         except NotFoundError:  # it was deleted meanwhile
             continue
         except BatchAIError as error:
@@ -102,20 +115,6 @@ _UNREADABLE: dict[str, Any] = {
     "search": "",
     "parameters": [],
 }
-
-
-def _overview(sweep: Sweep) -> dict[str, Any]:
-    trials = sweep.stored_trials()
-    ended = [trial for trial in trials if trial.runs and not trial.is_open]
-    return {
-        "name": sweep.name,
-        "state": sweep.state,
-        "trials": len(trials),
-        "ended": len(ended),
-        "failed": sum(trial.has_failed for trial in ended),
-        "search": sweep.definition.search,
-        "parameters": list(sweep.parameters),
-    }
 
 
 def _rounded(value: Any) -> Any:

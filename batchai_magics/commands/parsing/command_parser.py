@@ -161,7 +161,10 @@ def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation 
     rest = list(reading.words[len(path) :])
     command = next((command for command in COMMANDS if command.parts == path), None)
     if command is None:
-        return _group_help(path, rest)
+        # the help of a group named alone; raises UsageError for an unknown command
+        if rest and not _HELP.intersection(rest):
+            raise _unknown_word(path, rest)
+        return group_help(path)
     if _HELP.intersection(rest):
         return command_help(command, settings)
     return Invocation(command, arguments_of(command, rest, settings), reading.changed)
@@ -173,13 +176,6 @@ def _parse_with_program(words: Sequence[str], settings: Settings | None) -> Invo
     rest = az_command_words(words[1:])
     parsed = rest if isinstance(rest, DisplayText) else parse(rest, settings)
     return parsed if isinstance(parsed, DisplayText) else replace(parsed, is_az=True)
-
-
-def _group_help(path: Sequence[str], rest: Sequence[str]) -> DisplayText:
-    """The help of a group named alone; raises UsageError for an unknown command."""
-    if rest and not _HELP.intersection(rest):
-        raise _unknown_word(path, rest)
-    return group_help(path)
 
 
 def arguments_of(command: CommandSpec, words: Sequence[str], settings: Settings | None = None) -> Namespace:
@@ -256,7 +252,13 @@ def _unknown_option(command: str, word: str, options: Sequence[Option]) -> Usage
 def az_command_words(words: Sequence[str]) -> list[str] | DisplayText:
     """Strips `batchai` from the words of an `%az` line; without words, the help of `%az`."""
     if not words or words[0] in ("-h", "--help"):
-        return _az_help()
+        width = max(map(len, AZ_WORDS))
+        summaries = {command.words: command.summary for command in COMMANDS}
+        meanings = {PROGRAM: GROUPS[""], **summaries, **{name: text for name, text in GROUPS.items() if name}}
+        rows = "\n".join(f"    {word.ljust(width)} : {meanings[word]}" for word in AZ_WORDS)
+        return DisplayText(
+            f"Group\n    az : What tutorials use of Azure's command line.\n\nSubgroups:\n{rows}"
+        )
     first, *rest = words
     if first == PROGRAM:
         return rest
@@ -264,11 +266,3 @@ def az_command_words(words: Sequence[str]) -> list[str] | DisplayText:
         return list(words)
     known = did_you_mean(first, AZ_WORDS) or f"It takes: {', '.join(AZ_WORDS)}."
     raise UsageError(f"az: '{first}' is not in the 'az' command group.", hint=known)
-
-
-def _az_help() -> DisplayText:
-    width = max(map(len, AZ_WORDS))
-    summaries = {command.words: command.summary for command in COMMANDS}
-    meanings = {PROGRAM: GROUPS[""], **summaries, **{name: text for name, text in GROUPS.items() if name}}
-    rows = "\n".join(f"    {word.ljust(width)} : {meanings[word]}" for word in AZ_WORDS)
-    return DisplayText(f"Group\n    az : What tutorials use of Azure's command line.\n\nSubgroups:\n{rows}")

@@ -260,18 +260,7 @@ def _nameless(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iter
 
 
 def _fill(volume: dict[str, Any], account: AccountKey) -> None:
-    """Fills in the account's name and key."""
-    _fill_name(volume, account)
-    is_own = bool(account.key) and volume.get("accountName") == account.name and not volume.get("credentials")
-    has_placeholder = _object(volume, "credentials").get("accountKey") == KEY
-    if is_own or (has_placeholder and account.key):
-        volume["credentials"] = {"accountKey": account.key}
-    elif has_placeholder:
-        del volume["credentials"]
-
-
-def _fill_name(volume: dict[str, Any], account: AccountKey) -> None:
-    """Fills in the account's name; a missing one is taken from the URL."""
+    """Fills in the account's name and key; a missing name is taken from the URL."""
     url = volume.get("azureFileUrl")
     if isinstance(url, str):
         volume["azureFileUrl"] = url = url.replace(ACCOUNT, account.name)
@@ -280,6 +269,12 @@ def _fill_name(volume: dict[str, Any], account: AccountKey) -> None:
         volume["accountName"] = account.name
     if volume.get("accountName") == ACCOUNT:
         volume["accountName"] = account.name
+    is_own = bool(account.key) and volume.get("accountName") == account.name and not volume.get("credentials")
+    has_placeholder = _object(volume, "credentials").get("accountKey") == KEY
+    if is_own or (has_placeholder and account.key):
+        volume["credentials"] = {"accountKey": account.key}
+    elif has_placeholder:
+        del volume["credentials"]
 
 
 def _object(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -298,7 +298,12 @@ def resize(db: sqlite3.Connection, cluster: str, target: int, option: Deallocati
     added = max(0, target - len(present))
     row = get_cluster(db, cluster)
     for ordinal in range(row.next_ordinal, row.next_ordinal + added):
-        values = (_new_id(row.guid, ordinal), row.key, ordinal, NodeState.PREPARING.value, time.time())
+        import hashlib  # loads OpenSSL, which supervisors do not need
+
+        digest = int(hashlib.sha256(row.guid.encode()).hexdigest()[:8], 16)
+        now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
+        id = f"tvm-{digest}_{ordinal + 1}-{now}-p"  # as the service names nodes
+        values = (id, row.key, ordinal, NodeState.PREPARING.value, time.time())
         db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
     if added:
         skip_ordinals(db, row.key, added)
@@ -311,15 +316,6 @@ def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
     cluster = node.cluster
     resize(db, cluster, get_cluster(db, cluster).target, DeallocationOption.REQUEUE)
     return stopped
-
-
-def _new_id(guid: str, ordinal: int) -> str:
-    """A node id in the format of the service."""
-    import hashlib  # loads OpenSSL, which supervisors do not need
-
-    digest = int(hashlib.sha256(guid.encode()).hexdigest()[:8], 16)
-    now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
-    return f"tvm-{digest}_{ordinal + 1}-{now}-p"
 
 
 def _remove(

@@ -92,13 +92,21 @@ def _parsed(text: str) -> tuple[Any, ...]:
 
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
     """The nodes of a cluster or job, each with the job that it runs, or one of them."""
+    from batchai_magics.models.resources import Node
+
     column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
     query = (
         "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN node_run AS held ON held.node = node.id"
         " LEFT JOIN job ON job.guid = held.job LEFT JOIN resource ON resource.key = job.key"
         f" WHERE {column} = ? GROUP BY node.id ORDER BY ordinal"
     )
-    return [_node(**columns(row)) for row in db.execute(query, (id.key,)).fetchall()]
+    nodes = []
+    for found in db.execute(query, (id.key,)).fetchall():
+        values = columns(found)
+        job, row = values.pop("job_id"), NodeRow.of(values)
+        running = ResourceId.parse(job) if job else None
+        nodes.append(Node(row.id, row.state, running, LOOPBACK, since=moment(row.since)))
+    return nodes
 
 
 def jobs_ahead_of(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
@@ -109,10 +117,3 @@ def jobs_ahead_of(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
     rows = query_in_batches(db, "SELECT key, id FROM resource WHERE key IN", before)
     ids = {row["key"]: row["id"] for row in rows}
     return [ResourceId.parse(ids[key]) for key in before if key in ids]
-
-
-def _node(*, job_id: str | None, **columns: Any) -> Node:
-    from batchai_magics.models.resources import Node
-
-    row, job = NodeRow.of(columns), ResourceId.parse(job_id) if job_id else None
-    return Node(row.id, row.state, job, LOOPBACK, since=moment(row.since))

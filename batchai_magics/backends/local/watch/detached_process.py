@@ -97,36 +97,25 @@ def start(program: Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[b
     """
     message = json.dumps(secrets, default=dict).encode() + b"\n"
     for _ in range(STARTS):
-        child = _spawn(program)
-        if _is_delivered(child, message):
+        private_files.make_folder(program.log.parent)
+        with open(program.log, "ab", opener=private_files.opener) as log:
+            child = DetachedProcess(
+                start_command(program.python, program.module, program.arguments),
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                cwd=program.log.parent,
+                env=clean_environment(program.python),
+                start_new_session=True,
+            )
+        assert child.stdin
+        try:
+            with child.stdin as pipe:
+                pipe.write(message)
             return child
+        except BrokenPipeError:  # it has read nothing
+            child.wait()
     raise ChildProcessError(f"process {child.pid} ended at once, with exit status {child.returncode}")
-
-
-def _is_delivered(child: subprocess.Popen[bytes], message: bytes) -> bool:
-    """Writes a message to a child; False if it exited without reading any of it."""
-    assert child.stdin
-    try:
-        with child.stdin as pipe:
-            pipe.write(message)
-    except BrokenPipeError:
-        child.wait()
-        return False
-    return True
-
-
-def _spawn(program: Program) -> subprocess.Popen[bytes]:
-    private_files.make_folder(program.log.parent)
-    with open(program.log, "ab", opener=private_files.opener) as log:
-        return DetachedProcess(
-            start_command(program.python, program.module, program.arguments),
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
-            cwd=program.log.parent,
-            env=clean_environment(program.python),
-            start_new_session=True,
-        )
 
 
 def redirect_output(log: Path) -> None:

@@ -87,7 +87,15 @@ def _hardware() -> dict[str, object]:
 
 def packages() -> Iterator[tuple[str, str]]:
     """Names and versions of the installed packages, from the names of their folders: reads no file."""
-    for folder in reversed(_folders()):  # what comes first in the path wins
+    # where this interpreter finds packages by default; programs of nodes start without some of that
+    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if sys.flags.no_site:
+        import site
+
+        site.main()
+        if sys.prefix == sys.base_prefix:  # no virtual environment
+            own.append(site.getusersitepackages())
+    for folder in reversed([*own, *sys.path]):  # what comes first in the path wins
         try:
             names = os.listdir(folder)  # noqa: PTH208  pathlib is slow
         except OSError:
@@ -96,18 +104,6 @@ def packages() -> Iterator[tuple[str, str]]:
             name, _, rest = stem.partition("-")
             if ending in _ENDINGS and rest:
                 yield name.replace("_", "-").lower(), rest.partition("-py")[0]
-
-
-def _folders() -> list[str]:
-    """Where this interpreter finds packages by default; programs of nodes start without some of that."""
-    own = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    if sys.flags.no_site:
-        import site
-
-        site.main()
-        if sys.prefix == sys.base_prefix:  # no virtual environment
-            own.append(site.getusersitepackages())
-    return [*own, *sys.path]
 
 
 def _fields(path: str, name: str, separator: str = ":") -> Iterator[str]:

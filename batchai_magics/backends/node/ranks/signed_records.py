@@ -97,16 +97,15 @@ def seals_in(path: Path) -> dict[str, LogSeal] | None:
     try:
         seals = read(path)
         if isinstance(seals, dict):
-            return {name: _seal(*seal) for name, seal in seals.items()}
+            return {
+                name: LogSeal(int(size), str(sha256), *map(int, lost))
+                for name, (size, sha256, *lost) in seals.items()
+            }
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError):  # another program has replaced it
         return {}
     return {}
-
-
-def _seal(size: int, sha256: str, lost: int = 0) -> LogSeal:
-    return LogSeal(int(size), str(sha256), int(lost))
 
 
 class GrowingSeal:

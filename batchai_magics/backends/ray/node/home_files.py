@@ -111,7 +111,11 @@ class HomeFiles:
 
     def write(self, path: str, entry: FileEntry, offset: int, data: bytes) -> None:
         """Writes a block of a regular file, which is there with its last block; or makes a folder or link."""
-        target = self._resolve(path)
+        target = self._root / path
+        is_below = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts
+        if not is_below or not target.parent.resolve().is_relative_to(self._root.resolve()):
+            raise PermissionError(f"{path} is outside {self._root}")  # maybe through a link
+        private_files.make_folder(target.parent)
         if stat.S_ISDIR(entry.mode):
             target.mkdir(mode=private_files.FOLDER, exist_ok=True)
         elif not entry.is_file:
@@ -182,15 +186,6 @@ class HomeFiles:
 
     def _is_copy(self) -> bool:
         return bool(self._owner) and copied_from(self._root) == self._owner
-
-    def _resolve(self, path: str) -> Path:
-        """The path, with its folder; PermissionError if a link leads out of the home."""
-        target = self._root / path
-        is_below = not PurePath(path).is_absolute() and ".." not in PurePath(path).parts
-        if not is_below or not target.parent.resolve().is_relative_to(self._root.resolve()):
-            raise PermissionError(f"{path} is outside {self._root}")
-        private_files.make_folder(target.parent)
-        return target
 
 
 def home_id(home: Path) -> str:

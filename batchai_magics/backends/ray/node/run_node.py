@@ -61,26 +61,23 @@ class OrderPipe(SignalPipe):
         """The signals that arrived since the last call; takes in orders."""
         ready = {descriptor for descriptor, _ in self._both.poll(0)}
         if self._input in ready:
-            self._read_orders()
+            data = os.read(self._input, _READ_SIZE)
+            if not data:
+                self._both.unregister(self._input)
+                self.is_closed = True
+            *lines, self._text = (self._text + data).split(b"\n")
+            for order in map(json.loads, lines):
+                if "pmi" in order:
+                    self.take_replies(order["pmi"])
+                elif "kill" in order:
+                    self.is_hurried = True
+                else:
+                    self._orders.append(order)
         return super().read()
 
     def next_order(self) -> dict[str, Any]:
         """The next order; empty without one."""
         return self._orders.pop(0) if self._orders else {}
-
-    def _read_orders(self) -> None:
-        data = os.read(self._input, _READ_SIZE)
-        if not data:
-            self._both.unregister(self._input)
-            self.is_closed = True
-        *lines, self._text = (self._text + data).split(b"\n")
-        for order in map(json.loads, lines):
-            if "pmi" in order:
-                self.take_replies(order["pmi"])
-            elif "kill" in order:
-                self.is_hurried = True
-            else:
-                self._orders.append(order)
 
 
 class RelayedManager(ProcessManager):
