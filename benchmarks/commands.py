@@ -1,7 +1,7 @@
 """What a shell command costs as a whole process, in CPU time, beside a script in its place.
 
-One job is listed against an import of pandas, many against a script that reads as many JSON files, a small log
-against one that puts it into a DataFrame with pandas. Best of some runs, taken in turns.
+One job is listed against an import of pandas, many against a script that reads as many JSON files, a small
+log against one that puts it into a DataFrame with pandas. Best of some runs, taken in turns.
 """
 
 from __future__ import annotations
