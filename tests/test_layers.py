@@ -59,7 +59,7 @@ SLIM = (
     "models.job_execution",
     "models.resources.job_resource",
     "models.resources.cluster_resource",
-    "backends.local.watch.plan_binding",
+    "backends.local.watch.supervisor",
 )
 
 MODULES = {

@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.base.backend_registry import default_vm_size
 from batchai_magics.backends.local import machine_devices
 from batchai_magics.backends.local.machine_devices import MachineDevices
-from batchai_magics.backends.local.watch import plan_binding
+from batchai_magics.backends.local.watch import supervisor
 from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind
@@ -126,7 +126,7 @@ def test_threads_are_a_processs_share_of_its_nodes_cores(still: Still, monkeypat
         toolkit = {"customToolkitSettings": {"commandLine": "true", "batchaiProcessCount": 2 * count}}
         job = still.job(name, count, **toolkit, **fields)
         still.schedule()
-        plan = plan_binding.bind(still.store, still.layout, still.state(job)["guid"])
+        plan = supervisor.bind(still.store, still.layout, still.state(job)["guid"])
         still.fail(job)
         names = ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
         return [tuple(node.env[name] for name in names) for node in plan.nodes]

@@ -1,8 +1,9 @@
 """The supervisor process of a job; it outlives the kernel that submitted the job.
 
 Started with `HOME KEY GUID` in its own session, with the job's secrets as a JSON line on standard input (they
-are written nowhere). It waits for nodes, prepares them, starts the ranks and records the outcome; then it
-starts the next queued job, or runs it itself.
+are written nowhere). It waits for nodes, binds the Plan to them, prepares them, starts the ranks and records
+the outcome; then it starts the next queued job, or runs it itself. It does without the models, which take
+longer to load than a short job takes.
 """
 
 from __future__ import annotations
@@ -17,15 +18,19 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local import unmanaged_mounts
-from batchai_magics.backends.local.state import job_table
+from batchai_magics.backends.folders.run_end import make_attempt_files
+from batchai_magics.backends.local import machine_devices, unmanaged_mounts
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow
-from batchai_magics.backends.local.watch import detached_process, plan_binding, process
+from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Program, SharedStore
 from batchai_magics.backends.local.watch.node_allocation import has_pending_work
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
+from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildLauncher
+from batchai_magics.backends.node.job_environment import RUN_SCRIPT, free_ports
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import Deadline, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import not_run, not_started, stopped
@@ -36,14 +41,16 @@ from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Limits, Plan
+from batchai_magics.launch.plan import Limits, Plan, thread_share
+from batchai_magics.launch.references import Bindings
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
-from batchai_magics.untrusted_files import read_file
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_file, read_json, read_text
 
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 SWEEP_STEP = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, which none here waits for
 POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
+LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 KILLED = 128 + 9  # exit code of a process that was killed
 
 
@@ -112,7 +119,7 @@ class Supervisor:
         """Runs the job on its nodes and records its outcome; True if it is requeued."""
         plan, launcher = None, None
         try:
-            plan = plan_binding.bind(self._store, self._layout, job.root.name)
+            plan = bind(self._store, self._layout, job.root.name)
             launcher = LocalLauncher(plan, job, writer.attempts, secrets, self._signal_pipe)
             report = LocalReport(job, writer, launcher.plan.limits)
             outcome = AttemptRunner(launcher.plan, launcher, report).run()
@@ -185,6 +192,57 @@ def _finish(job: JobLayout, writer: OutcomeWriter, outcome: Outcome, *, takes_ne
     return outcome.is_requeued
 
 
+def bind(store: Store, layout: Layout, guid: str) -> Plan:
+    """Makes the folders of a run that has got its nodes; returns its Plan, which is written as well.
+
+    LookupError if the nodes are unknown.
+    """
+    with store.read() as db:
+        nodes = node_table.job_nodes(db, guid)
+    if not nodes:
+        raise LookupError("The database was lost, and with it which nodes the job has: submit it again")
+    job = layout.job(guid)
+    plan = Plan.from_json(read_text(job.submitted, MAX_PLAN_BYTES))
+    here = machine_devices.machine()
+    # of a node that is shared, the job has the same part of the cores as of the GPUs
+    first = nodes[0]
+    cores, gpus = here.core_share(first.mates), here.gpu_share(first.position, first.mates)
+    if first.gpus and gpus:
+        cores = max(1, cores * len(first.gpus.split(",")) // len(gpus))
+    bindings = Bindings(
+        nodes=[node.id for node in nodes],
+        addresses=[LOOPBACK] * len(nodes),
+        ports=free_ports(plan.port_count, LOOPBACK),
+        devices=[node.gpus or ",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
+        threads=thread_share(cores, plan.processes_per_node),
+    )
+    if job.preflight.exists():
+        body = {"home": str(layout.home), "bindings": bindings._asdict()}
+        private_files.write(job.bindings, json.dumps(body))
+    return _bound(plan, bindings, home=layout.home, job=job)
+
+
+def bind_smaller(job: JobLayout, plan: Plan, numbers: Sequence[int]) -> Plan:
+    """The plan of a bound job for some of its nodes, which replaces that for all."""
+    body = read_json(job.bindings, MAX_PLAN_BYTES)
+    return _bound(plan, Bindings(**body["bindings"]).of_nodes(numbers), home=Path(body["home"]), job=job)
+
+
+def _bound(plan: Plan, bindings: Bindings, *, home: Path, job: JobLayout) -> Plan:
+    """The plan of a job with these bindings and this machine's programs; writes it, and creates its files."""
+    plan = plan.resolved(bindings)
+    make_attempt_files(job, plan)
+    chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
+    bound = mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
+    if bound.containers.engine:
+        from batchai_magics.backends.node import containers  # few jobs need it
+
+        folders = (home, Path(RUN_SCRIPT))
+        bound = bound.changed(lambda part: containers.in_containers(part, folders))
+    bound.write(str(job.plan))
+    return bound
+
+
 class LocalLauncher(ChildLauncher):
     """Starts processes as children of a supervisor, and ends with them what they have started."""
 
@@ -207,7 +265,7 @@ class LocalLauncher(ChildLauncher):
 
     def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
         """The plan for some of its nodes, by number."""
-        smaller = plan_binding.bind_smaller(self._job, plan, nodes)
+        smaller = bind_smaller(self._job, plan, nodes)
         self.plan = with_attempt(smaller, self.number, self._job.root)
         return self.plan
 

@@ -11,7 +11,7 @@ from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.local.local_folders import LocalFolders
 from batchai_magics.backends.local.state import store_rebuild
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import plan_binding, process
+from batchai_magics.backends.local.watch import process, supervisor
 from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
@@ -235,7 +235,7 @@ def test_a_job_whose_supervisor_is_about_to_bind_its_plan_is_lost_only_with_it(
         return
     assert (row["state"], row["supervisor"], row["is_assigned"]) == ("running", process.own_identity(), 1)
     with pytest.raises(LookupError, match="which nodes the job has"):
-        plan_binding.bind(still.store, still.layout, row["guid"])
+        supervisor.bind(still.store, still.layout, row["guid"])
     assert not folder.plan.exists()
 
 
@@ -247,7 +247,7 @@ def test_a_job_that_had_begun_is_as_its_supervisor_left_it(still: Still, has_end
     job = still.job(count=2)
     still.schedule()
     folder, nodes = still.layout.job(still.state(job)["guid"]), set(still.nodes(cluster))
-    plan_binding.bind(still.store, still.layout, still.state(job)["guid"])
+    supervisor.bind(still.store, still.layout, still.state(job)["guid"])
     folder.supervisor.write_text(dead())
     if has_ended:
         write_end(folder.end, Outcome(0, ended=12.5))

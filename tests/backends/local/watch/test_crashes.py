@@ -39,14 +39,14 @@ sys.stdin.read()
 
 
 FAIL_ONCE = """
-from batchai_magics.backends.local.watch import plan_binding
-def fail_once(store, layout, guid, bind=plan_binding.bind):
+from batchai_magics.backends.local.watch import supervisor
+def fail_once(store, layout, guid, bind=supervisor.bind):
     mark = layout.home / "failed-once"
     if not mark.exists():
         mark.touch()
         {fault}
     return bind(store, layout, guid)
-plan_binding.bind = fail_once
+supervisor.bind = fail_once
 """
 KILLED = "os.kill(os.getpid(), 9)"
 FULL = "raise OSError(28, 'No space left on device')"

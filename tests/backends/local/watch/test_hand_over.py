@@ -81,7 +81,7 @@ def test_a_process_that_runs_short_jobs_one_after_the_other_loads_no_models(
     assert jobs[-1].wait(PATIENCE_S).log() == "4\n" * 4  # the share of one of two processes on half the cores
     until(lambda: loaded.exists() and loaded.read_text())
     modules = set(loaded.read_text().split())
-    assert "batchai_magics.backends.local.watch.plan_binding" in modules
+    assert "batchai_magics.backends.local.watch.supervisor" in modules
     assert not {"pydantic", "pydantic_core"} & modules
 
 
