@@ -24,6 +24,7 @@ def azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureStan
 @pytest.fixture
 def running_azure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AzureStandIn]:
     """A workspace whose jobs run in processes."""
+    look_often(monkeypatch)
     with reached(AzureStandIn(tmp_path / "azure", runs_jobs=True), monkeypatch) as made:
         yield made
 

@@ -25,7 +25,8 @@ def slurm() -> RealSlurm:
 def again_slurm(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[RealSlurm]:
     """A Slurm of two nodes that begins jobs again soon: one that tests share, or with other settings."""
     if more := getattr(request, "param", ""):
-        with running(RealSlurm, tmp_path / "slurm", count=2, silence_s=2, more=more) as slurm:
+        settings = {"count": 2, "silence_s": 2, "kill_wait_s": 10, "more": more}
+        with running(RealSlurm, tmp_path / "slurm", **settings) as slurm:
             yield slurm
     else:
         slurm = SOON_AGAIN.get()
