@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import compileall
 import contextlib
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -200,11 +202,11 @@ def _slurm_any(folder: Path, options: PlaceOptions) -> AbstractContextManager[Pl
     return place_on(real_slurm.SHARED.get(), folder, options, placement=ANY)
 
 
-def share_programs(home: Path, shared: Path, own: str) -> None:
-    """Links a home to programs that other tests use too: Python compiles them once."""
-    programs = installed_programs.current(home, own)
-    programs.parent.mkdir(0o700, exist_ok=True)
-    programs.symlink_to(installed_programs.install(shared, own))
+def copy_programs(home: Path, compiled: Path, own: str) -> None:
+    """Gives a home its programs, which Python has compiled before: that takes longer than to run them."""
+    if not compiled.exists():
+        compileall.compile_dir(installed_programs.install(compiled, own), quiet=1)
+    shutil.copytree(installed_programs.folder_of(compiled), installed_programs.folder_of(home))
 
 
 @contextlib.contextmanager
@@ -233,7 +235,7 @@ def place_on(
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
-    share_programs(backend.layout.home, slurm.folder, bundle_writer.PROGRAMS)
+    copy_programs(backend.layout.home, slurm.folder / "compiled", bundle_writer.PROGRAMS)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
@@ -266,7 +268,7 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
         for name, value in real_ray.ENV.items():
             patch.setenv(name, value)
         ray_backend = RayBackend(own)
-        share_programs(ray_backend.runner.layout.home, ray.folder, RAY_PROGRAMS)
+        copy_programs(ray_backend.runner.layout.home, ray.folder / "compiled", RAY_PROGRAMS)
         ensure_defaults(ray_backend, settings)
         workspace = workspace_id(settings)
 
