@@ -235,7 +235,8 @@ def place_on(
     )
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
-    copy_programs(backend.layout.home, slurm.folder / "compiled", bundle_writer.PROGRAMS)
+    if not sshd:  # else the first job brings them to where the home is
+        copy_programs(own.home, slurm.folder / "compiled", bundle_writer.PROGRAMS)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)
@@ -268,7 +269,7 @@ def ray_place(ray: real_ray.RealRay, folder: Path, options: PlaceOptions) -> Ite
         for name, value in real_ray.ENV.items():
             patch.setenv(name, value)
         ray_backend = RayBackend(own)
-        copy_programs(ray_backend.runner.layout.home, ray.folder / "compiled", RAY_PROGRAMS)
+        copy_programs(own.home, ray.folder / "compiled", RAY_PROGRAMS)
         ensure_defaults(ray_backend, settings)
         workspace = workspace_id(settings)
 
