@@ -53,8 +53,8 @@ class LineReading(NamedTuple):
     `is_result`: a loose line that states results and nothing else, so that it needs no position. `is_whole`:
     all numbers have digits only. `is_list`: a heading that looks like the lines of names and numbers below
     it. `seconds` is a time since 1970 or a date, `total` how far the steps go, `names` are digits of names.
-    Lines whose texts at `same` are equal are read differently. `is_self_terminating`: no longer line begins
-    like this one.
+    `has_last`: some of the numbers count only where the step is the total. `is_self_terminating`: no longer
+    line begins like this one.
     """
 
     kind: LineKind
@@ -74,7 +74,7 @@ class LineReading(NamedTuple):
     seconds: Span | None = None
     total: Span | None = None
     names: tuple[Span, ...] = ()
-    same: tuple[Span, Span] | None = None
+    has_last: bool = False
     is_self_terminating: bool = False
 
 

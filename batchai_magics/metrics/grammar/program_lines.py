@@ -160,7 +160,7 @@ class _Reader:
         places = {each.name: found.span(each.group) for each in self._template.numbers if found[each.group]}
         phase = row.phase or phase_of_word(texts.by_name.get("phase", ""))
         total = places.get("total")
-        has_last = any(each.is_last for each in self._template.numbers)
+        is_counted = total is not None and "step" in places and is_count(found.string[slice(*total)])
         is_last = "step" not in places or (
             total is not None and found.string[slice(*total)] == found.string[slice(*places["step"])]
         )
@@ -185,9 +185,9 @@ class _Reader:
             0,
             is_plain=True,
             seconds=places.get("seconds"),
-            total=total if total and is_count(found.string[slice(*total)]) else None,
+            total=total if is_counted else None,
             names=tuple(digits),
-            same=(places["step"], total) if total and "step" in places and has_last else None,
+            has_last=is_counted and any(each.is_last for each in self._template.numbers),
             is_self_terminating=self._is_self_terminating,
         )
 

@@ -132,7 +132,7 @@ class Layout:
     """An expression for the lines of a skeleton, and which of its groups are positions and numbers.
 
     A group is given by its place in `groups()`, -1 without one. `has_commas`: how a line is read depends on
-    what its commas separate, and with `same` on whether two groups are equal.
+    what its commas separate, and with `has_last` on whether the step is the total.
     """
 
     expression: re.Pattern[bytes]
@@ -142,7 +142,7 @@ class Layout:
     seconds: int
     numbers: tuple[int, ...]
     names: tuple[int, ...]
-    same: tuple[int, ...]
+    has_last: bool
     has_commas: bool
     clock: LineClock
     total: int = -1
@@ -163,8 +163,8 @@ class Layout:
         parts: list[Iterable[object]] = []
         if self.has_commas:
             parts += zip(*map(_commas_of, lines), strict=True)
-        if self.same:
-            parts.append(map(eq, *(self.column(texts, place) for place in self.same[:2])))
+        if self.has_last:
+            parts.append(map(eq, self.column(texts, self.step), self.column(texts, self.total)))
         parts += [self.column(texts, place) for place in self.names]
         return [*zip(*parts, strict=True)] if parts else [()] * (len(texts) // self.stride)
 
@@ -205,13 +205,9 @@ def layout_of(
     counts = (reading.step, reading.epoch, reading.rank, reading.seconds, reading.total)
     spans = {("count", place): span for place, span in enumerate(counts) if span}
     spans |= {("number", place): (each.begin, each.end) for place, each in enumerate(reading.numbers)}
-    for role, more in (
-        ("name", (*reading.names, *name_digits(plain, reading))),
-        ("same", reading.same or ()),
-    ):
-        taken = sorted(spans.values())
-        free = [span for span in dict.fromkeys(more) if role == "same" or _is_apart(span, taken)]
-        spans |= {(role, place): span for place, span in enumerate(free)}
+    taken, digits = sorted(spans.values()), dict.fromkeys((*reading.names, *name_digits(plain, reading)))
+    free = [span for span in digits if _is_apart(span, taken)]
+    spans |= {("name", place): span for place, span in enumerate(free)}
     order = sorted({*spans.values()})
     places = {role: order.index(span) for role, span in spans.items()}
     names = [place for (role, _), place in places.items() if role == "name"]
@@ -223,7 +219,7 @@ def layout_of(
         seconds=places.get(("count", 3), -1),
         numbers=tuple(places["number", place] for place in range(len(reading.numbers))),
         names=tuple(names),
-        same=tuple(place for (role, _), place in places.items() if role == "same"),
+        has_last=reading.has_last,
         has_commas=_COMMA.search(line) is not None and not _POINT.search(line),
         clock=clock or LineClock(),
         total=places.get(("count", 4), -1),
@@ -259,7 +255,7 @@ def layout_with(
         places.get(seconds, -1),
         numbers=tuple(places[name] for name in numbers),
         names=(),
-        same=(),
+        has_last=False,
         has_commas=False,
         clock=clock,
     )
