@@ -84,6 +84,7 @@ class LongPolling:
 
     def __init__(self, limits: ServerLimits) -> None:
         self._limits, self._count = limits, 0
+        self._watcher_count = 0  # at the last shared poll: those whom it answered are soon back
         self._polls = SharedPolls()
         self._polled: dict[Hashable, ApiResponse] = {}
 
@@ -127,7 +128,8 @@ class LongPolling:
         end, known = self._end(call), call.headers.get(SINCE)
         with self._counted():
             while True:
-                between_s = max(_MIN_INTERVAL_S, _SHARED_INTERVAL_PER_WAITER_S * self._count)
+                count = max(self._count, self._watcher_count)
+                between_s = max(_MIN_INTERVAL_S, _SHARED_INTERVAL_PER_WAITER_S * count)
                 polled = await self._polls.next(key, poll_once, between_s)
                 if polled.status >= 400:
                     return polled
@@ -147,6 +149,7 @@ class LongPolling:
 
     async def _poll_after(self, key: Hashable, poll: PollAfter) -> ApiResponse:
         """A poll that receives the result of the previous one."""
+        self._watcher_count = self._count
         response = await poll(self._polled.pop(key, None))
         while len(self._polled) >= _MAX_REMEMBERED_POLLS:
             del self._polled[next(iter(self._polled))]  # the least recently polled

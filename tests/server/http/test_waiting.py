@@ -124,3 +124,30 @@ def test_a_watcher_that_fails_ends_the_waiting_with_its_error() -> None:
         return await long_polling.response_of(app, scope_with("POST", **WAIT), anyio.sleep_forever)
 
     assert anyio.run(run).status == 404
+
+
+def test_the_first_of_a_crowd_to_return_waits_as_long_as_the_crowd_would(slept: list[float]) -> None:
+    class Growing(Counting):
+        def has_bytes(self, polled: int) -> bool:
+            return True
+
+    async def run(crowd: int) -> float:
+        call, waiting = ApiCall("POST", "/here", headers=WAIT), LongPolling(ServerLimits())
+
+        async def poll(last: ApiResponse | None) -> ApiResponse:
+            return ApiResponse(data=1)
+
+        async def tail() -> ApiResponse:
+            return ApiResponse(is_news=True)
+
+        async def wait() -> None:
+            await waiting.wait_for_watcher(call, Growing(call), poll=poll, ask=tail)
+
+        async with anyio.create_task_group() as clients:
+            for _ in range(crowd):
+                clients.start_soon(wait)
+        before = len(slept)
+        await wait()
+        return max(slept[before:])
+
+    assert anyio.run(run, 200) > anyio.run(run, 1)
