@@ -250,18 +250,20 @@ class LineContext:
         """The new numbers of those bars of a plan that repeat some; `drawn` begins with those last shown."""
         again: dict[int, Values] = {}
         names = [metric.name for metric in plan.metrics]
-        are_trained = all(metric.phase == TRAIN for metric in plan.metrics)
+        are_trained, shown_at = all(metric.phase == TRAIN for metric in plan.metrics), self.shown_at
         for index, (at, last, values) in enumerate(zip(positions, drawn, drawn[1:], strict=False)):
             if values == last:
                 again[index] = []
-            elif are_trained and at != self.shown_at:
-                self.shown_at = at
+            elif are_trained and at != shown_at:
+                shown_at = at
             else:
+                self.shown_at = shown_at
                 self.shown, (self.epoch, self.step) = dict(zip(names, last, strict=True)), at
                 numbers = [*zip(plan.metrics, values, strict=True)]
-                new = self._new_on_bar(numbers)
+                new, shown_at = self._new_on_bar(numbers), self.shown_at
                 if new is not numbers:
                     again[index] = new
+        self.shown_at = shown_at
         self.shown = dict(zip(names, drawn[-1], strict=True))
         return again
 

@@ -78,14 +78,14 @@ class LineReader:
             if group.kept and group.plan.length_of:
                 self._note_lengths(group)
         if self._lengths:
-            rows = {end: row for row, end in enumerate(block.lines.ends)}
+            ends = block.lines.ends
             told = list[tuple[int, list[Record]]]()
             for fact in sorted(self._lengths, key=attrgetter("offset")):
                 total, _, name = fact.value.partition(" ")
                 state, length = self._states.of(fact.rank), (name, total.encode())
                 if state.is_news(length):
                     state.lengths.add(length)
-                    told.append((rows[fact.offset], [fact]))
+                    told.append((ends.index(fact.offset), [fact]))
             readings.single[:0] = told  # each before its line
             self._lengths = []
 
