@@ -9,7 +9,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import chain
 from typing import Any, cast
 
 from batchai_magics.metrics import summarize
@@ -21,9 +21,8 @@ from batchai_magics.metrics.measurement import (
     Measurement,
     Record,
     is_step_line,
-    lines_of,
 )
-from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.measurement_table import MeasurementTable, rows_of
 from batchai_magics.metrics.runs.fits import FitHeadings, Segments
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
@@ -67,20 +66,20 @@ class LogNumbers:
 
     def add(self, records: Iterable[Record]) -> None:
         """Adds the numbers among the records, which follow those that were added."""
-        every = [*records]
-        self.has_moved |= self._timeline.add(every)
+        rows = [*rows_of(records)]
+        self.has_moved |= self._timeline.add(rows)
         if self.metrics:  # which another file may have printed below a heading that comes now
-            self.has_moved |= any(isinstance(record, Fact) and record.key == FIT for record in every)
-        self._add_records(every)
-        self._mark_attempt(every)
+            self.has_moved |= any(isinstance(row[0], Fact) and row[0].key == FIT for row in rows)
+        self._add_rows(rows)
+        self._mark_attempt(chain.from_iterable(rows))
 
     def renumber(self, records: Collection[Record]) -> None:
         """Places all numbers anew; `records` are those that were added, in the order of writing."""
         self.generation += 1
         self._forget_places()
         attempt = self._attempt
-        self._timeline.add(records)
-        self._add_records(records)
+        self._timeline.add(rows_of(records))
+        self._add_rows(rows_of(records))
         self._attempt = attempt
 
     def restart(self) -> None:
@@ -148,33 +147,31 @@ class LogNumbers:
             times,
         ]
 
-    def _add_records(self, records: Iterable[Record]) -> None:
-        for is_fact, part in groupby(records, lambda record: isinstance(record, Fact)):
-            if is_fact:
-                for fact in cast("Iterator[Fact]", part):
-                    self._headings.enter(fact)
-                    self._timeline.enter(fact)
-                    if fact.key == ATTEMPT and int(fact.value) > 1:
-                        self._attempt = fact
-                        self._segments.clear()  # it repeats steps of the one before
-            else:
-                for line in lines_of(part):
-                    self._add_line(line)
+    def _add_rows(self, rows: Iterable[Sequence[Record]]) -> None:
+        for row in rows:
+            fact = row[0]
+            if not isinstance(fact, Fact):
+                self._add_line(cast("Sequence[Measurement]", row))
+                continue
+            self._headings.enter(fact)
+            self._timeline.enter(fact)
+            if fact.key == ATTEMPT and int(fact.value) > 1:
+                self._attempt = fact
+                self._segments.clear()  # it repeats steps of the one before
 
     def _add_line(self, line: Sequence[Measurement]) -> None:
         step_lines = self._step_lines if is_step_line(line) else {}
-        time = line[0].wall_time
+        first = line[0]
         if self._start is None:
-            self._start = time
-        seconds = _NAN if time is None else time - (self._start or 0)
-        for number in line:
-            step = self._timeline.step(number)
+            self._start = first.wall_time
+        seconds = _NAN if first.wall_time is None else first.wall_time - (self._start or 0)
+        for number, step in zip(line, self._timeline.steps(line), strict=True):
             if number.name in step_lines:
                 step_lines[number.name].add(step, number.rank, number.value, epoch=None, seconds=seconds)
             elif (number.name, number.unit) not in QUALIFIERS:
                 self._add_other(number, step, seconds)
         for name in step_lines.keys() - {number.name for number in line}:
-            step_lines[name].add(line[0].step, line[0].rank, _NAN, epoch=None, seconds=seconds)
+            step_lines[name].add(first.step, first.rank, _NAN, epoch=None, seconds=seconds)
 
     def _add_other(self, number: Measurement, step: int | None, seconds: float) -> None:
         name, value, unit, _, epoch, rank, _, _, phase = number

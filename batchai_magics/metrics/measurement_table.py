@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import groupby, pairwise
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from typing import cast
 
@@ -61,9 +61,7 @@ class MeasurementTable(Collection[Record]):
         return len(self.facts) + sum(len(lines.rows) * len(lines.metrics) for lines in self.lines)
 
     def __iter__(self) -> Iterator[Record]:
-        for window in self.windows():
-            for _, _, records in window:
-                yield from records
+        return chain.from_iterable(rows_of(self))
 
     def __contains__(self, record: object) -> bool:
         return any(record == each for each in self)
@@ -141,17 +139,16 @@ class MeasurementTable(Collection[Record]):
         """Add single records."""
         groups: dict[tuple[MetricName, ...], LineGroup] = {}
         row = 0
-        for is_fact, part in groupby(records, lambda record: isinstance(record, Fact)):
-            for line in zip(part) if is_fact else lines_of(cast("Iterable[Measurement]", part)):
-                if is_fact:
-                    self.facts.append((self.row_count + row, cast("Fact", line[0])))
-                else:
-                    _add_line(groups, row, cast("list[Measurement]", line))
-                row += 1
-                if row == _WINDOW_ROWS:
-                    self._add_groups(groups.values())
-                    self.row_count += row
-                    groups, row = {}, 0
+        for line in rows_of(records):
+            if isinstance(line[0], Fact):
+                self.facts.append((self.row_count + row, line[0]))
+            else:
+                _add_line(groups, row, cast("Sequence[Measurement]", line))
+            row += 1
+            if row == _WINDOW_ROWS:
+                self._add_groups(groups.values())
+                self.row_count += row
+                groups, row = {}, 0
         self._add_groups(groups.values())
         self.row_count += row
 
@@ -176,7 +173,21 @@ class MeasurementTable(Collection[Record]):
         return lines
 
 
-def _add_line(groups: dict[tuple[MetricName, ...], LineGroup], row: int, line: list[Measurement]) -> None:
+def rows_of(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
+    """Each fact, and the measurements of each line, in order."""
+    if isinstance(records, MeasurementTable):
+        for window in records.windows():
+            for _, _, line in window:
+                yield line
+        return
+    for is_fact, part in groupby(records, lambda record: isinstance(record, Fact)):
+        if is_fact:
+            yield from zip(part)
+        else:
+            yield from lines_of(part)
+
+
+def _add_line(groups: dict[tuple[MetricName, ...], LineGroup], row: int, line: Sequence[Measurement]) -> None:
     metrics = tuple([MetricName(number.name, number.unit, number.phase) for number in line])
     group = groups.get(metrics)
     if group is None:

@@ -11,6 +11,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, at_offset, in_step_lines
+from batchai_magics.metrics.measurement_table import rows_of
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.fits import FitHeadings
@@ -162,7 +163,7 @@ class MetricPoints:
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
         every = list(records)
-        self._timeline.add(every)
+        self._timeline.add(rows_of(every))
         for record in every:
             if isinstance(record, Fact):
                 self._headings.enter(record)

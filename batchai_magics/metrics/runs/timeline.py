@@ -21,7 +21,7 @@ from typing import cast
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, Record
-from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, rows_of
 from batchai_magics.metrics.reading.line_plan import MetricName
 from batchai_magics.metrics.runs.fits import FitHeadings
 
@@ -59,23 +59,29 @@ class Timeline:
         """Whether a number has a step."""
         return any(rank.has_steps for rank in self._ranks.values())
 
-    def add(self, records: Iterable[Record]) -> bool:
-        """Learn from more records of the run; whether numbers that were placed before stand elsewhere now."""
+    def add(self, rows: Iterable[Sequence[Record]]) -> bool:
+        """Learn from more rows of the run: a fact each, or the numbers on a line.
+
+        Returns whether numbers that were placed before stand elsewhere now.
+        """
         ranks = {}
-        for record in records:
-            if isinstance(record, Fact):
-                self._learned.enter(record)
-                if record.key == LENGTH:
-                    rank = ranks[record.rank] = self._ranks[record.rank]
-                    rank.learn_length(record.value)
-            else:
-                rank = ranks[record.rank] = self._ranks[record.rank]
-                rank.learn(record, self._learned.of(record.rank).number)
+        for row in rows:
+            first = row[0]
+            if not isinstance(first, Fact):
+                rank = ranks[first.rank] = self._ranks[first.rank]
+                rank.learn(cast("Sequence[Measurement]", row), self._learned.of(first.rank).number)
+                continue
+            self._learned.enter(first)
+            if first.key == LENGTH:
+                rank = ranks[first.rank] = self._ranks[first.rank]
+                rank.learn_length(first.value)
         return sum(rank.has_moved() for rank in ranks.values()) > 0
 
-    def step(self, number: Measurement) -> int | None:
-        """The step of the next number, which was added; None before the first step of its rank."""
-        return self._ranks[number.rank].step(number, self._headings.of(number.rank).number)
+    def steps(self, line: Sequence[Measurement]) -> list[int | None]:
+        """The steps of the numbers on the next line, which was added; None before the first of its rank."""
+        rank = line[0].rank
+        timeline, fit = self._ranks[rank], self._headings.of(rank).number
+        return [timeline.step(number, fit) for number in line]
 
     def enter(self, fact: Fact) -> None:
         """Pass a fact that was added, in its turn among the numbers."""
@@ -83,7 +89,7 @@ class Timeline:
 
     def placed(self, number: Measurement) -> Measurement:
         """The next number, with its step."""
-        step = self.step(number)
+        step = self.steps([number])[0]
         return number if step == number.step else number._replace(step=step)
 
 
@@ -97,15 +103,14 @@ def on_timeline(records: Iterable[Record], above: Iterable[Fact] = ()) -> Measur
     if all(map(_counts_steps, run.lines)):
         return run
     timeline = Timeline()
-    timeline.add(above)
-    timeline.add(run)
+    timeline.add(rows_of(above))
+    timeline.add(rows_of(run))
     steps = {lines.metrics: [Column() for _ in lines.metrics] for lines in run.lines}
     for window in run.windows():
         placed = defaultdict[tuple[MetricName, ...], list[list[int | None]]](list)
         for _, lines, records in window:
             if lines:
-                numbers = cast("Sequence[Measurement]", records)
-                placed[lines.metrics].append([timeline.step(number) for number in numbers])
+                placed[lines.metrics].append(timeline.steps(cast("Sequence[Measurement]", records)))
             else:
                 timeline.enter(cast("Fact", records[0]))
         for metrics, rows in placed.items():
@@ -255,20 +260,20 @@ class _RankTimeline:
         """Whether a number has a step."""
         return bool(self._epochs or self._counters or self._measured)
 
-    def learn(self, number: Measurement, fit: int) -> None:
-        """Take what a number tells about the counters."""
-        _, _, _, step, epoch, _, _, _, phase = number
-        if step is None:
-            if epoch is not None and float(epoch).is_integer():
-                self._visit(number.name, epoch, fit)
-        elif phase != TRAIN:
-            if self._measured[number.name].add(step) and len(self._measured[number.name].ends) > 1:
-                self._returning.add(number.name)
-                self._is_undecided = True
-        elif epoch is None or self._learns_late(number.name, epoch):
-            self._is_undecided |= self._counters[number.name].add(step)
-        else:
-            self._is_undecided |= self._epochs.add(number.name, epoch, step)
+    def learn(self, line: Iterable[Measurement], fit: int) -> None:
+        """Take what the numbers on a line tell about the counters."""
+        for name, _, _, step, epoch, _, _, _, phase in line:
+            if step is None:
+                if epoch is not None and float(epoch).is_integer():
+                    self._visit(name, epoch, fit)
+            elif phase != TRAIN:
+                if self._measured[name].add(step) and len(self._measured[name].ends) > 1:
+                    self._returning.add(name)
+                    self._is_undecided = True
+            elif epoch is None or self._learns_late(name, epoch):
+                self._is_undecided |= self._counters[name].add(step)
+            else:
+                self._is_undecided |= self._epochs.add(name, epoch, step)
 
     def learn_length(self, length: str) -> None:
         """Take how far a counter goes, and the metric beside it: `40 loss`."""

@@ -85,9 +85,8 @@ def test_a_timeline_tells_when_numbers_have_moved():
     parts = [[number(1)], [number(2)], [number(epoch=1, name="acc")], [number(1)], [number(2)], [number(3)]]
     moved = []
     for part in parts:
-        moved.append(timeline.add(part))
-        for record in part:
-            timeline.step(record)
+        moved.append(timeline.add([part]))
+        timeline.steps(part)
     assert not any(moved[:2])
     assert any(moved)
     assert steps(*(record for (record,) in parts)) == [1, 2, 2, 3, 4, 5]
