@@ -382,7 +382,8 @@ class _RankTimeline:
         end = self._end_of(scan.visit)
         place = scan.latest if end is None else end
         if place is not None:
-            scan.ends = {scan.visit - 1: scan.ends.get(scan.visit - 1, place), scan.visit: place}
+            before = {scan.visit - 1: scan.ends.get(scan.visit - 1, place)} if scan.visit else {}
+            scan.ends = {**before, scan.visit: place}
         return place
 
     def _end_of(self, visit: int) -> int | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from batchai_magics.metrics.measurement import Measurement
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, on_timeline
 
 
@@ -10,8 +14,9 @@ def number(step=None, epoch=None, *, name="loss", phase="train", rank=None):
     return Measurement(name, 0.5, step=step, epoch=epoch, phase=phase, rank=rank)
 
 
-def steps(*numbers):
-    return [record.step for record in on_timeline(numbers)]
+def steps(*records):
+    placed = on_timeline(records)
+    return [record.step for record in placed if isinstance(record, Measurement)]
 
 
 def test_steps_over_the_whole_run_stay():
@@ -32,6 +37,29 @@ def test_an_epoch_that_is_printed_at_its_end_alone_is_continued():
 
 def test_a_missing_epoch_has_its_place():
     assert steps(*(number(step, epoch) for epoch in (1, 2, 4) for step in (1, 2)))[-2:] == [7, 8]
+
+
+def test_epochs_between_whole_ones_follow_each_other_in_their_order():
+    assert steps(*(number(step, epoch) for epoch in (0.5, 1.5, 2.5) for step in (1, 2))) == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_counter_that_has_gone_back_once_is_counted_within_epochs_from_then_on():
+    run = [number(1, 1), number(3, 1), number(1, 2), number(2, 2), number(4, 3), number(5, 3)]
+    assert steps(*run)[-4:] == [1 + 3, 2 + 3, 4 + 2 * 3, 5 + 2 * 3]
+
+
+@pytest.mark.parametrize(("printed", "length"), [("40 loss", 40), ("1,000 loss", 1000), ("30 loss", 41)])
+def test_an_epoch_is_as_long_as_the_printed_total_unless_steps_exceed_it(printed, length):
+    run = [number(step, epoch) for epoch in (1, 2) for step in (0, 20, 40)]
+    assert steps(Fact(LENGTH, printed), *run) == [0, 20, 40, length, length + 20, length + 40]
+
+
+@pytest.mark.parametrize(("printed", "length"), [("8 loss", 8), ("5 loss", 7), ("9 acc", 7)])
+def test_a_round_of_a_bar_is_as_long_as_the_printed_total_unless_steps_exceed_it(printed, length):
+    bar = [number(step) for step in (0, 3, 6)]
+    run = [*bar, number(epoch=1, name="acc"), *bar, number(epoch=2, name="acc")]
+    placed = steps(Fact(LENGTH, printed), *run)
+    assert placed[:3] + placed[4:7] == [0, 3, 6, length, length + 3, length + 6]
 
 
 def test_epochs_that_begin_again_are_another_fit_at_the_same_places():
@@ -90,6 +118,45 @@ def test_a_timeline_tells_when_numbers_have_moved():
     assert not any(moved[:2])
     assert any(moved)
     assert steps(*(record for (record,) in parts)) == [1, 2, 2, 3, 4, 5]
+
+
+def placed_one_by_one(numbers):
+    """The steps of numbers as a live view places them: all anew whenever some have moved."""
+    timeline, placed = Timeline(), []
+    for count, each in enumerate(numbers, start=1):
+        if timeline.add([[each]]):
+            timeline, placed = Timeline(), []
+            timeline.add([[earlier] for earlier in numbers[:count]])
+            placed = [timeline.steps([earlier])[0] for earlier in numbers[: count - 1]]
+        placed += timeline.steps([each])
+    return placed
+
+
+EPOCHS = st.lists(st.lists(st.integers(0, 9), min_size=1, unique=True).map(sorted), min_size=1, max_size=4)
+
+
+@given(EPOCHS, st.booleans(), st.booleans(), st.booleans())
+def test_numbers_that_come_one_by_one_end_where_they_stand_at_once(epochs, has_epoch, is_ended, is_global):
+    run = []
+    for epoch, in_epoch in enumerate(epochs, start=1):
+        begin = 10 * epoch * is_global
+        run += [number(begin + step, epoch if has_epoch else None) for step in in_epoch]
+        run += [number(epoch=epoch, name="acc")] * is_ended
+    assert placed_one_by_one(run) == steps(*run)
+
+
+POSITIONS = st.tuples(st.none() | st.integers(0, 4), st.none() | st.integers(1, 3))
+
+
+@given(st.lists(st.tuples(POSITIONS, st.sampled_from(["loss", "acc"])), max_size=12))
+def test_numbers_in_any_order_are_placed_as_they_come(run):
+    assert len(placed_one_by_one([number(*position, name=name) for position, name in run])) == len(run)
+
+
+def test_a_validation_of_each_epoch_stands_where_training_was_when_its_steps_are_those_of_the_run():
+    run = [number(100, 1), number(epoch=1, name="val_acc", phase="val"), number(200, 2)]
+    run.append(number(epoch=2, name="val_acc", phase="val"))
+    assert placed_one_by_one(run) == steps(*run) == [100, 100, 200, 200]
 
 
 def test_epochs_without_steps_are_numbered_and_begin_again_with_another_fit():
