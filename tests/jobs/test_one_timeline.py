@@ -87,6 +87,16 @@ def lines_in_epochs(form, epochs=(0, 1, 2), steps=(0, 12, 24, 36)):
     ]
 
 
+def validated_epochs():
+    """Steps of the whole run, and a line of each epoch that has none."""
+    prints = []
+    for epoch in (1, 2, 3):
+        steps = (100 * epoch - 50, 100 * epoch)
+        prints += lines_in_epochs("Epoch {epoch} step {step} loss {loss}\n", (epoch,), steps)
+        prints.append(Print(OUT, prints[-1].time + 1, f"Epoch {epoch} val_acc: 0.{epoch}\n"))
+    return prints
+
+
 def losses(first):
     return [round(first - 0.01 * step, 2) for step in range(1, LENGTH + 1)]
 
@@ -201,6 +211,7 @@ SCRIPTS = {
     "folds of one epoch with bars": epochs_with_bars(1, 1, heading="Fold"),
     "seeds with folds, and a refit": nested_fits(),
     "resumed": resumed(),
+    "steps of the run with validations": validated_epochs(),
     "bars on stderr without their ends": epochs_with_bars(3, drawn=4),
     "tqdm": tqdm_bars(),
     "Keras": keras_bars(),
