@@ -225,7 +225,7 @@ class LineColumns:
         self.values = self.values or [Column() for _ in self.metrics]
 
     def add(self, group: LineGroup, first_row: int) -> None:
-        """Add lines behind the others; `first_row` is that of their block."""
+        """Add lines behind the others; `first_row` is the first row of their block."""
         first, last = group.rows[0], group.rows[-1]
         is_all = last - first + 1 == len(group.rows)
         rows = range(first_row + first, first_row + last + 1)
@@ -269,7 +269,7 @@ class LineColumns:
         )
 
     def extend(self, later: LineColumns, first_row: int = 0) -> None:
-        """Add lines behind the others; `first_row` is that of their table."""
+        """Add lines behind the others; `first_row` is the first row of their table."""
         self.rows.extend([first_row + row for row in later.rows])
         pairs = zip(self._columns, later._columns, strict=True)
         for column, other in {id(column): (column, other) for column, other in pairs}.values():

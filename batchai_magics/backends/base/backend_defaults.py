@@ -128,10 +128,10 @@ class BackendDefaults:
         queue = [other for other in queue if other.spec.cluster.id.lower() == cluster]
         order = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
 
-        def place(queued: JobResource) -> tuple[int, object]:
+        def queue_key(queued: JobResource) -> tuple[int, object]:
             return order.index(queued.spec.scheduling_priority), queued.provisioning.created
 
-        return [other.id for other in sorted(queue, key=place) if place(other) < place(job)]
+        return [other.id for other in sorted(queue, key=queue_key) if queue_key(other) < queue_key(job)]
 
     def create_jobs(self: Backend, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs, with one request for each."""

@@ -15,6 +15,11 @@ from batchai_magics.models.secret_masking import without_secrets
 from batchai_magics.models.telemetry_records import Sample, TelemetryRecord
 from batchai_magics.untrusted_files import open_file, parse_json, read_json
 
+VERSION = 1
+MAX_TELEMETRY_BYTES = 64 << 20  # of the samples of a file
+MAX_LINE_BYTES = 1 << 20
+SCAN_BYTES = 1 << 14  # ranges up to this size are read, not searched
+
 
 class LoggedParameters:
     """Follows the parameters that rank 0 of a run logs now and then with `log(params=…)`."""
@@ -41,12 +46,6 @@ def logged_in(file: Path) -> dict[str, Parameter]:
     except (OSError, ValueError):
         return {}
     return without_secrets(bounded(data)) if isinstance(data, dict) else {}
-
-
-VERSION = 1
-MAX_TELEMETRY_BYTES = 64 << 20  # of the samples of a file
-MAX_LINE_BYTES = 1 << 20
-SCAN_BYTES = 1 << 14  # ranges up to this size are read, not searched
 
 
 def read_telemetry(folder: Path, after: float) -> TelemetryRecord:

@@ -1,10 +1,10 @@
 """One timeline: the step of every number, counted over the whole run, whichever stream or file told it.
 
 A counter that starts again with each epoch is continued: (epoch - first epoch) x length + step; the length
-is the total that is printed beside the steps, else that of the epochs that have ended. A bar without an epoch
-has that of the line which ends it. Where no epoch explains why a counter starts again, its steps stay:
-another fit begins there, a segment of its own. So does one where an epoch comes again below the heading of
-another fit.
+is the total that is printed beside the steps, or the length of the epochs that have ended. A bar without an
+epoch belongs to the epoch of the line that ends it. Where no epoch explains why a counter starts again, its
+steps stay: another fit begins there, a segment of its own. So does one where an epoch comes again below the
+heading of another fit.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ class _RankTimeline:
         self._is_undecided = True
 
     def _learns_late(self, name: str, epoch: float) -> bool:
-        """Whether the epoch of a bar is only that of the line above, which ended the round before."""
+        """Whether a bar has its epoch only from the line above, which ended the round before."""
         is_ended = self._visits[-1:] == [epoch] and epoch not in self._epochs.lasts
         if is_ended and name in self._counters:
             self._ended.add(epoch)
@@ -325,7 +325,7 @@ class _RankTimeline:
         return bool(before) and (before != self._known or rounds != self._round_epochs[: len(rounds)])
 
     def _epochs_of_rounds(self) -> tuple[float | None, ...]:
-        """The epoch of each round of the counters: that of the line which ends it; None if it is unknown."""
+        """The epoch of each round of the counters, from the line that ends it; None if it is unknown."""
         count = max((len(counter.ends) for counter in self._counters.values()), default=0)
         visits = self._visits[:count]
         if count < 2 or len(visits) < count - 1:  # lines end only some of them

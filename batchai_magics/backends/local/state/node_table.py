@@ -297,15 +297,15 @@ def resize(db: sqlite3.Connection, cluster: str, target: int, option: Deallocati
     set_target(db, cluster, target)
     added = max(0, target - len(present))
     row = get_cluster(db, cluster)
-    for ordinal in range(row.next_ordinal, row.next_ordinal + added):
+    if added:
         import hashlib  # loads OpenSSL, which supervisors do not need
 
         digest = int(hashlib.sha256(row.guid.encode()).hexdigest()[:8], 16)
         now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
-        id = f"tvm-{digest}_{ordinal + 1}-{now}-p"  # as the service names nodes
-        values = (id, row.key, ordinal, NodeState.PREPARING.value, time.time())
-        db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
-    if added:
+        for ordinal in range(row.next_ordinal, row.next_ordinal + added):
+            id = f"tvm-{digest}_{ordinal + 1}-{now}-p"  # as the service names nodes
+            values = (id, row.key, ordinal, NodeState.PREPARING.value, time.time())
+            db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
         skip_ordinals(db, row.key, added)
     return _remove(db, present[: max(0, len(present) - target)], option, RESIZED)
 

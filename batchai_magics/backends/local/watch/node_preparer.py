@@ -12,7 +12,6 @@ from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process, reconciler
 from batchai_magics.backends.local.watch.detached_process import SharedStore
-from batchai_magics.backends.local.watch.reconciler import finish_preparation
 from batchai_magics.backends.node.job_environment import RUN_RANKS
 from batchai_magics.backends.node.outcome import setup_problem
 from batchai_magics.backends.node.ranks import termination
@@ -45,5 +44,5 @@ def main() -> None:
         ).returncode
         termination.end_all(lambda: process.marked(plan.guid))
         problem = setup_problem(node_name(node), code, stderr) if code else ""
-    finish_preparation(store, node, problem)
+    reconciler.finish_preparation(store, node, problem)
     reconciler.reconcile(store, layout)
