@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from batchai_magics.backends.base import Capabilities
-from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.folder_service import FolderService
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files, read_end, write_end
 from batchai_magics.backends.node import attempt, child_processes
@@ -26,7 +25,9 @@ from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.launcher import LOOPBACK, Deadline, Report
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with, not_run, stopped
 from batchai_magics.backends.node.ranks import signal_pipe, termination
-from batchai_magics.backends.service import private_files, runner
+from batchai_magics.backends.service import runner
+from batchai_magics.backends.service.file_repository import FileRepository
+from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import ClusterRef, NodeStatus, PlannedRun, Run, RunStatus
 from batchai_magics.config import Settings
 from batchai_magics.launch.outcome import Outcome

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.backends.service.log_records import PrintedNumbers, clock_of, parts_of, records_in
 from batchai_magics.launch.plan import TRAINER_LOG
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement import Measurement, Record, in_step_lines
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, UnplacedDict
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch
+from batchai_magics.metrics.runs.log_records import PrintedNumbers, clock_of, parts_of, records_in
 from batchai_magics.models.job_execution import ERR, OUT
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-from batchai_magics.backends.service import private_files
+from batchai_magics.backends.folders import private_files
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
 from batchai_magics.server.api_call import ApiResponse

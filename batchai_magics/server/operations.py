@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from batchai_magics.backends.base import GROUPS, Backend
-from batchai_magics.backends.service.private_files import write
+from batchai_magics.backends.folders.private_files import write
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.service.private_files import FOLDER, make_folder, make_home, opener, write
+from batchai_magics.backends.folders.private_files import FOLDER, make_folder, make_home, opener, write
 from batchai_magics.config import APP, Settings
 from batchai_magics.errors import StorageError, UsageError
 

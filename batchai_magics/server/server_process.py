@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from batchai_magics.backends.base.backend_registry import open_backend
-from batchai_magics.backends.service.private_files import write
+from batchai_magics.backends.folders.private_files import write
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, UsageError
 from batchai_magics.server import server_home

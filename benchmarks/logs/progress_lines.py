@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.jobs.job_model import read_progress
 from batchai_magics.jobs.merged_log import MergedLog
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.progress_reader import ProgressReader
+from batchai_magics.metrics.runs.log_records import records_in
 from benchmarks.row import Row, table
 
 RANKS = 8

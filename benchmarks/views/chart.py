@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 
 from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.base.backend_registry import open_backend
-from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.config import Settings
 from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.metric_streams import parse_metrics
@@ -22,6 +21,7 @@ from batchai_magics.jobs.job_model import JobModel
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement import Record, lines_of
 from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.runs.log_records import records_in
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.widgets.job.job_view import JobView
 from benchmarks.row import Row, table

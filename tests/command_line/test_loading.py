@@ -31,7 +31,7 @@ def loaded_by(words, home):
 
 FACETS = {
     "batchai_magics.backends.service.home_subscription",
-    "batchai_magics.backends.folders.home_accounts",
+    "batchai_magics.backends.service.home_accounts",
     "batchai_magics.backends.local.local_folders",
 }
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from batchai_magics.backends.service.log_records import records_in
 from batchai_magics.follow.metric_streams import MIN_COLUMN_BYTES, parse_metrics
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement import lines_of
+from batchai_magics.metrics.runs.log_records import records_in
 from tests.follow.event_steps import plain_step, steps
 from tests.metrics.log_text import step_lines
 

@@ -10,7 +10,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from batchai_magics.backends.base import Chunk, FileRef, WriteTime
-from batchai_magics.backends.service.log_records import MetricPoints
 from batchai_magics.follow import MetricsAdded
 from batchai_magics.follow.metric_streams import MetricStreams
 from batchai_magics.jobs.job_model import JobModel
@@ -19,6 +18,7 @@ from batchai_magics.metrics.charts.run_chart import plot
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.comparison import compare
 from batchai_magics.metrics.runs.log_metrics import LogMetrics
+from batchai_magics.metrics.runs.log_records import MetricPoints
 from batchai_magics.metrics.runs.run_metrics import run_metrics
 from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.tidy_table import tidy

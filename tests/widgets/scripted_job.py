@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import BackendDefaults, Capabilities, Span
-from batchai_magics.backends.folders import home_directory
+from batchai_magics.backends.service import home_directory
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo, RankExit

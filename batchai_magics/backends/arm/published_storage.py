@@ -25,14 +25,14 @@ from batchai_magics.backends.arm.share_clients import (
     translated_errors,
 )
 from batchai_magics.backends.azure.bounded_transport import check_size
-from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile, Storage
+from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile, Storage, api_errors
 from batchai_magics.backends.base.default_transfers import (
     BLOCK_BYTES,
     PartialDownloads,
     naming,
     transfer_error,
 )
-from batchai_magics.backends.service import api_errors, extension_bodies
+from batchai_magics.backends.service import extension_bodies
 from batchai_magics.backends.service.extension_bodies import PackedFile
 from batchai_magics.backends.service.extension_wire import DIGEST, WANT_DIGEST
 from batchai_magics.config import DEFAULT_ACCOUNT

@@ -15,8 +15,7 @@ from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure import arm_protocol
 from batchai_magics.backends.azure.arm_client import USER_AGENT
 from batchai_magics.backends.azure.bounded_transport import bounded_transport
-from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.base import ShareFile, api_errors
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import ConflictError, NotFoundError, ServiceError, StorageError
 from batchai_magics.models.job_execution import FileKind

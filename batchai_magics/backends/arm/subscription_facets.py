@@ -8,7 +8,7 @@ from typing import Any
 from batchai_magics.backends.arm.connection import EndpointConnection, provider_path
 from batchai_magics.backends.azure.arm_client import list_items
 from batchai_magics.backends.azure.arm_protocol import STORAGE_VERSION, ArmRequest
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.base import api_errors
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import check_account_name, check_group_name
 from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage

@@ -11,8 +11,8 @@ from batchai_magics.backends.azureml import service_limits
 from batchai_magics.backends.azureml.connection import Connection
 from batchai_magics.backends.azureml.job_names import job_id
 from batchai_magics.backends.azureml.quota_messages import SizeFacts
+from batchai_magics.backends.base import api_errors
 from batchai_magics.backends.base.resource_requests import Listing, Patch, Spec
-from batchai_magics.backends.service import api_errors
 from batchai_magics.errors import (
     CapabilityError,
     ConflictError,

@@ -22,8 +22,7 @@ from batchai_magics.backends.azureml.job_logs import WatchedLogs
 from batchai_magics.backends.azureml.job_parsing import ServiceJob
 from batchai_magics.backends.azureml.node.node_setup import SHARE_OUTPUT
 from batchai_magics.backends.azureml.rank_logs import other_logs, rank_logs
-from batchai_magics.backends.base import Chunk
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.base import Chunk, api_errors
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.models.job_execution import ARTIFACTS, RUN_FOLDERS, FileKind, OutputFile
 from batchai_magics.models.job_spec import OutputDirectory

@@ -8,7 +8,7 @@ from dataclasses import replace
 from batchai_magics.backends.azureml import service_limits
 from batchai_magics.backends.azureml.clusters import Clusters, is_serverless
 from batchai_magics.backends.azureml.quota_messages import Estimate, SizeFacts, core_quota, queue_reason
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.base import api_errors
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError, ServiceError, SpecError
 from batchai_magics.models.cluster_spec import VmPriority
 from batchai_magics.models.job_spec import JobSpec

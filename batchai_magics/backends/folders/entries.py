@@ -12,7 +12,7 @@ from operator import attrgetter
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
 
-from batchai_magics.backends.service.private_files import DirectoryEntry, FileStatus, RemotePath, is_remote
+from batchai_magics.backends.folders.private_files import DirectoryEntry, FileStatus, RemotePath, is_remote
 from batchai_magics.errors import NotFoundError, StorageError, quoted
 from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import FileKind

@@ -8,8 +8,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from batchai_magics.backends.base import api_errors
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.models.job_execution import RUN_FOLDERS

@@ -15,11 +15,11 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.notification_delivery import DeliveryError, NotHereError, deliver
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths, Plan, ProcessExit
 from batchai_magics.log_lines import lines_at_end, visible_text

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.private_files import is_remote
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.private_files import is_remote
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import read_file, read_json

@@ -14,6 +14,7 @@ from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.outbox import (
     Outbox,
     Sender,
@@ -29,12 +30,11 @@ from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.log_records import MetricPoints, PrintedNumbers, records_in
 from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Plan, ProcessExit
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.event_files import EventFileWriter
 from batchai_magics.metrics.reading.log_parser import Parser
+from batchai_magics.metrics.runs.log_records import MetricPoints, PrintedNumbers, records_in
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences
 from batchai_magics.metrics.runs.resource_usage import is_idle
 from batchai_magics.metrics.runs.run_metrics import run_metrics

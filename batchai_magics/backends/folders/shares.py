@@ -17,13 +17,12 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from batchai_magics.backends.base import Copy, ShareFile
+from batchai_magics.backends.base import Copy, ShareFile, api_errors
 from batchai_magics.backends.base.default_transfers import STALE_S, DefaultTransfers
-from batchai_magics.backends.folders import copying, entries
+from batchai_magics.backends.folders import copying, entries, private_files
 from batchai_magics.backends.folders.copying import CopyPaths
 from batchai_magics.backends.folders.entries import Entry, open_regular, read_slice, resolve_inside
-from batchai_magics.backends.service import api_errors, private_files
-from batchai_magics.backends.service.private_files import is_remote
+from batchai_magics.backends.folders.private_files import is_remote
 from batchai_magics.config import DEFAULT_ACCOUNT
 from batchai_magics.errors import FileChangedError
 from batchai_magics.models.file_names import name_of

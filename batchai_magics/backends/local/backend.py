@@ -55,8 +55,8 @@ class LocalBackend(Service):
         return LocalFolders(self.layout, setting=SETTING)
 
     def _open_storage(self, context: HomeContext) -> HomeStorage:
-        from batchai_magics.backends.folders.home_accounts import home_storage
         from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, GROUPS, TableRows
+        from batchai_magics.backends.service.home_accounts import home_storage
         from batchai_magics.backends.service.home_subscription import HomeGroups
 
         self.store.check_version()
@@ -87,7 +87,8 @@ class LocalPreemption:
 
     def preempt(self, cluster: ResourceId, node_id: str) -> None:
         """Removes a node of a lowpriority cluster; its job is requeued, and a new node replaces it."""
-        from batchai_magics.backends.service import api_errors, resource_views
+        from batchai_magics.backends.base import api_errors
+        from batchai_magics.backends.service import resource_views
         from batchai_magics.models.cluster_spec import VmPriority
 
         record = self._context.repository.get(cluster)

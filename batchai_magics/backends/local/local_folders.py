@@ -12,11 +12,12 @@ from operator import itemgetter
 from pathlib import Path
 
 from batchai_magics.backends.base import StoredItem
-from batchai_magics.backends.folders.home_directory import HomeDirectory
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.ranks import temporary_folder
-from batchai_magics.backends.service import private_files, run_labels, stored_descriptions
+from batchai_magics.backends.service import run_labels, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, run_of
+from batchai_magics.backends.service.home_directory import HomeDirectory
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, StorageError
 from batchai_magics.models.resource_ids import Kind

@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import Capabilities
+from batchai_magics.backends.base import Capabilities, api_errors
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import TMPDIR, Layout
 from batchai_magics.backends.local.state import database_errors, job_table, node_table, resource_table
 from batchai_magics.backends.local.state.job_table import Awaited
@@ -27,7 +28,6 @@ from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_logins
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.node.ranks import termination
-from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.repository import OWNER
 from batchai_magics.backends.service.runner import (

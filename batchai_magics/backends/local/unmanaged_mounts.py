@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.node_table import NewNode
@@ -28,7 +29,6 @@ from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Mount
 
 PATIENCE_S = 30.0

@@ -16,12 +16,12 @@ from typing import IO, Any, BinaryIO, ClassVar, cast
 from urllib.parse import quote
 
 from batchai_magics.backends.base import CommandBytes
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.private_files import DirectoryEntry, FileStatus, RemotePath
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.machines.ssh_connection import Response
 from batchai_magics.backends.machines.stat_cache import StatCache
-from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.private_files import DirectoryEntry, FileStatus, RemotePath
 from batchai_magics.untrusted_files import NotRegularError
 
 RESPONSE_SLACK_S = 15.0  # added to the timeout of a command while waiting for its result

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders.private_files import DirectoryEntry, FileStatus
 from batchai_magics.backends.machines.ssh_channel import SshChannel
-from batchai_magics.backends.service.private_files import DirectoryEntry, FileStatus
 
 MAX_PATHS = 256  # folders, and as many files, in one request
 

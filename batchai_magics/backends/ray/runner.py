@@ -11,12 +11,9 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.base import Capabilities, CommandEnd, CommandOutput, Pace
-from batchai_magics.backends.folders import installed_programs
-from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.folder_service import FolderService
+from batchai_magics.backends.base import Capabilities, CommandEnd, CommandOutput, Pace, api_errors
+from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.undelivered import Undelivered
 from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
 from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -26,7 +23,8 @@ from batchai_magics.backends.ray.node import queue
 from batchai_magics.backends.ray.node.home_files import take_over
 from batchai_magics.backends.ray.node.run_files import AwaitedRun, NodeRequest, SupervisedFiles, text_of
 from batchai_magics.backends.ray.settings import RaySettings
-from batchai_magics.backends.service import api_errors, private_files
+from batchai_magics.backends.service.file_repository import FileRepository
+from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
     CORE_COUNT,
     ClusterChange,
@@ -46,6 +44,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     waiting_reason,
 )
+from batchai_magics.backends.service.undelivered import Undelivered
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.launch.outcome import Outcome

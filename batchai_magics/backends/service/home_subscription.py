@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.base import api_errors
 from batchai_magics.errors import ConflictError
 from batchai_magics.models.resource_ids import check_group_name
 from batchai_magics.models.subscription import ResourceGroup, Usage

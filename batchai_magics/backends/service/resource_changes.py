@@ -10,14 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import NewJob, Spec
-from batchai_magics.backends.service import (
-    api_errors,
-    home_subscription,
-    resource_views,
-    run_labels,
-    stored_descriptions,
-)
+from batchai_magics.backends.base import NewJob, Spec, api_errors
+from batchai_magics.backends.service import home_subscription, resource_views, run_labels, stored_descriptions
 from batchai_magics.backends.service.context import (
     CLUSTER_SPEC,
     OUTPUT_ROOT,

@@ -91,7 +91,7 @@ class ServiceNodeCommands:
 
     def execute(self, id: ResourceId, node_id: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:
         """Runs a shell command on a node, in its folder and environment; yields output as it arrives."""
-        from batchai_magics.backends.service import api_errors
+        from batchai_magics.backends.base import api_errors
 
         record = self._context.repository.get(id)
         if id.kind is Kind.JOB:
@@ -113,7 +113,8 @@ class ServiceSetupLogs:
 
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """Lists a folder of a setup task's output, sorted by name."""
-        from batchai_magics.backends.service import api_errors, resource_views
+        from batchai_magics.backends.base import api_errors
+        from batchai_magics.backends.service import resource_views
 
         spec = resource_views.cluster_spec(self._context.repository.get(cluster).spec)
         if not (spec.node_setup and spec.node_setup.setup_task):

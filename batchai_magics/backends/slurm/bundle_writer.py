@@ -7,10 +7,9 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.folders import installed_programs
+from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.runner import NodeStatus, PlannedRun
 from batchai_magics.backends.slurm import cli_args, parse

@@ -7,9 +7,9 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm import cli_args, client, partitions
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import node_state

@@ -47,7 +47,7 @@ def shares_folders(settings: Settings) -> bool:
 
 def check_choice(settings: Settings) -> str:
     """Has a node read a file in the home, once per partition: see `home_check.check`."""
-    from batchai_magics.backends.service import private_files
+    from batchai_magics.backends.folders import private_files
     from batchai_magics.backends.slurm import home_check
 
     own = settings.for_backend(SlurmSettings)

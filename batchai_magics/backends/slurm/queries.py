@@ -14,8 +14,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.folders.file_repository import FileClock, try_lock
-from batchai_magics.backends.service import private_files
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.service.file_repository import FileClock, try_lock
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.cli_args import SEPARATOR, job_name
 from batchai_magics.backends.slurm.client import SlurmClient

@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 
-from batchai_magics.backends.base import Capabilities, CommandOutput, Pace
-from batchai_magics.backends.folders import installed_programs
-from batchai_magics.backends.folders.file_repository import FileClock, FileRepository
-from batchai_magics.backends.folders.folder_service import FolderService
+from batchai_magics.backends.base import Capabilities, CommandOutput, Pace, api_errors
+from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.undelivered import Undelivered
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
-from batchai_magics.backends.service import api_errors, private_files
+from batchai_magics.backends.service.file_repository import FileClock, FileRepository
+from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -35,6 +33,7 @@ from batchai_magics.backends.service.runner import (
     RunRequest,
     RunStatus,
 )
+from batchai_magics.backends.service.undelivered import Undelivered
 from batchai_magics.backends.slurm import bundle_writer, cli_args, client
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import SILENT, SlurmClusters

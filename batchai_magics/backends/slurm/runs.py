@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, failed_with, stopped
-from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import PlannedRun, Run, RunStatus, waiting_reason
 from batchai_magics.backends.slurm import bundle_writer, cli_args, parse, run_state

@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import Ownership
-from batchai_magics.backends.service.private_files import append, write
+from batchai_magics.backends.folders.private_files import append, write
 from batchai_magics.errors import NotFoundError, UsageError, quoted
 from batchai_magics.models.wire_times import wire_time
 from batchai_magics.server.api_call import ApiError, User

@@ -12,7 +12,7 @@ from pathlib import Path
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import generate_latest
 
-from batchai_magics.backends.service.private_files import append
+from batchai_magics.backends.folders.private_files import append
 from batchai_magics.models.wire_times import wire_time
 from batchai_magics.server.api_call import ApiResponse
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.backends.service.private_files import write
+from batchai_magics.backends.folders.private_files import write
 from batchai_magics.server.storage.storage_resource import (
     OWN_ACCOUNT,
     StorageApiError,

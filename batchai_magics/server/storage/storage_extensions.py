@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 
-from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage
-from batchai_magics.backends.service import api_errors, extension_bodies
+from batchai_magics.backends.base import CONTAINERS, STORAGE, ShareFile, Storage, api_errors
+from batchai_magics.backends.service import extension_bodies
 from batchai_magics.backends.service.extension_wire import DIGEST, RECEIVED
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.job_execution import FileKind

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from xml.sax.saxutils import escape
 
-from batchai_magics.backends.service.private_files import append, write
+from batchai_magics.backends.folders.private_files import append, write
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.storage.storage_resource import StorageApiError, StorageResource
 

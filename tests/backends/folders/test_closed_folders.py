@@ -15,7 +15,7 @@ _WITHOUT = "-dac_override,-dac_read_search"
 _AS_ANYBODY = ["setpriv", f"--bounding-set={_WITHOUT}", f"--inh-caps={_WITHOUT}"]
 REMOVALS = {
     "local": "from batchai_magics.backends.local.unmanaged_mounts import remove",
-    "slurm": "from batchai_magics.backends.service.private_files import remove_folder as remove",
+    "slurm": "from batchai_magics.backends.folders.private_files import remove_folder as remove",
 }
 
 

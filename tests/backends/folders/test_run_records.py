@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import home_directory, rank_files
-from batchai_magics.backends.service import run_labels
+from batchai_magics.backends.folders import rank_files
+from batchai_magics.backends.service import home_directory, run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
 from tests.backends.local.still import Still, still

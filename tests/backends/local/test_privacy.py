@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 from batchai_magics.models.job_spec import JobSpec
 from tests.backends.local.still import Still

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.machines import agent_files
 from batchai_magics.backends.machines.ssh_connection import SshConnection
-from batchai_magics.backends.service import private_files
 from tests.world import until
 
 pytestmark = pytest.mark.slow

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.base import Capabilities, CommandEnd
-from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.folder_service import FolderService
+from batchai_magics.backends.base import Capabilities, CommandEnd, api_errors
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.service.file_repository import FileRepository
+from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,

@@ -12,10 +12,10 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.database_errors import opener_in
-from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import OTHER_VERSION_HINT, VERSION
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.base import api_errors
 from batchai_magics.backends.service.repository import OWNER, Record
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId

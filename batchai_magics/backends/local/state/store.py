@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors, writer_of
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
-from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 
 RESERVE_BYTES = 1 << 20

@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local.state import job_table, node_table
@@ -19,7 +20,6 @@ from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.run_labels import BASELINES
 from batchai_magics.launch.plan import VERSION, Plan
 from batchai_magics.models.resource_ids import ResourceId

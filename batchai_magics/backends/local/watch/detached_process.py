@@ -14,11 +14,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.job_environment import inherited
-from batchai_magics.backends.service import private_files
 
 
 class JobSecrets(NamedTuple):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import uuid
 
-from batchai_magics.backends.base import CommandEnd, CommandOutput
+from batchai_magics.backends.base import CommandEnd, CommandOutput, api_errors
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.local.watch.detached_process import clean_environment
@@ -15,7 +15,6 @@ from batchai_magics.backends.machines.machine import output_of
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.node.ranks.temporary_folder import TMPDIR, TemporaryFolder
-from batchai_magics.backends.service import api_errors
 
 
 def run(layout: Layout, guid: str, node: str, command: str, *, tick_s: float = 0.0) -> CommandOutput:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import node_table
@@ -15,7 +16,6 @@ from batchai_magics.backends.local.watch.detached_process import SharedStore
 from batchai_magics.backends.node.job_environment import RUN_RANKS
 from batchai_magics.backends.node.outcome import setup_problem
 from batchai_magics.backends.node.ranks import termination
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.job_execution import node_name
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import Attempts
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.watch import node_allocation, process
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import ExecutionState

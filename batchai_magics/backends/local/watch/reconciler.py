@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import unmanaged_mounts
@@ -33,7 +34,6 @@ from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node import containers, requirements, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, stopped
 from batchai_magics.backends.node.ranks import temporary_folder, termination
-from batchai_magics.backends.service import private_files
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import GRACE_S, Plan, PlanError

@@ -17,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.local import machine_devices, unmanaged_mounts
@@ -39,7 +40,6 @@ from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, thread_share
 from batchai_magics.launch.references import Bindings

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.output_records import RankSpan, SecretSpan, TimeRecord
@@ -27,7 +28,6 @@ from batchai_magics.backends.ray.node.actor_target import (
     is_spent,
     locked,
 )
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.plan import LogPaths
 from batchai_magics.untrusted_files import open_file, read_start
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_started
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.untrusted_files import read_json
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.launcher import POLL_S, Deadline, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import (
@@ -34,7 +35,6 @@ from batchai_magics.backends.ray.node.node_actor import NodeFacts
 from batchai_magics.backends.ray.node.run_copies import RunCopies
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles, text_of
 from batchai_magics.backends.ray.node.run_node import NodeTask
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
 

@@ -19,6 +19,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.ranks.output_streams import SECRET, SPAN, TIME
@@ -32,7 +33,6 @@ from batchai_magics.backends.ray.node.home_files import (
     LogBlock,
 )
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
-from batchai_magics.backends.service import private_files
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Plan, Requirement

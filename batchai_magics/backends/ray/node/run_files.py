@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import failed_with, stopped
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.untrusted_files import read_json
 

@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.node.watch_process import end_signal, stack_lines_from
 from batchai_magics.backends.ray.node.run_files import SupervisedFiles
-from batchai_magics.backends.service import private_files
 from batchai_magics.models.prices import NodeTime
 
 NODE_COMMAND = "batchai_magics.backends.ray.node.node_command"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.folders import notification_sending
+from batchai_magics.backends.folders import notification_sending, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.node import restarts
@@ -29,7 +29,6 @@ from batchai_magics.backends.ray.node.ray_launcher import (
 )
 from batchai_magics.backends.ray.node.run_copies import CopyError, RunCopies
 from batchai_magics.backends.ray.node.run_files import AttemptTimes, NodeRequest, SupervisedFiles
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings

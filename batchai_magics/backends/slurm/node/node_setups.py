@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node.outcome import failed_with, setup_problem
 from batchai_magics.backends.node.requirements import run_elevated
-from batchai_magics.backends.service import private_files
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import read_json

@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.private_files import is_remote
 from batchai_magics.backends.folders.run_end import read_end, write_end
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import REQUEUE
-from batchai_magics.backends.service import private_files
-from batchai_magics.backends.service.private_files import is_remote
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
@@ -32,7 +33,6 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seals_of_logs
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.start_line import own_folder, start_words
-from batchai_magics.backends.service import private_files
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,

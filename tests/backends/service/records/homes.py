@@ -9,8 +9,6 @@ import time
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository
-from batchai_magics.backends.folders.home_accounts import FileRows
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
@@ -22,6 +20,8 @@ from batchai_magics.backends.local.state.sqlite_repository import (
 )
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import failed_with
+from batchai_magics.backends.service.file_repository import LOCK_EXPIRY_S, FileRepository
+from batchai_magics.backends.service.home_accounts import FileRows
 from batchai_magics.backends.service.home_subscription import Rows
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Record, Repository
 from batchai_magics.models.resource_ids import Kind, ResourceId

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.home_accounts import HomeAccounts
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.service.home_accounts import HomeAccounts
 from batchai_magics.backends.service.home_subscription import HomeGroups
 from tests.backends.service.records.homes import Home
 

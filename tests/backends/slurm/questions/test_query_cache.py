@@ -12,8 +12,8 @@ from threading import Event
 
 import pytest
 
-from batchai_magics.backends.folders.file_repository import FileClock, try_lock
 from batchai_magics.backends.machines.machine import LocalMachine
+from batchai_magics.backends.service.file_repository import FileClock, try_lock
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, CachedReply, QueryCache
@@ -196,7 +196,7 @@ def test_without_room_for_it_the_latest_answer_is_believed(
 
     seed(tmp_path, ago_s=100, calm_s=0)
     slurm.line = LINE._replace(state="COMPLETING")
-    monkeypatch.setattr("batchai_magics.backends.service.private_files.write", no_room)
+    monkeypatch.setattr("batchai_magics.backends.folders.private_files.write", no_room)
     answers = opened(slurm, tmp_path)
     for _ in range(3):
         assert answers.jobs()[1] == {"7": slurm.line}

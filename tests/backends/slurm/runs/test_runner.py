@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import installed_programs
-from batchai_magics.backends.service import private_files
+from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
 from batchai_magics.backends.slurm import bundle_writer

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with
+from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.service import private_files
 from tests.backends.local.state.database.rows import written
 
 

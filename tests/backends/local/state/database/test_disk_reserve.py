@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.state import database_file
 from batchai_magics.backends.local.state.store import RESERVE_BYTES, SLICE_BYTES, Store
-from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 from tests.backends.local.state.database.rows import COUNT, GROUP, count, written
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.file_repository import FileClock
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
+from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import RunFiles, SlurmSubmission

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.file_repository import READ_INTERVAL_S, FileClock
+from batchai_magics.backends.service.file_repository import READ_INTERVAL_S, FileClock
 from batchai_magics.backends.slurm.queries import MAX_TTL_S
 from tests.backends.slurm.share.clocks.hosts import (
     OFF_S,

@@ -17,9 +17,9 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 
-from batchai_magics.backends.base import Page
+from batchai_magics.backends.base import Page, api_errors
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service import api_errors, private_files
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, RecordPage
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.folders import mounts
-from batchai_magics.backends.folders.file_repository import locked
+from batchai_magics.backends.base import api_errors
+from batchai_magics.backends.folders import mounts, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.backends.service import api_errors, private_files, resource_views, stored_descriptions
+from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.context import CLUSTER_SPEC, HomeContext, HomeStorage
+from batchai_magics.backends.service.file_repository import locked
 from batchai_magics.backends.service.home_subscription import SUBSCRIPTION, HomeGroups, Rows
 from batchai_magics.models.resource_ids import check_account_name
 from batchai_magics.models.subscription import StorageAccount

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.backends.base import Chunk, Span, WriteTime
-from batchai_magics.backends.service.log_records import clock_of, parts_of, records_in
 from batchai_magics.metrics import Parser
+from batchai_magics.metrics.runs.log_records import clock_of, parts_of, records_in
 from tests.metrics.log_text import step, step_lines
 from tests.metrics.reading.test_shapes import logs
 

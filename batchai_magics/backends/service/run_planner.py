@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
-from batchai_magics.backends.folders import mounts
+from batchai_magics.backends.folders import mounts, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.run_end import StopIfRequest
@@ -13,7 +13,7 @@ from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
 from batchai_magics.backends.node.preflight import PreflightRequest, max_excluded
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
-from batchai_magics.backends.service import private_files, resource_views, stored_descriptions
+from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, AdmittedJob, cluster_of, run_of
 from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup
 from batchai_magics.launch import planning

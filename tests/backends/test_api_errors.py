@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from batchai_magics.backends.service import api_errors
+from batchai_magics.backends.base import api_errors
 from batchai_magics.errors import DISK_FULL, ConflictError, NotFoundError, ServiceError, StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 

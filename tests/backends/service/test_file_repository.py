@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.file_repository import LOCK_EXPIRY_S, FileRepository, try_lock
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.service.file_repository import LOCK_EXPIRY_S, FileRepository, try_lock
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from tests.backends.service.records.homes import EXPERIMENT, JOB, WORKSPACE, FileHome, filled, record

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
-from batchai_magics.backends.folders import entries, mounts, rank_files
+from batchai_magics.backends.folders import entries, mounts, private_files, rank_files
 from batchai_magics.backends.folders.entries import Entry, read_slice, resolve_inside
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node import output_records
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.ranks.signed_records import seals_in
-from batchai_magics.backends.service import private_files, stored_descriptions
+from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.backends.service.context import CLUSTER_SPEC, OUTPUT_ROOT
 from batchai_magics.backends.service.stored_descriptions import output_segment
 from batchai_magics.errors import NotFoundError, StorageError
@@ -81,7 +81,7 @@ class HomeDirectory:
 
     def node_setup(self, guid: str, spec: ClusterSpec, site: EngineSite) -> PlannedSetup:
         """Plans what a node of a cluster mounts and runs before it takes runs."""
-        from batchai_magics.backends.folders import run_planner
+        from batchai_magics.backends.service import run_planner
 
         return run_planner.node_setup(self._layout, guid, spec, site)
 
@@ -101,7 +101,7 @@ class HomeDirectory:
 
     def make_run(self, job: AdmittedJob) -> PlannedRun:
         """Creates the folder of a job's run with its links, and plans what the run starts."""
-        from batchai_magics.backends.folders.run_planner import RunPlanner  # readers never need it
+        from batchai_magics.backends.service.run_planner import RunPlanner  # readers never need it
 
         return RunPlanner(self._layout, job).planned_run()
 

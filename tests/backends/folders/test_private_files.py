@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.machines import agent_files
-from batchai_magics.backends.service import private_files
 from batchai_magics.errors import StorageError
 from tests.backends.local.namespace import scene, tell
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.folders.file_repository import FileRepository
-from batchai_magics.backends.folders.home_accounts import FileRows, home_storage
-from batchai_magics.backends.folders.home_directory import HomeDirectory
 from batchai_magics.backends.service.context import HomeContext
+from batchai_magics.backends.service.file_repository import FileRepository
+from batchai_magics.backends.service.home_accounts import FileRows, home_storage
+from batchai_magics.backends.service.home_directory import HomeDirectory
 from batchai_magics.backends.service.home_subscription import HomeGroups
 from batchai_magics.backends.service.runner import Runner
 from batchai_magics.backends.service.service import Service
