@@ -81,16 +81,6 @@ def script_fields(asked: CellOptions, share_path: str) -> dict[str, Any]:
     return {"nodeCount": 1, toolkit.wire_key: settings, "stdOutErrPathPrefix": share_path}
 
 
-def with_program(asked: CellOptions) -> CellOptions:
-    """The options changed so that a program starts the script, where it is needed."""
-    if asked.has_result and RESULT not in asked.outputs:
-        asked = replace(asked, outputs={**asked.outputs, RESULT: RESULT.lower()})
-    toolkit = Toolkit(asked.toolkit or Toolkit.HOROVOD.value)
-    if not asked.needs_program or toolkit in _COMMAND_LINES:
-        return asked
-    return replace(asked, args=f"{INPUT}/{asked.script} {asked.args or ''}".rstrip())
-
-
 def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -> dict[str, Any]:
     """Overrides `body` by the options: replaces single values, merges lists by id or name."""
     merged = with_properties(body, asked.properties)
@@ -99,12 +89,15 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
         merged["batchaiNeedsImage"] = True
     if asked.prep:
         merged["jobPreparation"] = {"commandLine": asked.prep}
+    suffixes = {**asked.outputs}
+    if asked.has_result:
+        suffixes.setdefault(RESULT, RESULT.lower())
     variables = [{"name": name, "value": value} for name, value in asked.env.items()]
     secrets = [{"name": name, "value": value} for name, value in asked.secrets.items()]
     inputs = [{"id": id, "path": path} for id, path in asked.inputs.items()]
     outputs = [
         {"id": id, "pathPrefix": share_path, **({"pathSuffix": suffix} if suffix else {})}
-        for id, suffix in asked.outputs.items()
+        for id, suffix in suffixes.items()
     ]
     _merge(merged, "environmentVariables", variables, by="name")
     _merge(merged, "secrets", secrets, by="name")
@@ -114,14 +107,21 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     return _with_settings(with_backend_options(merged, asked.backend_options), asked)
 
 
-def with_script_folder(body: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Adds the input directory of script and uploads, which nodes have at this path."""
+def with_files(body: Mapping[str, Any], path: str, copy: str) -> dict[str, Any]:
+    """Adds the input directory of script and uploads, which nodes have at this path.
+
+    The job preparation begins with the command `copy`, if there is one.
+    """
     merged = dict(body)
     directories = merged.get("inputDirectories")
     listed = directories if isinstance(directories, list) else []
     if any(isinstance(item, Mapping) and item.get("id") == SCRIPT for item in listed):
         raise UsageError(f"the input id {SCRIPT} is taken by the script's folder", hint="give it another id")
     _merge(merged, "inputDirectories", [{"id": SCRIPT, "path": path}], by="id")
+    preparation = body.get("jobPreparation") or {}
+    if copy and isinstance(preparation, Mapping):  # validation reports any other
+        line = " && ".join(filter(None, (copy, preparation.get("commandLine"))))
+        merged["jobPreparation"] = {**preparation, "commandLine": line}
     return merged
 
 
@@ -134,8 +134,6 @@ def with_mounts(
     nfs: file server of the workspace) and the path below `$AZ_BATCHAI_JOB_MOUNT_ROOT`, by default the name.
     Raises UsageError naming the text.
     """
-    if not texts:
-        return fields
     volumes = fields.get("mountVolumes")
     for text in texts:
         kind, name, path = _mount_parts(text)
@@ -157,11 +155,12 @@ def _with_settings(body: dict[str, Any], asked: CellOptions) -> dict[str, Any]:
             text = f"--processes does not apply to toolkit {toolkit.value}, which has no such number"
             raise UsageError(text)
         changes[key] = asked.processes
-    if asked.args is not None:
+    if asked.args is not None or asked.needs_program:
         keys = _ARGS_KEYS.get(toolkit, ("commandLineArgs",))
         if not keys and asked.is_described:
             raise UsageError(f"--args {in_file}")
-        changes |= dict.fromkeys(keys, asked.args)
+        args = f"{INPUT}/{asked.script} {asked.args or ''}".rstrip() if asked.needs_program else asked.args
+        changes |= dict.fromkeys(keys, args)
     if asked.python and toolkit not in _COMMAND_LINES:
         changes["pythonInterpreterPath"] = asked.python
     elif asked.python and asked.is_described:
@@ -211,15 +210,6 @@ _COPY = re.compile(re.escape(_ALL) + r"(?: && rm -f (?P<own>[^&]+?))?(?: && |$)"
 def copy_command(own: Collection[str]) -> str:
     """The command that copies what was sent, but for these files: scripts open theirs by a relative path."""
     return f"{_ALL} && rm -f {shlex.join(sorted(own))}" if own else _ALL
-
-
-def with_copy(body: Mapping[str, Any], command: str) -> dict[str, Any]:
-    """The body of a description whose job preparation begins with the command; unchanged without one."""
-    preparation = body.get("jobPreparation") or {}
-    if not command or not isinstance(preparation, Mapping):  # validation reports it
-        return dict(body)
-    line = " && ".join(filter(None, (command, preparation.get("commandLine"))))
-    return {**body, "jobPreparation": {**preparation, "commandLine": line}}
 
 
 def without_copy(command: str) -> str:

@@ -19,21 +19,18 @@ from batchai_magics.cell.cell_job_spec import (
     files_folder,
     runner_program,
     script_fields,
-    with_copy,
+    with_files,
     with_mounts,
     with_options,
-    with_program,
-    with_script_folder,
 )
 from batchai_magics.cell.cell_options import MAGIC, CellOptions, SweepOptions, read_options
 from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
 from batchai_magics.cell.notebook_variables import NamesRead, names_of_notebook, variables_file
-from batchai_magics.cell.notebook_variables import notes as variable_notes
 from batchai_magics.config import DEFAULT_ACCOUNT, Settings
 from batchai_magics.errors import UsageError, translate_file_errors
-from batchai_magics.models.backend_options import check_texts, declared_by
+from batchai_magics.models.backend_options import BackendOption, check_texts, declared_by
 from batchai_magics.models.documents.description import Description, load_file, load_text, name_after
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.mount_volumes import AccountKey
@@ -152,7 +149,7 @@ class _JobSource:
         fields: The `properties` that it says, in keys of the service.
         files: The files that are sent.
         copied: Those that the working directory has a copy of.
-        notes: Messages about uploads.
+        notes: Messages about them.
         description: The description that has the fields; None for a script.
     """
 
@@ -190,35 +187,40 @@ def parse(line: str, body: str, *, settings: Settings, notebook: Notebook | None
         HelpRequested: `--help` was given.
     """
     notebook = notebook or Notebook()
-    declared = declared_by(settings.sections.values())
     words = split_line(line, notebook.names)
-    options = read_options(words, notebook.env, declared, command=notebook.command)
+    options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
     values = (ArgumentNames if options.is_described else NamesRead)(notebook.names)
     body = expand(body, values, place="in the cell") if options.is_template else body
     id, share_path = _job_id(options, settings, notebook), _share_path(settings)
-    program: Mapping[str, bytes] = {}
-    if not options.is_described:
+    account = _account_key(options, notebook.env, settings)
+    if options.is_described:
+        if options.packages:
+            raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
+        source = _described(options, body, notebook.folder, account)
+        read = CellSource(notebook.folder, line, options.file or "", expanded=values.read)
+    else:
         is_function = notebook.is_function
         script = f"{id.name}{OF_FUNCTION}.py" if is_function else script_file(id.name, body)
         options = replace(options, script=script, has_result=sets_result(body), is_function=is_function)
         options, program = with_environment(options, body, share_path)
-    elif options.packages:
-        raise UsageError("--with does not go with --spec or --file", hint="use --prep or --python")
-    asked, options = options.args, with_program(options)
-    account = _account_key(options, notebook.env, settings)
-    source = _source(options, body, share_path, notebook, account=account).with_files(program)
-    request = _request(options, source, id, settings, account=account)
-    if isinstance(values, ArgumentNames):
-        request = replace(request, spec=values.filled(request.spec))
-    lacks = {} if options.is_described else names_of_notebook(body, notebook.names, options.uses)
-    notes = (*request.notes, *variable_notes(body, options.uses), *lacks.values())
-    uses = {name: notebook.names[name] for name in options.uses}
-    read = CellSource(notebook.folder, line, options.file or "", uses=uses, expanded=values.read)
-    read = replace(read, remedies=lacks)
-    if not options.is_described:
-        read = replace(read, name=options.script, script=body, arguments=asked or "")
+        source = _scripted(options, body, notebook, share_path).with_files(program)
+        remedies, notes = names_of_notebook(body, notebook.names, options.uses)
+        source = replace(source, notes=(*source.notes, *notes))
+        read = CellSource(
+            notebook.folder,
+            line,
+            script,
+            script=body,
+            arguments=options.args or "",
+            uses={name: notebook.names[name] for name in options.uses},
+            expanded=values.read,
+            remedies=remedies,
+        )
     exports = exports_below(options.exports, settings, notebook.folder)
-    return replace(request, notes=notes, source=read, exports=exports)
+    request = replace(_request(options, source, id, settings, account=account), source=read, exports=exports)
+    if isinstance(values, ArgumentNames):
+        return replace(request, spec=values.filled(request.spec))
+    return request
 
 
 def exports_below(texts: Sequence[str], settings: Settings, folder: Path) -> tuple[str, ...]:
@@ -247,44 +249,51 @@ def parse_script(
         UsageError: An option is wrong, or is one for cells only.
         SpecError: A value is impossible; it lists every problem.
     """
-    declared = declared_by(settings.sections.values())
-    options = read_options(words, notebook.env, declared, command=notebook.command)
+    options = read_options(words, notebook.env, _declared(settings), command=notebook.command)
     if options.is_described or options.uses or options.is_template:
         raise UsageError("--spec, --file, --use and --template are for cells", hint="leave them out")
     id, share_path = _job_id(options, settings, notebook), _share_path(settings)
-    text = script.code
-    options, program = with_environment(options, text, share_path)
-    line = script.command_line_args(args, options.secrets)
-    options = replace(options, script=script.started, args=line or None)
-    account = _account_key(options, notebook.env, settings)
-    source = _JobSource(script_fields(options, share_path), script.files)
+    options, program = with_environment(options, script.code, share_path)
+    command_line = script.command_line_args(args, options.secrets)
+    options = replace(options, script=script.started, args=command_line or None)
     uploads = read_uploads(options.uploads, notebook.folder)
+    source = _JobSource(script_fields(options, share_path), script.files)
     source = source.with_files(uploads.files).with_files({**program, **script.program})
-    source = replace(source, copied=source.files)
-    request = _request(options, source, id, settings, account=account)
-    read = CellSource(script.folder, shlex.join(words), name=script.name, arguments=shlex.join(args))
-    read = replace(read, script=text, file=script.name)
     notes = (*script.notes(uploads.files, args), *uploads.notes)
+    source = replace(source, copied=source.files, notes=notes)
+    account = _account_key(options, notebook.env, settings)
+    read = CellSource(
+        script.folder,
+        shlex.join(words),
+        script.name,
+        script=script.code,
+        arguments=shlex.join(args),
+        file=script.name,
+    )
     exports = exports_below(options.exports, settings, notebook.folder)
-    return replace(request, notes=notes, source=read, exports=exports)
+    return replace(_request(options, source, id, settings, account=account), source=read, exports=exports)
+
+
+def _declared(settings: Settings) -> tuple[BackendOption, ...]:
+    """The native options of the backends that the settings know."""
+    return declared_by(settings.sections.values())
 
 
 def _request(
     options: CellOptions, source: _JobSource, id: ResourceId, settings: Settings, *, account: AccountKey
 ) -> CellRequest:
     """The validated request, with what the options override; its source and exports are yet to be added."""
-    share_path, workspace = _share_path(settings), id.workspace_id
+    share_path, workspace, description = _share_path(settings), id.workspace_id, source.description
     folder = files_folder(id, source.files) if source.files else ""
-    fields = with_options(source.fields, options, share_path)
-    fields = with_copy(fields, source.copy)
-    fields = with_grace(fields, settings.grace)
-    fields = with_mounts(fields, options.mounts, account=account, workspace=workspace)
-    fields = with_script_folder(fields, f"{share_path}/{folder}") if folder else fields
+    fields = with_grace(with_options(source.fields, options, share_path), settings.grace)
+    if options.mounts:
+        fields = with_mounts(fields, options.mounts, account=account, workspace=workspace)
+    if folder:
+        fields = with_files(fields, f"{share_path}/{folder}", source.copy)
     cluster = cluster_id(options.cluster or cluster_named_in(fields) or settings.cluster, workspace)
     fields = {**fields, "cluster": {"id": str(cluster)}}
-    description = source.description
     spec = description.checked(JobSpec, fields) if description else JobSpec.of_fields(fields)
-    check_texts(spec.backend_options, declared_by(settings.sections.values()), what=spec.what)
+    check_texts(spec.backend_options, _declared(settings), what=spec.what)
     return CellRequest(
         id,
         spec,
@@ -359,44 +368,38 @@ def _account_key(options: CellOptions, env: Mapping[str, str], settings: Setting
     )
 
 
-def _source(
-    options: CellOptions, body: str, share_path: str, notebook: Notebook, *, account: AccountKey
-) -> _JobSource:
-    """The description, and the files beside the script: uploads, variables and what reads them."""
-    script: dict[str, bytes] = {}
-    description = None
+def _scripted(options: CellOptions, body: str, notebook: Notebook, share_path: str) -> _JobSource:
+    """The cell's script, with its uploads, its variables and the program that reads them."""
     with translate_file_errors():
         uploads = read_uploads(options.uploads, notebook.folder)
-        if options.is_described:
-            description = _load_description(options, body, notebook.folder, account)
-            fields = description.body
-        elif options.script in uploads.files:
+        if options.script in uploads.files:
             text = f"--upload {options.script}: the script itself has that name"
             raise UsageError(text, hint="rename the file or the job")
-        else:
-            fields = script_fields(options, share_path)
-            script = {options.script: check_script(body)}
-    files = {**script, **uploads.files}
-    source = _JobSource(fields, files, uploads.files.keys(), uploads.notes, description)
+        script = {options.script: check_script(body)}
+    fields = script_fields(options, share_path)
+    source = _JobSource(fields, {**script, **uploads.files}, uploads.files.keys(), uploads.notes)
     program = runner_program(options.program) if options.needs_program else {}
     return source.with_files({**variables_file(options.uses, notebook.names), **program})
 
 
-def _load_description(options: CellOptions, body: str, folder: Path, account: AccountKey) -> Description:
-    """Loads the description of --spec or --file."""
-    if options.uses:
-        raise UsageError("--use does not go with --spec or --file", hint="it is for a script in the cell")
-    if options.toolkit:
-        raise UsageError(
-            "--toolkit does not go with --spec or --file", hint="the description says the toolkit"
-        )
-    if options.file is None:
-        return load_text(JobSpec, body, source="the cell", account=account)
-    if options.is_spec:
-        raise UsageError("--spec and --file are both given", hint="keep one of them")
-    if body.strip():
-        raise UsageError("--file is given, and the cell is not empty", hint="remove one of them")
-    return load_file(JobSpec, _file(options.file, folder), source=options.file, account=account)
+def _described(options: CellOptions, body: str, folder: Path, account: AccountKey) -> _JobSource:
+    """The description of --spec or --file, and its uploads."""
+    with translate_file_errors():
+        uploads = read_uploads(options.uploads, folder)
+        if options.uses:
+            raise UsageError("--use does not go with --spec or --file", hint="it is for a script in the cell")
+        if options.toolkit:
+            hint = "the description says the toolkit"
+            raise UsageError("--toolkit does not go with --spec or --file", hint=hint)
+        if options.file is None:
+            described = load_text(JobSpec, body, source="the cell", account=account)
+        elif options.is_spec:
+            raise UsageError("--spec and --file are both given", hint="keep one of them")
+        elif body.strip():
+            raise UsageError("--file is given, and the cell is not empty", hint="remove one of them")
+        else:
+            described = load_file(JobSpec, _file(options.file, folder), source=options.file, account=account)
+    return _JobSource(described.body, uploads.files, uploads.files.keys(), uploads.notes, described)
 
 
 def _file(text: str, folder: Path) -> Path:

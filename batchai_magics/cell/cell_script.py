@@ -8,7 +8,7 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -95,53 +95,48 @@ RESULT_NAME = "result"
 _OWN_SCOPE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
+def nodes_of(script: str) -> list[ast.AST]:
+    """The syntax nodes of a script, the module first; none of invalid Python."""
+    try:
+        return list(ast.walk(ast.parse(script)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # `check_script` or the run reports it
+        return []
+
+
 def sets_result(body: str) -> bool:
     """Whether the script assigns its global `result`; False for invalid Python."""
-    if RESULT_NAME not in body:
-        return False
-    try:
-        tree = ast.parse(body)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # reported by check_script
-        return False
-    is_declared = any(isinstance(node, ast.Global) and RESULT_NAME in node.names for node in ast.walk(tree))
-    return is_declared or any(RESULT_NAME in _assigned(node) for node in _module_scope(tree))
+    nodes = nodes_of(body) if RESULT_NAME in body else []
+    if any(isinstance(node, ast.Global) and RESULT_NAME in node.names for node in nodes):
+        return True
+    pending = nodes[:1]  # of the global scope
+    while pending:
+        node = pending.pop()
+        if _assigns_result(node):
+            return True
+        pending += [child for child in ast.iter_child_nodes(node) if not isinstance(child, _OWN_SCOPE)]
+    return False
 
 
-def _module_scope(node: ast.AST) -> Iterator[ast.AST]:
-    """The syntax nodes that run in the script's global scope."""
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, _OWN_SCOPE):
-            yield child
-            yield from _module_scope(child)
-
-
-def _assigned(node: ast.AST) -> set[str]:
-    """The names assigned by a statement; loop variables and imports do not count."""
+def _assigns_result(node: ast.AST) -> bool:
+    """Whether a statement assigns `result`; loop variables and imports do not count."""
     targets: list[ast.expr] = []
     if isinstance(node, ast.Assign):
         targets = node.targets
     elif isinstance(node, (ast.AugAssign, ast.NamedExpr)) or (isinstance(node, ast.AnnAssign) and node.value):
         targets = [node.target]
-    parts = [part for target in targets for part in ast.walk(target)]
-    return {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    names = (part for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
+    return any(name.id == RESULT_NAME and isinstance(name.ctx, ast.Store) for name in names)
 
 
 def script_file(job: str, body: str) -> str:
     """The file name of a cell's script: the job's, unless a module that the script needs has that name."""
-    return f"{job}{OF_CELL if job in sys.stdlib_module_names or _imports(body, job) else ''}.py"
-
-
-def _imports(body: str, module: str) -> bool:
-    """Whether a script imports a module or one below it."""
-    if module not in body:
-        return False
-    try:
-        nodes = list(ast.walk(ast.parse(body)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # reported by check_script
-        return False
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom) and not node.level]
-    return module in {name.partition(".")[0] for name in names}
+    names = set(sys.stdlib_module_names)
+    for node in nodes_of(body) if job in body else ():
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            names.add((node.module or "").partition(".")[0])
+    return f"{job}{OF_CELL if job in names else ''}.py"
 
 
 PROGRAM = "python_env.py"  # runs on the nodes

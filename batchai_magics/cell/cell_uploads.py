@@ -51,6 +51,8 @@ class Uploads:
 
 def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
     """Reads all files to upload; raises UsageError that names what it rejects."""
+    if not words:
+        return Uploads({})
     root = _absolute("", folder)
     files: dict[str, Path] = {}
     secrets: list[str] = []

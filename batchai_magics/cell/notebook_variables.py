@@ -48,14 +48,6 @@ def variables_file(names: Sequence[str], variables: Mapping[str, object]) -> dic
     return {VARIABLES: pickle.dumps({name: variables[name] for name in names}, protocol=4)}
 
 
-def notes(body: str, names: Sequence[str]) -> Iterator[str]:
-    """Messages about shipped variables that the script does not read."""
-    needed = free_names(body, names)
-    for name in names:
-        if name not in needed:
-            yield f"--use {name}: the cell does not read it"
-
-
 def free_names(body: str, among: Collection[str]) -> list[str]:
     """Those of the names that a script reads but never binds, and that are not Python's."""
     return [name for name in global_names(body, among) if name not in _BUILTINS]
@@ -174,12 +166,20 @@ def missing_in(line: str) -> str:
     return f"{match.lastgroup} {match[match.lastgroup]}" if match and match.lastgroup else ""
 
 
-def names_of_notebook(script: str, names: Mapping[str, object], used: Collection[str]) -> dict[str, str]:
-    """The remedies for names that a cell's script reads and never binds, and that are not sent with it."""
-    missing = [name for name in free_names(script, {*names, *_OF_NOTEBOOKS}) if name not in used]
-    own = {name: text for name, text in _OF_NOTEBOOKS.items() if name in missing}
-    remedies = {name: _of_value(name, names[name]) for name in missing if name in names}
-    return {f"{NAME} {name}": text for name, text in {**remedies, **own}.items()}
+def names_of_notebook(
+    script: str, names: Mapping[str, object], used: Sequence[str]
+) -> tuple[dict[str, str], list[str]]:
+    """The remedies for names that a cell's script reads and never binds, and that are not sent with it.
+
+    Also returns messages, about variables that are sent and not read, too.
+    """
+    needed = free_names(script, {*names, *_OF_NOTEBOOKS})
+    remedies: dict[str, str] = {}
+    for name in needed:
+        if name not in used:
+            remedies[f"{NAME} {name}"] = _OF_NOTEBOOKS.get(name) or _of_value(name, names[name])
+    unread = [f"--use {name}: the cell does not read it" for name in used if name not in needed]
+    return remedies, [*unread, *remedies.values()]
 
 
 def _of_value(name: str, value: object) -> str:

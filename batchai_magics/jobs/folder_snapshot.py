@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 import pathspec
 
 from batchai_magics.cell import ScriptFolder
+from batchai_magics.cell.cell_script import nodes_of
 from batchai_magics.cell.cell_uploads import DOWNLOAD, SECRET, is_excluded
 from batchai_magics.cell.notebook_script import SUFFIX, sent_notebook
 from batchai_magics.config import Settings
@@ -393,11 +394,7 @@ def _mentioned(script: str, own: Path, root: Path, known: Collection[str]) -> It
 
 def _paths_in(script: str) -> Iterator[str]:
     """What may be the path of a file in the text of a script."""
-    try:
-        nodes = list(ast.walk(ast.parse(script)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the run will say so
-        return
-    for node in nodes:
+    for node in nodes_of(script):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if 0 < len(node.value) <= _MAX_PATH and node.value.isprintable():
                 yield node.value
