@@ -34,10 +34,10 @@ _OF_ANOTHER_REPOSITORY = (  # which the environment names, as in a hook
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_EXTERNAL_DIFF"),
 )
-_FILTERS = ("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
+_SETTINGS = ("config", "-z", "--get-regexp", r"^(filter\..*|remote\.origin\.url)$")
 _BLOCK = 1 << 16
 _MAX_PROBLEM = 300  # characters
-_FILTERS_TIMEOUT_S = 2.0
+_SETTINGS_TIMEOUT_S = 2.0
 _CLOSING_S = 5.0
 
 
@@ -52,7 +52,7 @@ class GitOutput:
 class GitProcess:
     """A `git` process, started in a folder; `output` waits for it."""
 
-    def __init__(self, folder: Path, words: Sequence[str], *, options: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, words: Sequence[str], options: Sequence[str] = ()) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 closed by `output`
         self._child: subprocess.Popen[bytes] | None = None
         program = shutil.which("git") or ""
@@ -119,17 +119,34 @@ def _read(stream: IO[bytes], most: int, blocks: list[bytes]) -> None:
         size += len(block)
 
 
-def options_without_filters(folder: Path) -> tuple[str, ...] | None:
-    """The options that switch off the filters of a repository, for commands that compare contents.
+@dataclass(frozen=True)
+class RepositorySettings:
+    """What a repository's configuration says.
 
-    None if they cannot be switched off.
+    Attributes:
+        without_filters: The options that switch off its filters, for commands that compare contents; None if
+            they cannot be switched off.
+        remote: The URL of `origin`, perhaps with credentials; empty without one.
     """
-    output = GitProcess(folder, _FILTERS).output(_FILTERS_TIMEOUT_S, accepted=(0, 1))
-    names = {name.rpartition(".")[0] for name in os.fsdecode(output.data).split("\0") if name}
-    if output.problem or any("=" in name for name in names):  # `-c` cannot name it
-        return None
-    settings = (f"{name}.{key}" for name in sorted(names) for key in ("clean=", "process=", "required=false"))
-    return tuple(word for setting in settings for word in ("-c", setting))
+
+    without_filters: tuple[str, ...] | None
+    remote: str = ""
+
+    @classmethod
+    def read(cls, folder: Path) -> RepositorySettings:
+        """Those of the repository that a folder is in."""
+        output = GitProcess(folder, _SETTINGS).output(_SETTINGS_TIMEOUT_S, accepted=(0, 1))
+        remote, options = "", list[str]()
+        is_possible = not output.problem
+        for setting in filter(None, os.fsdecode(output.data).split("\0")):
+            name, _, value = setting.partition("\n")
+            name, _, key = name.rpartition(".")
+            if not name.startswith("filter"):
+                remote = remote or value
+                continue
+            is_possible = is_possible and "=" not in name  # or `-c` cannot name it
+            options += ("-c", f"{name}.{key}={'false' * (key == 'required')}")
+        return cls(tuple(options) if is_possible else None, remote)
 
 
 def work_tree_of(folder: Path) -> Path | None:

@@ -39,12 +39,14 @@ def with_predecessor_ids(backend: Backend, requests: Sequence[CellRequest], shar
                 known[key] = _ids_of(backend, request, text, share)
             yield from known[key]
 
-    changed = []
+    resolved = []
     for request in requests:
-        named = {field: getattr(request.spec, field) for field in FIELDS if getattr(request.spec, field)}
-        ids = {field: tuple(dict.fromkeys(ids_of(request, texts))) for field, texts in named.items()}
-        changed.append(replace(request, spec=request.spec.model_copy(update=ids)) if ids else request)
-    return changed
+        named = {field: texts for field in FIELDS if (texts := getattr(request.spec, field))}
+        if named:
+            ids = {field: tuple(dict.fromkeys(ids_of(request, texts))) for field, texts in named.items()}
+            request = replace(request, spec=request.spec.model_copy(update=ids))
+        resolved.append(request)
+    return resolved
 
 
 def trial_ids(backend: Backend, experiment: ResourceId, sweep: SweepDefinition) -> list[ResourceId]:
@@ -103,10 +105,12 @@ def without_deleted(backend: Backend, spec: JobSpec) -> tuple[JobSpec, tuple[str
 
 def meant_note(asked: JobSpec, sent: JobSpec) -> str:
     """A sentence on the names that mean a later run, or the trials of a sweep; else empty."""
+    if not (given := predecessors_of(asked)):
+        return ""
     names = [id.rpartition("/")[2] for id in predecessors_of(sent)]
     known = {name.lower() for name in names}
-    given = [text for text in predecessors_of(asked) if "/" not in text and text.lower() not in known]
-    meant = [text for name in given if (text := _meant(name, names))]
+    later = [name for name in given if "/" not in name and name.lower() not in known]
+    meant = [text for name in later if (text := _meant(name, names))]
     return f"It starts after {' and '.join(meant)}." if meant else ""
 
 

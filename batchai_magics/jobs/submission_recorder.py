@@ -24,11 +24,11 @@ from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.cell.notebook_variables import local_modules, variables_of_submitter
 from batchai_magics.cell.run_cell import VARIABLES
 from batchai_magics.config import Settings
-from batchai_magics.jobs.git_process import GitProcess, git_folder, options_without_filters, work_tree_of
+from batchai_magics.jobs.git_process import GitProcess, RepositorySettings, work_tree_of
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.runs import parameters
 from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.runs.parameters import bounded, is_parameter, of_arguments
 from batchai_magics.models.secret_masking import (
     MASK,
     SecretMask,
@@ -48,7 +48,6 @@ from batchai_magics.records.submission import (
     shape_of,
     upload_name,
 )
-from batchai_magics.untrusted_files import read_text
 from batchai_magics.version import __version__
 
 if TYPE_CHECKING:
@@ -84,11 +83,13 @@ class GitCheckout:
     def __init__(self, folder: Path) -> None:
         self._root = work_tree_of(folder)
         self._deadline = time.monotonic() + TIMEOUT_S
-        options = options_without_filters(self._root) if self._root else None
-        commands = (_STATUS, _DIFF) if options is not None else ()
-        self._processes = [
-            GitProcess(self._root, words, options=options or ()) for words in commands if self._root
-        ]
+        self._remote = ""
+        self._processes: list[GitProcess] = []
+        if self._root:
+            settings = RepositorySettings.read(self._root)
+            self._remote = _LOGIN.sub("", settings.remote)
+            if (options := settings.without_filters) is not None:
+                self._processes = [GitProcess(self._root, command, options) for command in (_STATUS, _DIFF)]
 
     def __enter__(self) -> Self:
         return self
@@ -107,7 +108,7 @@ class GitCheckout:
             process.output(self._deadline - time.monotonic(), accepted=codes, most=MAX_OUTPUT)
             for process, codes in zip(self._processes, accepted, strict=False)
         ]
-        state = GitState(remote=remote_of(self._root))
+        state = GitState(remote=self._remote)
         problem = next((output.problem for output in outputs if output.problem), "")
         if problem or not outputs:
             return state._replace(
@@ -138,19 +139,6 @@ def _is_of_secret_file(part: str) -> bool:
     return is_secret_file(part.partition("\n")[0].rpartition(" b/")[2].strip('"'))
 
 
-def remote_of(root: Path) -> str:
-    """The URL of the remote `origin` without credentials; empty without one."""
-    with contextlib.suppress(OSError, ValueError):
-        section = ""
-        for line in read_text(git_folder(root) / "config").splitlines():
-            text = line.strip()
-            if text.startswith("["):
-                section = text
-            elif section == '[remote "origin"]' and text.partition("=")[0].strip() == "url":
-                return _LOGIN.sub("", text.partition("=")[2].strip())
-    return ""
-
-
 MAX_VALUE = 200  # characters of a variable's value
 MAX_ITEMS = 20  # of a collection whose value is recorded
 MAX_HASHED = 1 << 20  # bytes of an upload whose digest is recorded: the path covers all of them
@@ -176,20 +164,22 @@ def record_files(request: CellRequest, checkout: GitCheckout | None) -> dict[str
     mask = SecretMask([*secrets_of(request.spec), *request.notify])
     source = request.source or CellSource(Path.cwd())
     arguments = mask.line(source.arguments or arguments_of(request.spec))
-    known = {**source.expanded, **source.uses}
-    values = {name: value for name, value in known.items() if not is_secret_name(name)}
-    named = {**parameters.of_arguments(arguments), **parameters.of_variables(values)}
-    kept = without_secrets(parameters.bounded(named), mask)
+    parameters = {
+        **of_arguments(arguments),
+        **{
+            name: value
+            for name, value in {**source.expanded, **source.uses}.items()
+            if is_parameter(value) and not is_secret_name(name)
+        },
+    }
     spec, git, container = request.spec, checkout.state, request.spec.container_settings
-    sent = list(map(upload_name, request.uploads))
-    modules = local_modules(source.folder, source.name, sent) if source.script else {}
     submission = Submission(
         code=_code(source, spec, mask),
         submitted=time.time(),
         line=mask.line(source.line),
         arguments=arguments,
         variables={name: _variable(name, value, mask) for name, value in source.uses.items()},
-        uploads=dict(_uploads(request.uploads, source.name)),
+        uploads=_digests(request.uploads, source.name),
         git=git and git._replace(diff=mask(git.diff)),
         environment={
             item.name: mask.named(item.name, item.value) for item in spec.environment_variables or ()
@@ -198,8 +188,9 @@ def record_files(request: CellRequest, checkout: GitCheckout | None) -> dict[str
         image=container.image_source_registry.image if container else "",
         python=platform.python_version(),
         package=__version__,
-        remedies={**source.remedies, **modules, **_variables_here(request)},
+        remedies={**source.remedies, **_remedies(request, source)},
     )
+    kept = without_secrets(bounded(parameters), mask)
     return {
         SUBMISSION: submission.to_text(),
         LABELS: Labels(request.tags, parameters=kept, patterns=request.patterns).to_text(),
@@ -243,23 +234,28 @@ def _code(source: CellSource, spec: JobSpec, mask: SecretMask) -> Code:
     return Code("description", source.name, *cut(text, MAX_TEXT))
 
 
-def _uploads(uploads: Mapping[str, bytes], script: str) -> Iterator[tuple[str, str]]:
+def _digests(uploads: Mapping[str, bytes], script: str) -> dict[str, str]:
+    """The digests of the uploads, or their sizes, by path."""
     recorded = {script, *RUNNERS, VARIABLES}  # recorded as the code and its variables
-    others = [(path, data) for path, data in uploads.items() if upload_name(path) not in recorded]
-    for path, data in others[:MAX_UPLOADS]:
-        is_small = len(data) <= MAX_HASHED
-        yield path, f"sha256:{hashlib.sha256(data).hexdigest()}" if is_small else f"{len(data)} bytes"
+    digests: dict[str, str] = {}
+    for path, data in uploads.items():
+        if upload_name(path) not in recorded and len(digests) < MAX_UPLOADS:
+            is_small = len(data) <= MAX_HASHED
+            digests[path] = f"sha256:{hashlib.sha256(data).hexdigest()}" if is_small else f"{len(data)} bytes"
+    return digests
 
 
-def _variables_here(request: CellRequest) -> dict[str, str]:
-    """The remedies for variables of this process that the scripts may read and the job does not have."""
-    uploads = request.uploads.items()
-    sent = (data.decode(errors="replace") for path, data in uploads if path.endswith(".py"))
-    spec = request.spec
+def _remedies(request: CellRequest, source: CellSource) -> dict[str, str]:
+    """The remedies for modules and variables of the submitter that the scripts may need and do not have."""
+    spec, sent = request.spec, list(map(upload_name, request.uploads))
+    modules = local_modules(source.folder, source.name, sent) if source.script else {}
+    scripts = [source.script]
+    scripts += [
+        data.decode(errors="replace") for path, data in request.uploads.items() if path.endswith(".py")
+    ]
     given = [item.name for item in spec.environment_variables or ()]
     given += [item.name for item in spec.secrets or ()]
-    script = request.source.script if request.source else ""
-    return variables_of_submitter([script, *sent], os.environ, given)
+    return {**modules, **variables_of_submitter(scripts, os.environ, given)}
 
 
 def _variable(name: str, value: object, mask: SecretMask) -> Variable:

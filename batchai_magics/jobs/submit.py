@@ -90,9 +90,9 @@ def prepare(
     Returns:
         The requests with the records of their jobs, and the earlier runs of the first one's name.
     """
-    requests = [checked(backend, requests[0], settings), *requests[1:]]
+    backend.check(requests[0].spec)
+    requests = [with_watch_settings(request, settings, backend) for request in requests]
     requests = with_predecessor_ids(backend, requests, settings.share)
-    requests[1:] = [with_watch_settings(request, settings, backend) for request in requests[1:]]
     with checkout_for(requests[0], settings) or contextlib.nullcontext() as checkout:
         runs = backend.ensure(_needs(backend, requests[0], settings))
         return [

@@ -26,11 +26,6 @@ def of_arguments(arguments: str) -> dict[str, Parameter]:
     return bounded(dict(_parameters(words)))
 
 
-def of_variables(variables: Mapping[str, object]) -> dict[str, Parameter]:
-    """The variables that are numbers, truth values or short texts."""
-    return bounded({name: value for name, value in variables.items() if is_parameter(value)})
-
-
 def is_parameter(value: object) -> bool:
     """Whether a value can be a parameter: it fits into a column."""
     if isinstance(value, float):
@@ -39,10 +34,12 @@ def is_parameter(value: object) -> bool:
 
 
 def bounded(parameters: Mapping[str, object]) -> dict[str, Parameter]:
-    """The first parameters whose names fit into a column."""
-    kept = [(name, value) for name, value in parameters.items() if is_parameter(value)]
-    short = [(name, value) for name, value in kept if 0 < len(name) <= MAX_LENGTH]
-    return dict(short[:MAX_PARAMETERS])  # type: ignore[arg-type]  # `is_parameter` has checked them
+    """The first parameters that, with their names, fit into a column: numbers, truth values, short texts."""
+    kept: dict[str, Parameter] = {}
+    for name, value in parameters.items():
+        if is_parameter(value) and 0 < len(name) <= MAX_LENGTH and len(kept) < MAX_PARAMETERS:
+            kept[name] = value  # type: ignore[assignment]  # `is_parameter` has checked it
+    return kept
 
 
 def value_of(text: str) -> Parameter:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from batchai_magics.models.runs.parameters import MAX_LENGTH, MAX_PARAMETERS, of_arguments, of_variables
+from batchai_magics.models.runs.parameters import MAX_LENGTH, MAX_PARAMETERS, bounded, of_arguments
 
 
 @pytest.mark.parametrize(
@@ -23,9 +23,9 @@ def test_parameters_of_a_command_line(arguments, parameters):
 
 def test_variables_that_fit_into_a_column_are_parameters():
     variables = {"lr": 0.1, "deep": True, "name": "a", "data": [1], "far": float("inf"), "text": "x" * 201}
-    assert of_variables(variables) == {"lr": 0.1, "deep": True, "name": "a"}
+    assert bounded(variables) == {"lr": 0.1, "deep": True, "name": "a"}
 
 
 def test_parameters_are_bounded():
     names = [f"{'n' * MAX_LENGTH}x", *map(str, range(MAX_PARAMETERS + 5))]
-    assert len(of_variables(dict.fromkeys(names, 1))) == MAX_PARAMETERS
+    assert len(bounded(dict.fromkeys(names, 1))) == MAX_PARAMETERS
