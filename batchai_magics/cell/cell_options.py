@@ -8,7 +8,6 @@ import shlex
 from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, NamedTuple
 
 from batchai_magics.cell.search_space import FORM
@@ -185,8 +184,11 @@ def read_options(
     options = cell_options(declared)
     words = join_dashed_values(words, options)
     help_hint = f"`{command} --help` lists the options"
-    make_error = partial(_usage_error, hint=help_hint)
-    given, extra = parse_options((_JOB, *options), words, make_error=make_error)
+    given, extra = parse_options(
+        (_JOB, *options),
+        words,
+        make_error=lambda message: UsageError(message.removeprefix("argument "), hint=help_hint),
+    )
     if given.help:
         raise HelpRequested(help_text(declared))
     if extra:
@@ -234,10 +236,6 @@ def help_text(declared: Iterable[BackendOption] = ()) -> str:
 def expected_in_cell(words: Sequence[str], declared: Iterable[BackendOption] = ()) -> Expected:
     """What may follow these words on a job cell's first line."""
     return candidates_after(words, (_JOB, *cell_options(declared)))
-
-
-def _usage_error(message: str, hint: str) -> UsageError:
-    return UsageError(message.removeprefix("argument "), hint=hint)
 
 
 def _unknown(word: str, options: Sequence[Option], help_hint: str) -> UsageError:

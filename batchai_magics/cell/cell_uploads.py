@@ -60,7 +60,8 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
     named = [item for word in words for item in _items_of(word, root)]
     for item in (file for each in named for file in _files(each, root)):
         if _is_secret(item):
-            secrets.append(_relative_text(item.source, root))
+            path = item.source
+            secrets.append(text_of(str(path.relative_to(root) if path.is_relative_to(root) else path)))
         elif item.target not in files:
             size += _size(item)
             files[item.target] = item.source
@@ -105,10 +106,6 @@ def _is_secret(item: _UploadItem) -> bool:
 
 
 _PARTS = 3  # of a real path; the folders above it are the user's own
-
-
-def _relative_text(path: Path, root: Path) -> str:
-    return text_of(str(path.relative_to(root) if path.is_relative_to(root) else path))
 
 
 def _items_of(word: str, root: Path) -> Iterator[_UploadItem]:

@@ -356,7 +356,10 @@ class OptionReader:
         elif name in of.hosts:
             self._choose_hosts(value, flag)
         elif name in of.host_files:
-            self._read_hosts(value, flag)
+            try:
+                self._counts.hosts = hosts_in_file(self._folder / Path(value).expanduser())
+            except OSError as error:
+                raise UsageError(f"{self._name}: {flag} {value}: {error.strerror}") from None
         elif name in of.dropped:
             instead = f" ({_INSTEAD[name]})" if name in _INSTEAD and value != "0" else ""
             self.dropped.append(f"{flag} {value}{instead}")
@@ -393,12 +396,6 @@ class OptionReader:
                 self._counts.hosts = listed_hosts(value)
         except ValueError:
             raise UsageError(f"{self._name}: {flag} {value}: expected HOST:SLOTS,…") from None
-
-    def _read_hosts(self, value: str, flag: str) -> None:
-        try:
-            self._counts.hosts = hosts_in_file(self._folder / Path(value).expanduser())
-        except OSError as error:
-            raise UsageError(f"{self._name}: {flag} {value}: {error.strerror}") from None
 
     def _map_by(self, value: str, flag: str) -> None:
         """Reads Open MPI's `--map-by ppr:N:node`."""
@@ -470,12 +467,11 @@ def hosts_in_file(path: Path) -> dict[str, int]:
         OSError: It cannot be read.
     """
     lines = (line.partition("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
-    return {re.split(r"[\s:]", line, maxsplit=1)[0]: _slots(line) for line in lines if line}
-
-
-def _slots(line: str) -> int:
-    match = _SLOTS.search(line)
-    return int(match[1]) if match else 0
+    hosts = {}
+    for line in filter(None, lines):
+        slots = _SLOTS.search(line)
+        hosts[re.split(r"[\s:]", line, maxsplit=1)[0]] = int(slots[1]) if slots else 0
+    return hosts
 
 
 def accelerate_config(given: str, folder: Path, *, is_default: bool = True) -> Path | None:

@@ -209,15 +209,11 @@ def variables_of_submitter(
         given: The names of the variables that the job has.
     """
     quoted = {name for script in scripts for name in _QUOTED.findall(script)}
-    return {
-        f"{VARIABLE} {name}": f"{name} is set here and not in the job: add {_option(name, environ)}"
-        for name in sorted(quoted & environ.keys() - {*given})
-    }
-
-
-def _option(name: str, environ: Mapping[str, str]) -> str:
-    is_secret = is_secret_name(name) or is_secret_text(environ[name])
-    return f"--secret {name}" if is_secret else f"--env {name}"
+    remedies: dict[str, str] = {}
+    for name in sorted(quoted & environ.keys() - {*given}):
+        option = "--secret" if is_secret_name(name) or is_secret_text(environ[name]) else "--env"
+        remedies[f"{VARIABLE} {name}"] = f"{name} is set here and not in the job: add {option} {name}"
+    return remedies
 
 
 def local_modules(folder: Path, script: str, sent: Collection[str]) -> dict[str, str]:
@@ -237,21 +233,15 @@ def local_modules(folder: Path, script: str, sent: Collection[str]) -> dict[str,
             where = shlex.quote(module.parent.as_posix())
             remedy = f"{path} is sent, and Python finds it with --env PYTHONPATH={where}"
             remedies.setdefault(f"{MODULE} {module.name}", remedy)
-    for name in _modules_in(folder):
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:  # not for this user
+        entries = []
+    for name in [entry.name for entry in entries if _is_module(entry)][:MAX_MODULES]:
         if not any(path.parts[0] == name for path in paths):
             remedy = f"{name} is yours and was not sent: add --upload {name}"
             remedies.setdefault(f"{MODULE} {name.removesuffix('.py')}", remedy)
     return remedies
-
-
-def _modules_in(folder: Path) -> list[str]:
-    """The names of the modules and packages of a folder, at most `MAX_MODULES`."""
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError:  # not for this user
-        return []
-    names = [entry.name for entry in entries if _is_module(entry)]
-    return names[:MAX_MODULES]
 
 
 def _is_module(path: Path) -> bool:

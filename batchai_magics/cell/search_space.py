@@ -167,19 +167,19 @@ def _check_name(name: str) -> None:
         raise UsageError(f"{OPTION}: {name!r} is not a name for a parameter", hint=hint)
 
 
-def _domain(name: str, values: str) -> Domain:
-    if match := _CALL.fullmatch(values):
+def _domain(name: str, text: str) -> Domain:
+    if match := _CALL.fullmatch(text):
         return _range(name, match["kind"], match["bounds"])
-    listed = values.split(",")
+    listed = text.split(",")
     if "" in listed:
-        raise UsageError(f"{OPTION}: {name} has an empty value in {values!r}", hint=FORM)
-    return Choices(tuple({str(value): value for value in map(_value, listed)}.values()))  # 1 is not True
-
-
-def _value(text: str) -> Parameter:
-    """The number that a text is, or True or False; `true` remains a text."""
-    value = value_of(text)
-    return text if isinstance(value, bool) and text not in ("True", "False") else value
+        raise UsageError(f"{OPTION}: {name} has an empty value in {text!r}", hint=FORM)
+    values: dict[str, Parameter] = {}
+    for word in listed:
+        value = value_of(word)
+        if isinstance(value, bool) and word not in ("True", "False"):
+            value = word
+        values.setdefault(str(value), value)  # 1 is not True
+    return Choices(tuple(values.values()))
 
 
 def _range(name: str, kind: str, bounds: str) -> Range:

@@ -89,7 +89,8 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     if seed and SEED in names:
         raise UsageError(f"--seeds: the sweep has a parameter {SEED} already", hint="Give one of both.")
     names = (*names, *seed)
-    words = with_arguments([*_with_value("--sweep", text, words), *_variables(names)], names, body)
+    variables = [f"--env=PARAM_{name.upper()}={{{name}}}" for name in names]
+    words = with_arguments([*_with_value("--sweep", text, words), *variables], names, body)
     words += [f"--env={SEED_VARIABLE}={{{SEED}}}"] if seed else []
     cell = _Cell(shlex.join(words), body, settings, notebook, line)
     first = cell.request({**(space.lowest if space else trials[0]), **seed})
@@ -137,7 +138,10 @@ class _Cell:
         made = parse(self.line, self.body, settings=self.settings, notebook=notebook)
         if made.source is None:
             return made
-        lacks = {key: _remedy(key, text, parameters) for key, text in made.source.remedies.items()}
+        lacks = {**made.source.remedies}
+        for name in parameters:
+            if f"{NAME} {name}" in lacks:
+                lacks[f"{NAME} {name}"] = f"{name} is a parameter of the sweep: {_variable_hint(name)}"
         texts = dict(zip(made.source.remedies.values(), lacks.values(), strict=True))
         notes = tuple(texts.get(note, note) for note in made.notes)
         return replace(made, notes=notes, source=replace(made.source, line=self.written, remedies=lacks))
@@ -148,12 +152,6 @@ class _Cell:
             return self._parsed({name: _MARKER.format(name) for name in names})
         except UsageError:  # what else is wrong with the cell, its first trial has reported
             return None
-
-
-def _remedy(key: str, text: str, parameters: Mapping[str, object]) -> str:
-    """What to write for a name that a script lacks, which may be a parameter of the sweep."""
-    name = key.removeprefix(f"{NAME} ")
-    return f"{name} is a parameter of the sweep: {_variable_hint(name)}" if name in parameters else text
 
 
 def _variable_hint(name: str) -> str:
@@ -248,11 +246,6 @@ def _with_value(flag: str, text: str, words: Sequence[str]) -> list[str]:
         index = words.index(flag)
         return [*words[:index], f"{flag}={value}", *words[index + 2 :]]
     return [f"{flag}={value}" if word.startswith(f"{flag}=") else word for word in words]
-
-
-def _variables(names: Sequence[str]) -> list[str]:
-    """The words that make each parameter a variable of the job: $PARAM_LR."""
-    return [f"--env=PARAM_{name.upper()}={{{name}}}" for name in names]
 
 
 def with_arguments(words: Sequence[str], names: Sequence[str], body: str) -> list[str]:

@@ -94,9 +94,12 @@ class JobOverview:
         if self.job.cost:
             facts["cost"] = self.job.cost.text
         if execution and execution.exit_code is not None:
-            facts["exit code"] = f"{execution.exit_code}{_failed_node(self.error)}"
+            error = self.error
+            place = f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
+            facts["exit code"] = f"{execution.exit_code}{place}"
         if self.counts is not None and not self.job.state.is_final:
-            facts["nodes"] = _nodes(self.counts)
+            present = [f"{count} {state.value}" for state in NodeState if (count := self.counts.of(state))]
+            facts["nodes"] = ", ".join(present) or "none yet"
         if self.is_refreshed and not self.job.state.is_final:
             facts["updated"] = f"{self.now.astimezone():%Y-%m-%d %H:%M:%S}"
         if self.job.attempts:
@@ -119,16 +122,6 @@ class JobOverview:
     def warnings(self) -> list[str]:
         """What is worth a look and made no failure of the job."""
         return [*(warning.message for warning in self.job.warnings), *self.notices]
-
-
-def _nodes(counts: NodeStateCounts) -> str:
-    present = [state for state in NodeState if counts.of(state)]
-    return ", ".join(f"{counts.of(state)} {state.value}" for state in present) or "none yet"
-
-
-def _failed_node(error: JobError | None) -> str:
-    """Where the process ran that failed first: ` (rank 2 on node 1)`."""
-    return f" (rank {error.rank} on {error.node})" if error and error.rank is not None else ""
 
 
 def overview_of(model: JobModel, job: JobResource, **more: Any) -> JobOverview:

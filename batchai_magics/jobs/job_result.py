@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Callable
 from datetime import date, datetime
-from typing import Any, NoReturn
+from typing import Any
 
 from batchai_magics.backends.base import Backend, FileRef
 from batchai_magics.cell.run_cell import FILE, FOLDER, MOST_BYTES, VERSION
@@ -34,17 +34,13 @@ def read_result(backend: Backend, job: JobResource) -> Any:
         text = f"job {job.id.name} has no result yet: it is {job.word}"
         raise NotFoundError(text, code=_NO_RESULT, hint="job.wait() waits for it.")
     if job.state is ExecutionState.FAILED:
-        _refuse_failed(backend, job)
+        execution, error = job.execution, error_of(backend, job)
+        reasons = "; ".join(detail.message for detail in execution.errors) if execution else ""
+        text = f"no result: {error}" if error else f"no result: {job.id.name} was {job.word}: {reasons}"
+        raise JobFailedError(text, exit_code=execution.exit_code if execution else None)
     if not any(directory.id == FOLDER for directory in job.spec.output_directories or ()):
         raise NotFoundError(f"the cell of job {job.id.name} sets no `result`", code=_NO_RESULT, hint=_HINT)
     return _read(backend, job)
-
-
-def _refuse_failed(backend: Backend, job: JobResource) -> NoReturn:
-    execution, error = job.execution, error_of(backend, job)
-    reasons = "; ".join(detail.message for detail in execution.errors) if execution else ""
-    text = f"no result: {error}" if error else f"no result: {job.id.name} was {job.word}: {reasons}"
-    raise JobFailedError(text, exit_code=execution.exit_code if execution else None)
 
 
 def _read(backend: Backend, job: JobResource) -> Any:

@@ -20,10 +20,8 @@ def metric_preferences(settings: Settings | None = None, patterns: Iterable[str]
         UsageError: A setting is unknown or invalid.
     """
     given = settings or load_settings()
-    return MetricPreferences(
-        given.headline_metric, _names(given.rising_metrics), _names(given.falling_metrics), tuple(patterns)
+    rising, falling = (
+        tuple(filter(None, map(str.strip, text.split(","))))
+        for text in (given.rising_metrics, given.falling_metrics)
     )
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
+    return MetricPreferences(given.headline_metric, rising, falling, tuple(patterns))

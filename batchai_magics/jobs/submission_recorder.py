@@ -123,7 +123,8 @@ def with_status(state: GitState, status: str, diff: str) -> GitState:
     words = [line.split(" ", 2) for line in status.split("\0") if line.startswith("# branch.")]
     head = {word[1]: word[2] for word in words if len(word) > 2}
     untracked = [line[2:] for line in status.split("\0") if line.startswith("? ")]
-    parts = (part for part in _FILE_OF_DIFF.split(diff) if not _is_of_secret_file(part))
+    heads = ((part.partition("\n")[0], part) for part in _FILE_OF_DIFF.split(diff))
+    parts = (part for head, part in heads if not is_secret_file(head.rpartition(" b/")[2].strip('"')))
     text, is_cut = cut("".join(parts), MAX_DIFF)
     return state._replace(
         commit=head.get("branch.oid", "").replace("(initial)", ""),
@@ -132,11 +133,6 @@ def with_status(state: GitState, status: str, diff: str) -> GitState:
         is_diff_cut=is_cut,
         untracked=tuple(untracked[:MAX_UNTRACKED]),
     )
-
-
-def _is_of_secret_file(part: str) -> bool:
-    """Whether a file's part of a diff is that of a tracked file with secrets."""
-    return is_secret_file(part.partition("\n")[0].rpartition(" b/")[2].strip('"'))
 
 
 MAX_VALUE = 200  # characters of a variable's value

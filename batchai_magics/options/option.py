@@ -170,7 +170,8 @@ def candidates_after(words: Sequence[str], options: Sequence[Option]) -> Expecte
     """The candidates after these words of a line with these options."""
     given = _arguments_so_far(words, options)
     positional = next((option for option in options if option.is_positional), None)
-    wanted = _last_flagged(words, options)
+    by_flag = {flag: option for option in options for flag in option.flags if not option.is_positional}
+    wanted = next((by_flag[word] for word in reversed(words) if word in by_flag), None)
     if wanted is None or not _takes_more(wanted, is_first=words[-1] in wanted.flags):
         wanted = positional if positional and _takes_more(positional, is_first=not words) else None
     if wanted is None:
@@ -191,12 +192,6 @@ def split_at_cursor(text: str) -> tuple[list[str], str] | None:
     if not words or not text.endswith(words[-1]):
         return None
     return words[:-1], words[-1]
-
-
-def _last_flagged(words: Sequence[str], options: Sequence[Option]) -> Option | None:
-    """The option whose flag is the last one on the line."""
-    by_flag = {flag: option for option in options for flag in option.flags if not option.is_positional}
-    return next((by_flag[word] for word in reversed(words) if word in by_flag), None)
 
 
 def _takes_more(option: Option, *, is_first: bool) -> bool:

@@ -55,7 +55,9 @@ class Study:
         optuna = optuna_module()
         seed = self.seed + len(self.trials)
         study = self._study(optuna, optuna.samplers.TPESampler(seed=seed, constant_liar=True))
-        return [self._rounded_parameters(study.ask(self._distributions(optuna)).params) for _ in range(count)]
+        asked = [study.ask(self._distributions(optuna)).params for _ in range(count)]
+        domains = self.space.domains
+        return [{name: _rounded(value, domains[name]) for name, value in trial.items()} for trial in asked]
 
     def are_pruned(self) -> list[bool]:
         """Whether each open trial is to be pruned: its best value is worse than the others' median.
@@ -98,10 +100,6 @@ class Study:
 
     def _distributions(self, optuna: ModuleType) -> dict[str, Any]:
         return {name: _distribution(optuna, domain) for name, domain in self.space.domains.items()}
-
-    def _rounded_parameters(self, parameters: Mapping[str, Any]) -> dict[str, Parameter]:
-        """Parameters with as many digits as people read, inside their ranges."""
-        return {name: _rounded(value, self.space.domains[name]) for name, value in parameters.items()}
 
 
 def optuna_module() -> ModuleType:

@@ -87,7 +87,17 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
         _end_waiting(sweep, trials)
         return True
     pruned = _prune(sweep, definition, trials) if definition.prune else False
-    due = [*_without_job(definition, trials), *_retries(definition, trials)]
+    known = definition.trials  # whoever submitted the sweep may have been interrupted before it made all jobs
+    due: list[Due] = [
+        (trial.number, 1, known[trial.number - 1])
+        for trial in trials
+        if not trial.runs and trial.number <= len(known)
+    ]
+    due += [
+        (trial.number, len(trial.runs) + 1, trial.parameters)
+        for trial in trials
+        if trial.has_failed and definition.repeats(len(trial.runs))
+    ]
     due += _suggested(sweep, definition, trials) if definition.search == TPE else []
     if due:
         check_rights(sweep, trials)
@@ -124,7 +134,8 @@ def failure_note(failures: Sequence[Trial]) -> str:
     """Why a sweep stopped: how many trials failed, and where, if most of them share a node."""
     count, first = len(failures), failures[0]
     text = f"{count} trials in a row failed within {QUICK_S:g} s of their start, the last one {first.name}"
-    nodes = Counter(node for trial in failures for node in _nodes(trial))
+    ranks = [trial.runs[-1].ranks for trial in failures]
+    nodes = Counter(node for exits in ranks for node in {rank.node for rank in exits} if node)
     name, shared = nodes.most_common(1)[0] if nodes else ("", 0)
     if len(nodes) == 1:
         return f"{text}; all of them on node {name}, which may be broken"
@@ -160,21 +171,6 @@ def record_of(definition: SweepDefinition, number: int, share: str) -> TrialReco
         steps_on="end" if has_steps else "failure",
         share=share,
     )
-
-
-def _without_job(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
-    """The trials without a job: whoever submitted the sweep was interrupted."""
-    known = len(definition.trials)
-    for trial in trials:
-        if not trial.runs and trial.number <= known:
-            yield trial.number, 1, definition.trials[trial.number - 1]
-
-
-def _retries(definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
-    """The failed trials that are to run again."""
-    for trial in trials:
-        if trial.has_failed and definition.repeats(len(trial.runs)):
-            yield trial.number, len(trial.runs) + 1, trial.parameters
 
 
 def _suggested(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Trial]) -> Iterator[Due]:
@@ -258,8 +254,3 @@ def _end_waiting(sweep: SteppedSweep, trials: Sequence[Trial]) -> bool:
     waiting = [trial for trial in trials if trial.is_open and not trial.runs[-1].execution]
     terminate(sweep.backend, waiting)
     return bool(waiting)
-
-
-def _nodes(trial: Trial) -> set[str]:
-    """The nodes of a trial's latest run, as its processes report them."""
-    return {rank.node for rank in trial.runs[-1].ranks if rank.node}

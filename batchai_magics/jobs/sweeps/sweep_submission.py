@@ -66,7 +66,8 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
     again = _create_trials(sweep, definition, request)
     sweep.step()
     warning = f"Warning: {host}." if host else ""
-    return SubmittedSweep(sweep, " ".join(filter(None, (_note(note, again), warning))))
+    repeated = f"{again} {'trials run' if again != 1 else 'trial runs'} again." if again else ""
+    return SubmittedSweep(sweep, " ".join(filter(None, (note, repeated, warning))))
 
 
 def check_sweep(backend: Backend, request: SweepRequest, settings: Settings) -> None:
@@ -124,8 +125,3 @@ def _next_run(trial: Trial | None) -> int | None:
     if trial is None or not trial.runs:
         return 1
     return len(trial.runs) + 1 if trial.is_repeatable else None
-
-
-def _note(note: str, again: int) -> str:
-    plural = "trials run" if again != 1 else "trial runs"
-    return f"{note} {again} {plural} again." if again else note
