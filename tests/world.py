@@ -24,8 +24,9 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.jobs.submit import ensure_defaults, submit
+from batchai_magics.jobs.submit import submit
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
+from tests.default_resources import ensure_defaults
 from tests.patience import PATIENCE_S
 
 T = TypeVar("T")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 import re
 import shlex
-from argparse import Namespace
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -32,9 +31,81 @@ RUN_CELL, RUN_FUNCTION = RUNNERS = ("run_cell.py", "run_function.py")  # program
 GRID, RANDOM, TPE, ROWS = "grid", "random", "tpe", "rows"
 SEARCHES = (GRID, RANDOM, TPE)  # of --search; rows come from a variable
 PRUNERS = ("median",)
-_OF_SWEEP = ("trials", "seed", "search", "parallel", "best", "retry_failed", "prune")
-SWEEP_FLAGS = ("--sweep", "--seeds", *(f"--{name.replace('_', '-')}" for name in _OF_SWEEP))
 _GOAL = re.compile(r"(?:(?P<word>min|max)\s+)?(?P<metric>[A-Za-z_][\w./%-]*)")
+
+
+class Goal(NamedTuple):
+    """What makes a trial the best: the metric, empty for the headline, and whether the greatest value wins.
+
+    None: as the metric's name says.
+    """
+
+    metric: str = ""
+    is_max: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of `--best`; empty for the headline."""
+        word = "" if self.is_max is None else ("max " if self.is_max else "min ")
+        return f"{word}{self.metric}" if self.metric else ""
+
+
+HEADLINE = Goal()
+
+
+@dataclass(frozen=True)
+class SweepOptions:
+    """The options of a sweep. None: not given."""
+
+    space: str = ""  # the parameters, or the name of a variable with rows; empty: seeds alone
+    seeds: int = 0  # how often each trial runs, with a seed of its own; 0: once, without one
+    trials: int | None = None
+    seed: int = 0
+    search: str = ""
+    parallel: int = 0  # trials at once; 0: as many as there are nodes for
+    goal: Goal = HEADLINE
+    retries: int = 0
+    prune: str = ""
+
+
+def _goal(option: str, text: str) -> Goal:
+    """The goal of `--best "min val_loss"` or `--best accuracy`; raises UsageError if it is neither."""
+    match = _GOAL.fullmatch(text.strip())
+    if not match:
+        raise UsageError(f'{option} {text}: write it as "min val_loss", "max accuracy" or accuracy')
+    word = match["word"]
+    return Goal(metric_name(match["metric"]), None if word is None else word == "max")
+
+
+def _seed(option: str, text: str) -> int:
+    """The number of `--seed`; raises UsageError for anything but a whole number."""
+    if not re.fullmatch(r"[0-9]{1,9}", text):
+        raise UsageError(f"{option} {text}: expected a whole number of at least 0")
+    return int(text)
+
+
+_SPACE = (
+    JobOption(("--sweep",), "run a job for each of these values: \"lr=1e-4,1e-3 batch=32,64\","
+              " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS", field="space"),
+    JobOption(("--seeds",), "run each trial, or the job, N times, with $BATCHAI_SEED from 0 to N-1", "N",
+              read=count),
+)  # fmt: skip
+_OF_SWEEP = (
+    *_SPACE,
+    JobOption(("--trials",), "how many trials a random search or Optuna makes", "N", read=count),
+    JobOption(("--seed",), "seed of the search (0): the same seed gives the same trials", "N", read=_seed),
+    JobOption(("--search",), "how the trials are chosen (grid, or random where there are ranges)", "METHOD",
+              choices=SEARCHES),
+    JobOption(("--parallel",), "how many trials run at once (as many as there are nodes for)", "N",
+              read=count),
+    JobOption(("--best",), "what makes a trial the best: \"min val_loss\" (the headline metric)", "GOAL",
+              read=_goal, field="goal"),
+    JobOption(("--retry-failed",), "run a trial that fails again, up to N times", "N",
+              read=count, field="retries"),
+    JobOption(("--prune",), "end trials that do worse than the others did at the same step", "METHOD",
+              choices=PRUNERS),
+)  # fmt: skip
+SWEEP_FLAGS = tuple(option.flags[0] for option in _OF_SWEEP)
 
 
 def _variable(_: str, name: str) -> str:
@@ -51,18 +122,7 @@ _OF_CELL: tuple[Option, ...] = (
     JobOption(("--template",),
               "fill {names} in the script too", value_kind=ValueKind.NOTHING, field="is_template"),
     JobOption(("--wait",), "wait for the end of the job", value_kind=ValueKind.NOTHING, field="is_waiting"),
-    Option(("--sweep",), "run a job for each of these values: \"lr=1e-4,1e-3 batch=32,64\","
-              " \"lr=log(1e-5,1e-1)\", or the rows of a DataFrame", "PARAMETERS"),
-    Option(("--seeds",), "run each trial, or the job, N times, with $BATCHAI_SEED from 0 to N-1", "N"),
-    Option(("--trials",), "how many trials a random search or Optuna makes", "N"),
-    Option(("--seed",), "seed of the search (0): the same seed gives the same trials", "N"),
-    Option(("--search",), "how the trials are chosen (grid, or random where there are ranges)", "METHOD",
-              choices=SEARCHES),
-    Option(("--parallel",), "how many trials run at once (as many as there are nodes for)", "N"),
-    Option(("--best",), "what makes a trial the best: \"min val_loss\" (the headline metric)", "GOAL"),
-    Option(("--retry-failed",), "run a trial that fails again, up to N times", "N"),
-    Option(("--prune",), "end trials that do worse than the others did at the same step", "METHOD",
-              choices=PRUNERS),
+    *_OF_SWEEP,
     JobOption(("--new",),
               "run it again as NAME-2 if NAME exists", value_kind=ValueKind.NOTHING, field="is_new"),
     JobOption(("--grow",), "give the cluster as many nodes as the job wants, if it has fewer",
@@ -212,10 +272,15 @@ def read_options(
             hint = f"set it first, in a shell: export {name}=…, or in a notebook: {in_notebook}"
             raise UsageError(message, hint=hint)
     values["secrets"] = {name: env[name] for name in names}
+    given_sweep = [option for option in _OF_SWEEP if getattr(given, option.name) is not None]
+    if given_sweep and not any(option in _SPACE for option in given_sweep):
+        text = f"{given_sweep[0].flags[0]} is given without --sweep or --seeds, which it belongs to"
+        raise UsageError(text, hint=FORM)
+    sweep = {name: values.pop(name) for option in given_sweep if (name := option.field or option.name)}
     return CellOptions(
         **values,
         backend_options=given_options(vars(given), declared),
-        sweep=sweep_options_of(given),
+        sweep=SweepOptions(**sweep) if sweep else None,
     )
 
 
@@ -280,89 +345,3 @@ def words_of(line: str) -> list[str]:
 def is_given(flag: str, words: Sequence[str]) -> bool:
     """Whether an option is among the words of a line."""
     return any(word.partition("=")[0] == flag for word in words)
-
-
-class Goal(NamedTuple):
-    """What makes a trial the best: the metric, empty for the headline, and whether the greatest value wins.
-
-    None: as the metric's name says.
-    """
-
-    metric: str = ""
-    is_max: bool | None = None
-
-    @property
-    def text(self) -> str:
-        """The text of `--best`; empty for the headline."""
-        word = "" if self.is_max is None else ("max " if self.is_max else "min ")
-        return f"{word}{self.metric}" if self.metric else ""
-
-
-HEADLINE = Goal()
-
-
-@dataclass(frozen=True)
-class SweepOptions:
-    """The options of a sweep. None: not given."""
-
-    space: str  # the parameters, or the name of a variable with rows; empty: seeds alone
-    seeds: int = 0  # how often each trial runs, with a seed of its own; 0: once, without one
-    trials: int | None = None
-    seed: int = 0
-    search: str = ""
-    parallel: int = 0  # trials at once; 0: as many as there are nodes for
-    goal: Goal = HEADLINE
-    retries: int = 0
-    prune: str = ""
-
-
-def sweep_options_of(given: Namespace) -> SweepOptions | None:
-    """The options of `--sweep` and `--seeds`; None without both.
-
-    Raises:
-        UsageError: A value is invalid, or belongs to a sweep and there is none; the message names the option.
-    """
-    if given.sweep is None and given.seeds is None:
-        lonely = next((name for name in _OF_SWEEP if getattr(given, name) is not None), None)
-        if lonely:
-            flag = f"--{lonely.replace('_', '-')}"
-            raise UsageError(f"{flag} is given without --sweep or --seeds, which it belongs to", hint=FORM)
-        return None
-    return SweepOptions(
-        space=given.sweep or "",
-        seeds=_count("--seeds", given.seeds),
-        trials=_count("--trials", given.trials) or None,
-        seed=seed_of(given.seed),
-        search=given.search or "",
-        parallel=_count("--parallel", given.parallel),
-        goal=goal_of(given.best),
-        retries=_count("--retry-failed", given.retry_failed),
-        prune=given.prune or "",
-    )
-
-
-def _count(option: str, text: str | None) -> int:
-    """The number of an option; 0 if it is not given."""
-    return 0 if text is None else count(option, text)
-
-
-def goal_of(text: str | None) -> Goal:
-    """The goal of `--best "min val_loss"` or `--best accuracy`; without a text, the headline metric.
-
-    Raises:
-        UsageError: It is neither.
-    """
-    if text is None:
-        return HEADLINE
-    match = _GOAL.fullmatch(text.strip())
-    if not match:
-        raise UsageError(f'--best {text}: write it as "min val_loss", "max accuracy" or accuracy')
-    word = match["word"]
-    return Goal(metric_name(match["metric"]), None if word is None else word == "max")
-
-
-def seed_of(text: str | None) -> int:
-    """The number of `--seed`, by default 0; raises UsageError for anything but a whole number."""
-    if text is not None and not re.fullmatch(r"[0-9]{1,9}", text):
-        raise UsageError(f"--seed {text}: expected a whole number of at least 0")
-    return int(text or 0)

@@ -123,10 +123,10 @@ def _needs(backend: Backend, request: CellRequest, settings: Settings) -> JobNee
     experiment = request.id.parent
     if request.is_exact:
         names = {experiment.workspace_id.key: settings.workspace, experiment.key: settings.experiment}
-        wanted = _defaults(backend, settings, experiment, cluster=None)
+        wanted = default_resources(backend, settings, experiment, cluster=None)
         wanted = [(id, spec) for id, spec in wanted if id.name == names[id.key]]
     else:
-        wanted = _defaults(backend, settings, experiment, cluster=request.cluster)
+        wanted = default_resources(backend, settings, experiment, cluster=request.cluster)
     share = settings.share if request.uploads else ""
     spec = None if request.is_growing else request.spec  # the cluster has room for it later
     return JobNeeds(request.id, wanted, share, request.uploads, spec)
@@ -220,30 +220,7 @@ def find(backend: Backend, name: str, settings: Settings) -> Job:
     return job
 
 
-def ensure_defaults(
-    backend: Backend, settings: Settings, *, workspace: str = "", experiment: str = ""
-) -> None:
-    """Creates the workspace, the experiment and the default cluster of the settings unless they exist.
-
-    Args:
-        backend: Where they are created.
-        settings: Their names, and the size of the cluster.
-        workspace: Another workspace, which gets no cluster.
-        experiment: Another experiment.
-
-    Raises:
-        ConflictError: The cluster exceeds a quota.
-    """
-    id = workspace_id(settings, workspace)
-    inside = id.child(Kind.EXPERIMENT, experiment or settings.experiment)
-    is_default = id.workspace == settings.workspace
-    cluster = id.child(Kind.CLUSTER, settings.cluster) if is_default else None
-    backend.ensure(
-        JobNeeds(inside.child(Kind.JOB, "none"), _defaults(backend, settings, inside, cluster=cluster))
-    )
-
-
-def _defaults(
+def default_resources(
     backend: Backend, settings: Settings, experiment: ResourceId, *, cluster: ResourceId | None
 ) -> Sequence[tuple[ResourceId, Spec]]:
     """Workspace and experiment of a job, and its cluster if that is the default one."""

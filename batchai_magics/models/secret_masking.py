@@ -324,8 +324,6 @@ def _formats() -> re.Pattern[str]:
 def is_secret_file(path: str) -> bool:
     """Whether a path with `/` names a file that holds secrets, or lies in a folder of such files."""
     lowered = path.lower()
-    return f"/{_SECRET_FOLDER}" in f"/{lowered}/" or any(map(_is_secret_part, lowered.split("/")))
-
-
-def _is_secret_part(name: str) -> bool:
-    return name not in _HARMLESS_FILES and any(fnmatchcase(name, pattern) for pattern in _SECRET_FILES)
+    parts = [part for part in lowered.split("/") if part not in _HARMLESS_FILES]
+    is_secret = any(fnmatchcase(part, pattern) for part in parts for pattern in _SECRET_FILES)
+    return is_secret or f"/{_SECRET_FOLDER}" in f"/{lowered}/"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -176,26 +177,6 @@ class Toolkit(enum.Enum):
         return _SETTINGS[self]
 
 
-FIELDS = {
-    Toolkit.CNTK: "cntk_settings",
-    Toolkit.PYTORCH: "py_torch_settings",
-    Toolkit.TENSORFLOW: "tensor_flow_settings",
-    Toolkit.CAFFE: "caffe_settings",
-    Toolkit.CAFFE2: "caffe2_settings",
-    Toolkit.CHAINER: "chainer_settings",
-    Toolkit.CUSTOM: "custom_toolkit_settings",
-    Toolkit.MPI: "custom_mpi_settings",
-    Toolkit.HOROVOD: "horovod_settings",
-}
-
-_WIRE_KEYS = {kind: to_camel(field) for kind, field in FIELDS.items()}
-
-
-def toolkit_in(fields: Mapping[str, Any]) -> Toolkit:
-    """The toolkit whose settings are among a job's fields in the service's JSON."""
-    return next(kind for kind, key in _WIRE_KEYS.items() if fields.get(key) is not None)
-
-
 _SETTINGS: dict[Toolkit, type[WireModel]] = {
     Toolkit.CNTK: CntkSettings,
     Toolkit.PYTORCH: PyTorchSettings,
@@ -207,3 +188,13 @@ _SETTINGS: dict[Toolkit, type[WireModel]] = {
     Toolkit.MPI: CustomMpiSettings,
     Toolkit.HOROVOD: HorovodSettings,
 }
+# horovod_settings of HorovodSettings
+FIELDS = {
+    kind: re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", model.__name__).lower() for kind, model in _SETTINGS.items()
+}
+_WIRE_KEYS = {kind: to_camel(field) for kind, field in FIELDS.items()}
+
+
+def toolkit_in(fields: Mapping[str, Any]) -> Toolkit:
+    """The toolkit whose settings are among a job's fields in the service's JSON."""
+    return next(kind for kind, key in _WIRE_KEYS.items() if fields.get(key) is not None)

@@ -19,13 +19,13 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
 from benchmarks.chaos.kills import experiment, shown
 from benchmarks.chaos.owners import own
 from benchmarks.chaos.saves import save
+from tests.default_resources import ensure_defaults
 
 NODES = 2
 WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran && {then}"

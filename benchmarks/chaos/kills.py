@@ -24,12 +24,12 @@ from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from benchmarks.row import Row
+from tests.default_resources import ensure_defaults
 
 JOBS, KILLS, NODES, SEED = 200, 100, 4, 20180501
 WORK = "echo {name} >> $AZ_BATCHAI_MOUNT_ROOT/autoafs/ran; sleep 0.1"

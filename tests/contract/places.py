@@ -31,7 +31,6 @@ from batchai_magics.backends.slurm.runner import SlurmBackend, SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.resource_ids import Kind, workspace_id
 from batchai_magics.server.batchai.extensions import PACE
 from tests.azureml.conftest import look_often, reached
@@ -40,6 +39,7 @@ from tests.backends.machines import real_sshd
 from tests.backends.ray import real_ray
 from tests.backends.slurm import real_slurm
 from tests.contract.place import Place, PlaceOptions
+from tests.default_resources import ensure_defaults
 from tests.server.running import connected, serving
 from tests.world import FOLLOWED, World, processes_of, until
 

@@ -13,7 +13,6 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.config import Settings
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.jobs.job_costs import JobCosts
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import AutoScale, NodeStateCounts, ScaleSettings
 from batchai_magics.models.job_execution import Attempt
 from batchai_magics.models.job_spec import JobSpec
@@ -21,6 +20,7 @@ from batchai_magics.models.prices import Cost, Price
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource
 from batchai_magics.models.states import ExecutionState
+from tests.default_resources import ensure_defaults
 from tests.widgets.scripted_job import cluster, resource
 
 

@@ -10,9 +10,10 @@ from batchai_magics.cell import CellRequest
 from batchai_magics.cell.cell_request import CellSource
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, SpecError, UsageError
-from batchai_magics.jobs.submit import ensure_defaults, find, next_run, submit
+from batchai_magics.jobs.submit import find, next_run, submit
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
+from tests.default_resources import ensure_defaults
 from tests.widgets.scripted_cluster import EXPERIMENT, ScriptedCluster
 from tests.widgets.scripted_job import SPEC
 

@@ -13,9 +13,10 @@ import pytest
 
 from batchai_magics.backends.base.backend_registry import current_settings, open_backend
 from batchai_magics.cell import Notebook, parse
-from batchai_magics.jobs.submit import ensure_defaults, submit
+from batchai_magics.jobs.submit import submit
 from batchai_magics.models.cluster_spec import ClusterSpec, ManualScale, ScaleSettings, UserAccountSettings
 from batchai_magics.models.resource_ids import Kind, workspace_id
+from tests.default_resources import ensure_defaults
 from tests.test_layers import ORDER
 
 ROOT = Path(__file__).parents[2]

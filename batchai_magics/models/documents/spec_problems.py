@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -59,39 +59,23 @@ def _problem(item: dict[str, Any], model: type[BaseModel], prefix: str) -> Probl
         return Problem(path, f"{_describe(item['input'])} is not one of {item['ctx']['expected']}")
     message = _MESSAGES.get(kind, item["msg"]).format(**item.get("ctx", {}))
     is_silent = kind == "missing" or _may_hold_secret(model, location)
-    return Problem(path, message if is_silent else f"{message}, got {_describe(item['input'])}", _fix(item))
-
-
-def _fix(item: dict[str, Any]) -> str:
-    is_bare = item["type"] == "string_type" and isinstance(item["input"], (int, float))
-    return "put it in quotes" if is_bare else ""
+    shown = "" if is_silent else f", got {_describe(item['input'])}"
+    is_bare = kind == "string_type" and isinstance(item["input"], (int, float))
+    return Problem(path, f"{message}{shown}", "put it in quotes" if is_bare else "")
 
 
 def surrogates_in(value: Any, path: str) -> Iterator[Problem]:
     """Problems of strings with lone surrogates, at any depth, which cannot be encoded as UTF-8."""
-    if isinstance(value, Mapping):
-        yield from (_surrogate(join_path(path, quoted(key))) for key in value if _has_surrogate(key))
-    elif _has_surrogate(value):
-        yield _surrogate(path)
-    for part, item in _items(value):
-        if isinstance(item, (Mapping, list, tuple)) or _has_surrogate(
-            item
-        ):  # skip building the paths of others
-            yield from surrogates_in(item, join_path(path, part))
-
-
-def _items(value: Any) -> Iterable[tuple[str | int, Any]]:
-    if isinstance(value, Mapping):
-        return ((str(key), item) for key, item in value.items())
-    return enumerate(value) if isinstance(value, (list, tuple)) else ()
-
-
-def _has_surrogate(value: Any) -> bool:
-    return isinstance(value, str) and _SURROGATE.search(value) is not None
-
-
-def _surrogate(path: str) -> Problem:
-    return Problem(path, "this text holds a lone surrogate, which is not a character", r"such as \ud800")
+    if isinstance(value, str) and _SURROGATE.search(value):
+        text = "this text holds a lone surrogate, which is not a character"
+        yield Problem(path, text, r"such as \ud800")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from surrogates_in(str(key), join_path(path, quoted(key)))
+            yield from surrogates_in(item, join_path(path, str(key)))
+    elif isinstance(value, (list, tuple)):
+        for number, item in enumerate(value):
+            yield from surrogates_in(item, join_path(path, number))
 
 
 def _may_hold_secret(model: type[BaseModel], location: tuple[str | int, ...]) -> bool:

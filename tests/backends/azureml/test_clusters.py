@@ -14,11 +14,11 @@ from batchai_magics.commands.command_runner import run
 from batchai_magics.commands.parsing.command_parser import parse
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, CapabilityError, ConflictError, NotFoundError
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import AllocationState, NodeState
 from tests.azureml.stand_in import AzureStandIn
+from tests.default_resources import ensure_defaults
 from tests.world import until
 
 

@@ -15,9 +15,10 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import detached_process
 from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.config import Settings
-from batchai_magics.jobs.submit import ensure_defaults, submit
+from batchai_magics.jobs.submit import submit
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
 from tests.backends.local.still import Stand
+from tests.default_resources import ensure_defaults
 
 pytestmark = pytest.mark.slow
 STEP = 50  # of the database's own instructions, between two that are counted

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from batchai_magics.errors import NotFoundError
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.resource_ids import Kind
+from tests.default_resources import ensure_defaults
 from tests.world import World
 
 pytestmark = pytest.mark.slow

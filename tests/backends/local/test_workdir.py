@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import CLEANING
-from batchai_magics.jobs.submit import ensure_defaults
 from batchai_magics.models.job_execution import WORKDIR
+from tests.default_resources import ensure_defaults
 from tests.world import World
 
 pytestmark = pytest.mark.slow

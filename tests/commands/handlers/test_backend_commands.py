@@ -11,7 +11,7 @@ import pytest
 from batchai_magics import cli
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.jobs.submit import ensure_defaults
+from tests.default_resources import ensure_defaults
 from tests.world import World, world
 
 __all__ = ["world"]
