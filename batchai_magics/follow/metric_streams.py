@@ -202,8 +202,8 @@ def parse_metrics(chunk: Chunk, parser: Parser) -> tuple[Record, ...] | Measurem
     if all(len(part.data) < MIN_COLUMN_BYTES for part in parts):
         return MeasurementTable.of(records_in(chunk, parser))
     for part in parts:
-        for readings in parser.file_of(part.rank).read(part.data, offset=part.offset, clock=clock):
-            table.add(readings)
+        for block in parser.file_of(part.rank).read(part.data, offset=part.offset, clock=clock):
+            table.extend(block)
     return table
 
 

@@ -60,6 +60,14 @@ class Measurement(NamedTuple):
     phase: str = "train"
 
 
+class MetricName(NamedTuple):
+    """What all measurements of a metric have in common."""
+
+    name: str
+    unit: str
+    phase: str
+
+
 # `Measurement._make` is pure Python and takes half as long again.
 measurement = cast("Callable[[Iterable[object]], Measurement]", partial(tuple.__new__, Measurement))
 """Make a measurement from its fields, in order."""

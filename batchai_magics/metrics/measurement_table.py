@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby, islice, pairwise
 from operator import itemgetter
 from typing import cast
 
@@ -16,13 +16,12 @@ from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.measurement import (
     Fact,
     Measurement,
+    MetricName,
     Record,
     is_step_line,
     lines_of,
     measurement,
 )
-from batchai_magics.metrics.reading.line_plan import MetricName
-from batchai_magics.metrics.reading.readings import LineGroup, Readings
 
 _WINDOW_ROWS = 8192  # of which records are made at once
 
@@ -123,48 +122,23 @@ class MeasurementTable(Collection[Record]):
         for lines in later.lines:
             self._lines_of(lines.metrics).extend(lines, first_row)
 
-    def add(self, readings: Readings) -> None:
-        """Add what a block of lines gives."""
-        facts = [(row, record) for row, every in readings.single for record in every]
-        if not all(isinstance(record, Fact) for _, record in facts):
-            self.add_records(readings.records())
-        elif facts or readings.groups:
-            ends = [*(row for row, _ in facts), *(group.rows[-1] for group in readings.groups)]
-            told = [(self.row_count + row, cast("Fact", fact)) for row, fact in facts]
-            self.facts += sorted(told, key=itemgetter(0))
-            self._add_groups(readings.groups)
-            self.row_count += 1 + max(ends)
-
     def add_records(self, records: Iterable[Record]) -> None:
         """Add single records."""
-        groups: dict[tuple[MetricName, ...], LineGroup] = {}
-        row = 0
-        for line in rows_of(records):
-            if isinstance(line[0], Fact):
-                self.facts.append((self.row_count + row, line[0]))
-            else:
-                _add_line(groups, row, cast("Sequence[Measurement]", line))
-            row += 1
-            if row == _WINDOW_ROWS:
-                self._add_groups(groups.values())
-                self.row_count += row
-                groups, row = {}, 0
-        self._add_groups(groups.values())
-        self.row_count += row
-
-    def _add_groups(self, groups: Iterable[LineGroup]) -> None:
-        by_metrics: defaultdict[tuple[MetricName, ...], list[LineGroup]] = defaultdict(list)
-        for group in groups:
-            by_metrics[group.metrics].append(group)
-        for metrics, same in by_metrics.items():
-            same.sort(key=lambda group: group.rows[0])
-            is_mixed = any(group.rows[-1] > after.rows[0] for group, after in pairwise(same))
-            lines = LineColumns(metrics) if is_mixed else self._lines_of(metrics)
-            for group in same:
-                lines.add(group, self.row_count)
-            if is_mixed:  # lines of several forms in turn
-                order = sorted(range(len(lines.rows)), key=[*lines.rows].__getitem__)
-                self._lines_of(metrics).extend(lines.take(order))
+        rows = rows_of(records)
+        while part := [*islice(rows, _WINDOW_ROWS)]:
+            facts = list[tuple[int, Fact]]()
+            lines = defaultdict[tuple[MetricName, ...], list[tuple[int, Sequence[Measurement]]]](list)
+            for row, line in enumerate(part, self.row_count):
+                if isinstance(line[0], Fact):
+                    facts.append((row, line[0]))
+                    continue
+                numbers = cast("Sequence[Measurement]", line)
+                metrics = tuple([MetricName(each.name, each.unit, each.phase) for each in numbers])
+                lines[metrics].append((row, numbers))
+            self._extend(
+                MeasurementTable((LineColumns.of(*each) for each in lines.items()), facts), first_row=0
+            )
+            self.row_count += len(part)
 
     def _lines_of(self, metrics: tuple[MetricName, ...]) -> LineColumns:
         lines = self._lines.get(metrics)
@@ -185,22 +159,6 @@ def rows_of(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
             yield from zip(part)
         else:
             yield from lines_of(part)
-
-
-def _add_line(groups: dict[tuple[MetricName, ...], LineGroup], row: int, line: Sequence[Measurement]) -> None:
-    metrics = tuple([MetricName(number.name, number.unit, number.phase) for number in line])
-    group = groups.get(metrics)
-    if group is None:
-        group = groups[metrics] = LineGroup.empty(metrics)
-    first = line[0]
-    cast("list[int]", group.rows).append(row)
-    group.steps.append(first.step)
-    group.epochs.append(first.epoch)
-    group.ranks.append(first.rank)
-    group.ends.append(first.offset)
-    group.times.append(first.wall_time)
-    for column, number in zip(group.values, line, strict=True):
-        cast("list[float]", column).append(number.value)
 
 
 @dataclass(slots=True)
@@ -224,19 +182,35 @@ class LineColumns:
         self.steps = self.steps or [Column()] * len(self.metrics)
         self.values = self.values or [Column() for _ in self.metrics]
 
-    def add(self, group: LineGroup, first_row: int) -> None:
-        """Add lines behind the others; `first_row` is the first row of their block."""
-        first, last = group.rows[0], group.rows[-1]
-        is_all = last - first + 1 == len(group.rows)
-        rows = range(first_row + first, first_row + last + 1)
-        self.rows.extend([*rows] if is_all else [first_row + row for row in group.rows])
-        self.steps[0].extend(group.steps)
-        self.epochs.extend(group.epochs)
-        self.ranks.extend(group.ranks)
-        self.offsets.extend(group.ends)
-        self.times.extend(group.times)
-        for column, values in zip(self.values, group.values, strict=True):
-            column.extend(values)
+    @classmethod
+    def of(
+        cls, metrics: tuple[MetricName, ...], lines: Iterable[tuple[int, Sequence[Measurement]]]
+    ) -> LineColumns:
+        """Lines with these metrics, each with its row; its numbers stand where the first one does."""
+        rows, numbers = zip(*lines, strict=True)
+        _, _, _, steps, epochs, ranks, offsets, times, _ = zip(*(line[0] for line in numbers), strict=True)
+        values = zip(*([number.value for number in line] for line in numbers), strict=True)
+        columns = map(Column, (rows, steps, epochs, ranks, offsets, times, *values))
+        return cls.at_steps(metrics, *columns)
+
+    @classmethod
+    def at_steps(
+        cls, metrics: tuple[MetricName, ...], rows: Column, steps: Column, *columns: Column
+    ) -> LineColumns:
+        """Lines whose metrics share their steps: epochs, ranks, offsets, times, and values of each metric."""
+        epochs, ranks, offsets, times, *values = columns
+        return cls(metrics, rows, [steps] * len(metrics), values, epochs, ranks, offsets, times)
+
+    @classmethod
+    def joined(cls, parts: Iterable[LineColumns]) -> LineColumns:
+        """Lines with the same metrics, whose rows may be mixed, in order."""
+        first, *others = sorted(parts, key=lambda part: part.rows[0])
+        is_mixed = any(part.rows[-1] > after.rows[0] for part, after in pairwise((first, *others)))
+        for part in others:
+            first.extend(part)
+        return (
+            first.take(sorted(range(len(first.rows)), key=[*first.rows].__getitem__)) if is_mixed else first
+        )
 
     @property
     def is_benchmark(self) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
+from batchai_magics.metrics.reading.parser_state import StepCadence
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX, rank_of
 from batchai_magics.metrics.reading.timestamps import (
     MIN_TIMESTAMP_BYTES,
@@ -23,11 +23,9 @@ class BlockCursor:
     rank: int | None  # None: taken from labels
     line_end: int
     cadence: StepCadence
-    states: RankStates = field(default_factory=RankStates)
     consumed: int = 0  # end of the last record
     record_start: int = 0  # start of the last record …
     first_record_start: int | None = None  # … and of the first
-    is_continued: bool = False  # the line continues one that was too long
     clock: WriteClock | None = None  # for a line without a more precise timestamp
     tag_timestamp: Timestamp | None = None  # of the line's tag
 

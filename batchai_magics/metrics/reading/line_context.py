@@ -15,7 +15,8 @@ from batchai_magics.metrics.grammar.metric_names import (
     split_phase,
 )
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
-from batchai_magics.metrics.reading.line_plan import LinePlan, MetricName
+from batchai_magics.metrics.measurement import MetricName
+from batchai_magics.metrics.reading.line_plan import LinePlan
 
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2

@@ -11,15 +11,17 @@ from functools import lru_cache
 from itertools import accumulate, repeat
 from typing import Any, cast
 
+from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.position_grammar import count
+from batchai_magics.metrics.measurement import MetricName
+from batchai_magics.metrics.measurement_table import LineColumns
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
 from batchai_magics.metrics.reading.lines import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
-from batchai_magics.metrics.reading.readings import LineGroup
 from batchai_magics.metrics.reading.timestamps import (
     DIGITS_TO_ZERO,
     MIN_TIMESTAMP_BYTES,
@@ -41,23 +43,27 @@ class PlanLines:
     """The lines of one plan in a block: their rows, the texts of all, and their numbers as columns.
 
     `texts` has what is before each line, and its groups. `next_place` is that of the first line which was not
-    read in its turn, `kept` are the places of those with numbers to keep.
+    read in its turn, `kept` are the places of those with numbers to keep. `stamps` are the times that lines
+    in glog's form tell in other forms.
     """
 
     __slots__ = (
-        "columns",
-        "kept",
-        "next_place",
-        "plan",
-        "rows",
-        "texts",
-    )
+        "ends", "epochs", "kept", "lines", "next_place", "plan", "ranks", "rows", "stamps", "steps", "texts",
+        "times", "values",
+    )  # fmt: skip
 
-    def __init__(self, plan: LinePlan) -> None:
-        self.plan = plan
+    steps: list[int | None]
+    epochs: list[float | None]
+    ranks: list[int | None]
+    ends: list[int]
+    times: list[float | None]
+    stamps: Sequence[Timestamp | None]
+    values: list[array[float]]
+
+    def __init__(self, plan: LinePlan, lines: Lines) -> None:
+        self.plan, self.lines = plan, lines
         self.rows: Sequence[int] = []
         self.texts: list[bytes] = []
-        self.columns = LineGroup(plan.metrics)
         self.next_place = 0
         self.kept: list[int] = []
 
@@ -66,48 +72,54 @@ class PlanLines:
         if not self.texts:
             self.rows, self.texts = rows, texts
             return
-        self.rows = [*self.rows, *rows]
-        self.texts += texts
-
-    def add_line(self, row: int, groups: Groups) -> None:
-        """Add one line."""
         if not isinstance(self.rows, list):
             self.rows = [*self.rows]
-        self.rows.append(row)
-        self.texts += (b"", *groups)
-
-    def groups(self, place: int) -> Groups:
-        """The groups of a line."""
-        begin = place * self.plan.layout.stride
-        return self.texts[begin + 1 : begin + self.plan.layout.stride]
+        self.rows.extend(rows)
+        self.texts += texts
 
     @property
     def totals(self) -> Groups:
         """What the step of each line is out of."""
         return self._column(self.plan.layout.total)
 
-    def values(self, place: int) -> list[float]:
-        """The numbers of a line."""
-        return [column[place] for column in self.columns.values]
+    @property
+    def kept_lines(self) -> LineColumns:
+        """The lines with numbers to keep."""
+        lists = (self.rows, self.steps, self.epochs, self.ranks, self.ends, self.times, *self.values)
+        columns = [*map(Column, lists)]
+        if len(self.kept) < len(self.rows):
+            columns = [column.take(self.kept) for column in columns]
+        return LineColumns.at_steps(self.plan.metrics, *columns)
 
-    def read(self, lines: Lines) -> None:
-        """Turn the texts of the numbers into columns, without times."""
-        plan, rows, read = self.plan, self.rows, self.columns
+    def numbers(self, place: int) -> list[tuple[MetricName, float]]:
+        """The numbers of a line."""
+        values = (column[place] for column in self.values)
+        return [*zip(self.plan.metrics, values, strict=True)]
+
+    def convert(self, clock: WriteClock | None) -> None:
+        """Turn the texts of the numbers into columns; `clock` tells when the lines were written."""
+        plan, rows, lines = self.plan, self.rows, self.lines
         layout, size = plan.layout, len(rows)
         nothing: list[Any] = [None] * size
-        read.rows = rows
-        read.steps = [*nothing] if layout.step < 0 else self._counts(layout.step, count)
-        read.epochs = [*nothing] if layout.epoch < 0 else self._counts(layout.epoch, layout.count_epoch)
-        if lines.ranks or (layout.rank >= 0 and lines.rank is not None):
-            read.ranks = [rank_of(lines, row, plan, self.groups(place)) for place, row in enumerate(rows)]
-        else:
-            read.ranks = [lines.rank] * size if layout.rank < 0 else [*map(int, self._column(layout.rank))]
-        read.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
-        read.times = nothing
-        read.values = [
+        self.steps = [*nothing] if layout.step < 0 else self._counts(layout.step, count)
+        self.epochs = [*nothing] if layout.epoch < 0 else self._counts(layout.epoch, layout.count_epoch)
+        self.ends = [*lines.ends] if size == len(lines.texts) else [lines.ends[row] for row in rows]
+        self.ranks = [lines.rank] * size if lines.ranks is None else [lines.ranks[row] for row in rows]
+        if layout.rank >= 0:
+            printed = map(int, self._column(layout.rank))
+            is_own = plan.reading.kind is LineKind.OBJECT and plan.reading.is_member
+            self.ranks = [
+                own if rank is None or is_own else rank for rank, own in zip(self.ranks, printed, strict=True)
+            ]
+        self.values = [
             array("d", _converted(self._column(place), convert))
             for convert, place in zip(plan.converters, layout.numbers, strict=True)
         ]
+        self.times = nothing
+        if layout.clock.glog_at >= 0:
+            self.stamps = self._stamps()
+        elif not (clock is None and lines.stamps is None and layout.is_timeless):
+            self.times = self._times(clock)
 
     def _counts(self, place: int, convert: Callable[[bytes], Any]) -> list[Any]:
         """The numbers in a group of the expression, most of which are integers."""
@@ -120,23 +132,20 @@ class PlanLines:
         """The texts of a group of the expression."""
         return self.plan.layout.column(self.texts, place)
 
-    def times(self, lines: Lines, clock: WriteClock | None) -> list[float | None]:
-        """When each line was printed, as far as no line above tells it."""
-        columns, layout = self.columns, self.plan.layout
-        if layout.clock.glog_at >= 0 or (clock is None and lines.stamps is None and layout.is_timeless):
-            return columns.times
-        if clock is None and lines.stamps is None and not layout.clock.is_named:
-            return self._seconds(lines)
-        stamps = self.timestamps(lines)
+    def _times(self, clock: WriteClock | None) -> list[float | None]:
+        """When each line was printed."""
+        if clock is None and self.lines.stamps is None and not self.plan.layout.clock.is_named:
+            return self._seconds()
+        stamps = self._stamps()
         if clock is None:
             return [stamp and stamp.seconds for stamp in stamps]
-        return [wall_time(stamp, clock.at(end)) for stamp, end in zip(stamps, columns.ends, strict=True)]
+        return [wall_time(stamp, clock.at(end)) for stamp, end in zip(stamps, self.ends, strict=True)]
 
-    def _seconds(self, lines: Lines) -> list[float | None]:
+    def _seconds(self) -> list[float | None]:
         """The seconds since the epoch that each line tells in a prefix or a field."""
-        layout, times = self.plan.layout, self.columns.times
+        layout, times = self.plan.layout, self.times
         if layout.clock.stamp is not None:
-            times = layout.clock.stamp.seconds_of(self._lines_of(lines.texts))
+            times = layout.clock.stamp.seconds_of(self._own_texts)
         if layout.seconds < 0:
             return times
         told = _json_seconds(self._column(layout.seconds))
@@ -144,9 +153,9 @@ class PlanLines:
             return told
         return [time if own is None else own for own, time in zip(told, times, strict=True)]
 
-    def timestamps(self, lines: Lines) -> Sequence[Timestamp | None]:
+    def _stamps(self) -> Sequence[Timestamp | None]:
         """The time that each line tells, but for one in glog's form."""
-        layout, texts = self.plan.layout, self._lines_of(lines.texts)
+        layout, texts, lines = self.plan.layout, self._own_texts, self.lines
         times: Sequence[Timestamp | None] = [None] * len(texts)
         if layout.clock.stamp is not None:
             times = [*map(layout.clock.stamp.parse, texts)]
@@ -162,14 +171,16 @@ class PlanLines:
             times = [time or lines.stamps[row] for row, time in zip(self.rows, times, strict=True)]
         return times
 
-    def _lines_of(self, texts: Sequence[bytes]) -> Sequence[bytes]:
+    @property
+    def _own_texts(self) -> Sequence[bytes]:
+        texts = self.lines.texts
         return texts if len(self.rows) == len(texts) else [texts[row] for row in self.rows]
 
 
 class Block:
     """Lines taken apart: those of each plan, and the single ones that are read in their turn."""
 
-    def __init__(self, lines: Lines, cache: PlanCache) -> None:
+    def __init__(self, lines: Lines, cache: PlanCache, clock: WriteClock | None) -> None:
         self.lines = lines
         self.single: dict[int, SkeletonPlans] = {}
         self.groups: list[PlanLines] = []
@@ -179,7 +190,7 @@ class Block:
             self._add(plans, rows)
         self.groups = [*self._by_plan.values()]
         for group in self.groups:
-            group.read(lines)
+            group.convert(clock)
 
     def owners(self) -> list[PlanLines | SkeletonPlans | None]:
         """Who reads each line: those of its plan, or code; None for a line with nothing to read."""
@@ -258,7 +269,7 @@ class Block:
     def _add_line(self, plans: SkeletonPlans, row: int) -> None:
         found = self._cache.find(plans, self.lines.texts[row])
         if found:
-            self._group(found[0]).add_line(row, found[1])
+            self._group(found[0]).add([row], [b"", *found[1]])
         elif plans.has_code:
             self.single[row] = plans
 
@@ -313,7 +324,7 @@ class Block:
     def _group(self, plan: LinePlan) -> PlanLines:
         group = self._by_plan.get(id(plan))
         if group is None:
-            group = self._by_plan[id(plan)] = PlanLines(plan)
+            group = self._by_plan[id(plan)] = PlanLines(plan, self.lines)
         return group
 
 
@@ -350,12 +361,3 @@ def _json_seconds(texts: Sequence[bytes | None]) -> list[float | None]:
 @lru_cache(4096)
 def _json_timestamp(text: bytes | None) -> Timestamp | None:
     return json_timestamp(text.decode()) if text else None
-
-
-def rank_of(lines: Lines, row: int, plan: LinePlan, groups: Groups) -> int | None:
-    """The rank of a line."""
-    rank = lines.rank_at(row)
-    place = plan.layout.rank
-    if place >= 0 and (rank is None or (plan.reading.kind is LineKind.OBJECT and plan.reading.is_member)):
-        return int(groups[place])
-    return rank

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import eq
-from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase, split_phase
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
 from batchai_magics.metrics.grammar.position_grammar import count
+from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.reading.timestamps import TimestampSlices
 
 DIGITS = b"0123456789"
@@ -38,14 +38,6 @@ Groups = Sequence[bytes]
 
 PlanKey = tuple[object, ...]
 """What tells apart lines of a layout that are read differently."""
-
-
-class MetricName(NamedTuple):
-    """How a number is recorded."""
-
-    name: str
-    unit: str
-    phase: str
 
 
 def fraction(text: bytes) -> float:

@@ -12,6 +12,7 @@ from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow
 from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
@@ -19,7 +20,6 @@ from batchai_magics.metrics.reading.lines import Lines
 from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.plan_cache import PlanCache
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
-from batchai_magics.metrics.reading.readings import Readings
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLine, TaggedStreams
 from batchai_magics.metrics.reading.timestamps import WriteClock
@@ -48,13 +48,12 @@ class LogFile:
         self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
     ) -> Iterator[Record]:
         """Yield the records that these bytes complete; consume all of them before the next call."""
-        for readings in self.read(data, offset=offset, clock=clock):
-            yield from readings.records()
+        yield from chain.from_iterable(self.read(data, offset=offset, clock=clock))
 
     def read(
         self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
-    ) -> Iterator[Readings]:
-        """The same in blocks of lines."""
+    ) -> Iterator[MeasurementTable]:
+        """The same as a table for each block of lines."""
         if offset is not None:
             self._splitter.seek(offset)
         self._clock = clock
@@ -73,7 +72,7 @@ class LogFile:
         size = len(carry)
         return lines[size:], [Stretch(each.begin - size, each.end - size, each.rank) for each in stretches]
 
-    def _read_lines(self, lines: bytes) -> Iterable[Readings]:
+    def _read_lines(self, lines: bytes) -> Iterable[MeasurementTable]:
         return chain.from_iterable(map(self._read_block, self._splitter.feed(lines)))
 
     @contextmanager
@@ -89,10 +88,9 @@ class LogFile:
         """Yield the complete records on unterminated lines."""
         with self._labelled(self._returns.rank_of_rest(self._splitter.carry)):
             last = self._splitter.finish()
-            for readings in self._read_block(last) if last else ():
-                yield from readings.records()
+            yield from chain.from_iterable(self._read_block(last) if last else ())
         for line in self._streams.finish(self._splitter.offset):
-            yield from self._read_alone(self._lines_of([line])).records()
+            yield from self._read_alone(self._lines_of([line]))
         yield from self.states.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
@@ -105,7 +103,7 @@ class LogFile:
         dicts, self.states.unplaced = self.states.unplaced, []
         return dicts
 
-    def _read_block(self, block: Block) -> Iterator[Readings]:
+    def _read_block(self, block: Block) -> Iterator[MeasurementTable]:
         """Parse a block, before and behind the line that tells what a number in front of lines is."""
         told = None if self._labels.are_ranks else self._labels.first_telling(block.data)
         if told is None:
@@ -116,7 +114,7 @@ class LogFile:
         self._labels.are_ranks, self._reader.plans = True, PlanCache(are_labels_ranks=True)
         yield from self._read_part(block.slice(told, len(block.data)))
 
-    def _read_part(self, block: Block) -> Iterator[Readings]:
+    def _read_part(self, block: Block) -> Iterator[MeasurementTable]:
         """Parse a block: complete lines that follow each other at once, others one by one."""
         if not (has_tag(block.data) or self._streams.is_within_line or block.data[-1:] != b"\n"):
             yield from self._read_all(self._untagged_lines(block))
@@ -157,7 +155,7 @@ class LogFile:
         self._line_count += line_count
         return first
 
-    def _read_all(self, lines: Lines) -> Iterator[Readings]:
+    def _read_all(self, lines: Lines) -> Iterator[MeasurementTable]:
         """Read header lines and lines that match a user pattern one by one, the others at once."""
         done, count = 0, len(lines.texts)
         for row in self._special_rows(lines):
@@ -179,22 +177,19 @@ class LogFile:
         matching = self._patterns.matching_lines(lines.joined)
         return sorted({*rows, *(places[start] for start in matching if start in places)})
 
-    def _read_together(self, lines: Lines) -> Readings:
+    def _read_together(self, lines: Lines) -> MeasurementTable:
         self._header.skip(len(lines.texts))
         return self._reader.read(lines, self._clock)
 
-    def _read_alone(self, lines: Lines) -> Readings:
+    def _read_alone(self, lines: Lines) -> MeasurementTable:
         """Read a line that may be of a header or match a pattern."""
-        readings = self._reader.read(lines, self._clock)
+        table = self._reader.read(lines, self._clock)
         text, rank, end = lines.texts[0], lines.rank_at(0), lines.ends[0]
-        records = readings.records()
-        begin = self._reader.first_record_start if records else None
+        begin = self._reader.first_record_start if table else None
         facts = self._read_header(text if begin is None else text[:begin], end, rank)
         if not (facts or self._patterns):
-            return readings
-        readings = Readings()
-        readings.add(0, [*facts, *self._with_patterns(lines, records)])
-        return readings
+            return table
+        return MeasurementTable.of([*facts, *self._with_patterns(lines, [*table])])
 
     def _with_patterns(self, lines: Lines, records: list[Record]) -> list[Record]:
         """The records of a line and those of the user's patterns, which replace numbers of the same names."""
@@ -202,7 +197,7 @@ class LogFile:
             return records
         text = lines.texts[0]
         step, epoch = _position_of(text, records)
-        without, cursor = _json_names(text, records), self._reader.cursor(lines, 0)
+        without, cursor = _json_names(text, records), self._reader.cursor(0)
         own = list(self._patterns.records(cursor, step=step, epoch=epoch, without=without))
         names = {record.name for record in own}
         rest = [each for each in records if not (isinstance(each, Measurement) and each.name in names)]

@@ -24,9 +24,9 @@ def read_table(
     for chunk in chunks:
         if start:
             start.add(chunk)
-        for readings in file.read(chunk):
-            table.add(readings)
+        for block in file.read(chunk):
+            table.extend(block)
             if start:
-                start.note(readings)
+                start.note(block)
     table.add_records(file.finish())
     return table

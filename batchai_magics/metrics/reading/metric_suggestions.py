@@ -12,12 +12,10 @@ from functools import cache
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.metrics.measurement import Fact
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
 
 if TYPE_CHECKING:
     from batchai_magics.metrics.measurement_table import MeasurementTable
-    from batchai_magics.metrics.reading.readings import Readings
 
 MIN_LINES = 3  # lines of one shape with different numbers
 _MIN_TRAINING_LINES = 2  # if a word of training is beside them
@@ -255,9 +253,9 @@ class LogStart:
         """Whether it has twice as many bytes as when they were last searched."""
         return self._size_bytes > self._due_bytes
 
-    def note(self, readings: Readings) -> None:
+    def note(self, table: MeasurementTable) -> None:
         """Note what was read of a log of one file, which is then not read again to find what was not."""
-        self._read.add(readings)
+        self._read.add(table)
 
     def search(self, names: Collection[str] = (), patterns: Mapping[str, str] = {}) -> None:
         """Search for numbers that were not read.
@@ -290,22 +288,18 @@ class _ReadLines:
     def __init__(self) -> None:
         self.names, self.ends = set[str](), set[int]()
 
-    def add(self, readings: Readings) -> None:
-        for record in (each for _, line in readings.single for each in line if not isinstance(each, Fact)):
-            self.names.add(record.name)
-            if record.offset <= MAX_SCAN_BYTES:
-                self.ends.add(record.offset)
-        for group in readings.groups:
-            self.names.update(metric.name for metric in group.metrics)
-            self.ends.update(group.ends[: bisect_right(group.ends, MAX_SCAN_BYTES)])
+    def add(self, table: MeasurementTable) -> None:
+        for lines in table.lines:
+            self.names.update(lines.names)
+            self.ends.update(lines.offsets[: bisect_right(lines.offsets, MAX_SCAN_BYTES)])
 
 
 def _read_in(data: bytes, patterns: UserPatterns) -> _ReadLines:
     from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
     read = _ReadLines()
-    for readings in LogFile(None, patterns).read(data):
-        read.add(readings)
+    for table in LogFile(None, patterns).read(data):
+        read.add(table)
     return read
 
 

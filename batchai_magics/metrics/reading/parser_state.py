@@ -9,7 +9,7 @@ from math import gcd
 
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
-from batchai_magics.metrics.reading.line_context import LineContext
+from batchai_magics.metrics.reading.line_context import LineContext, Values
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX
 from batchai_magics.metrics.reading.process_lines import ProcessLines
 
@@ -51,9 +51,9 @@ class RankState:
         if (epoch, step) != (self.epoch, self.step):
             self.epoch, self.step, self.reported = epoch, step, {}
 
-    def report(self, names: Sequence[str], values: Sequence[float]) -> None:
+    def report(self, numbers: Values) -> None:
         """Note the numbers of a line at the step."""
-        self.reported = dict(zip(names, values, strict=True))
+        self.reported = {metric.name: value for metric, value in numbers}
         self.context.note(self.step, self.epoch)
 
 

@@ -14,10 +14,10 @@ from batchai_magics.metrics.measurement import (
     RATE_UNIT,
     TOTAL,
     Measurement,
+    MetricName,
     Record,
 )
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
-from batchai_magics.metrics.reading.line_plan import MetricName
 from batchai_magics.metrics.runs.timeline import on_timeline
 
 if TYPE_CHECKING:

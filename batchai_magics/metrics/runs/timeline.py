@@ -20,9 +20,8 @@ from typing import cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, Record
+from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, rows_of
-from batchai_magics.metrics.reading.line_plan import MetricName
 from batchai_magics.metrics.runs.fits import FitHeadings
 
 

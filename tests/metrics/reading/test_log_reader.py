@@ -70,8 +70,8 @@ def table_of(parser, parts, clock=None):
     """The columns that parts of files give, each of a rank and with its place in its file."""
     table = MeasurementTable()
     for rank, data, offset in parts:
-        for readings in parser.file_of(rank).read(data, offset=offset, clock=clock):
-            table.add(readings)
+        for block in parser.file_of(rank).read(data, offset=offset, clock=clock):
+            table.extend(block)
     return table
 
 
