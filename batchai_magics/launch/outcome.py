@@ -16,6 +16,15 @@ _LAST_S = 1e11  # the latest time that is read, in the year 5138
 Ranks = tuple[ProcessExit, ...]  # earliest failure first
 
 
+class RunAttempt(NamedTuple):
+    """One try of a run on a set of nodes. `ended` is None while it runs; times are in seconds since 1970."""
+
+    nodes: tuple[str, ...]
+    started: float
+    ended: float | None = None
+    reason: str = ""
+
+
 class Outcome(NamedTuple):
     """How a run ended, on every engine; `ended` is when, in seconds since 1970, once that is recorded.
 

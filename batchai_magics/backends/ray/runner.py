@@ -39,7 +39,6 @@ from batchai_magics.backends.service.runner import (
     PlannedRun,
     Request,
     Run,
-    RunAttempt,
     Runner,
     RunStatus,
     waiting_reason,
@@ -292,7 +291,7 @@ def _status(
     latest = attempts[-1] if attempts else None
     started = latest.started if latest else None
     has_several = len(attempts) > 1 or bool(latest and latest.ended)
-    shown = tuple(RunAttempt(*each) for each in attempts) if has_several else ()
+    shown = tuple(attempts) if has_several else ()
     if end:
         return RunStatus.of_end(end, started, shown)
     warnings = tuple(

@@ -20,7 +20,7 @@ from batchai_magics.models.states import DeallocationOption, ExecutionState, Nod
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import CommandOutput
-    from batchai_magics.launch.outcome import Outcome
+    from batchai_magics.launch.outcome import Outcome, RunAttempt
     from batchai_magics.launch.plan import Plan
     from batchai_magics.models.cluster_spec import ClusterSpec
     from batchai_magics.models.job_spec import JobSpec
@@ -186,16 +186,6 @@ class ClusterChange:
     setup: PlannedSetup | None = None
     runs: Sequence[tuple[Run, RunStatus]] = ()
     option: DeallocationOption = DeallocationOption.REQUEUE
-
-
-@dataclass(frozen=True)
-class RunAttempt:
-    """One try of a run on a set of nodes. `ended` is None while it runs; times are in seconds since 1970."""
-
-    nodes: tuple[str, ...]
-    started: float
-    ended: float | None = None
-    reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ from batchai_magics.models.response_object import Provisioning, WireObject
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Spec
-    from batchai_magics.backends.service import runner
     from batchai_magics.backends.service.repository import Record
     from batchai_magics.backends.service.runner import RunStatus
+    from batchai_magics.launch.outcome import RunAttempt
     from batchai_magics.launch.plan import ProcessExit
     from batchai_magics.models.cluster_spec import ClusterSpec, ImageReference
     from batchai_magics.models.error_details import ErrorDetail
@@ -166,7 +166,7 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, timezone.utc)
 
 
-def _attempt(attempt: runner.RunAttempt, number: int) -> Attempt:
+def _attempt(attempt: RunAttempt, number: int) -> Attempt:
     ended = None if attempt.ended is None else moment(attempt.ended)
     return Attempt(number, attempt.nodes, moment(attempt.started), ended, attempt.reason)
 

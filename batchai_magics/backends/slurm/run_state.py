@@ -1,24 +1,18 @@
-"""The state of a run, read from its files, and its outcome, inferred where its program did not report it."""
+"""The status of a run, read from its files, and its outcome, inferred where its program did not report it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, lost
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.backends.service.runner import RunAttempt, RunStatus
+from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.backends.slurm import home_check
-from batchai_magics.backends.slurm.node.attempt_ends import (
-    NOT_REPORTED,
-    EndState,
-    end_state_of,
-    logged_end,
-    outcome_of,
-)
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of, logged_end, outcome_of
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.backends.slurm.parse import WAITING_STATES, JobLine
@@ -28,90 +22,34 @@ from batchai_magics.models.states import ExecutionState
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text, tail_of
 
 
-@dataclass(frozen=True)
-class RunState:
-    """The state of a run, since when, its latest attempt, and how it ended.
-
-    `waiting` is why it is pending; `is_between_attempts` whether its latest attempt is over and the next one
-    has not started; `attempts` are all its attempts if there was more than one.
-    """
-
-    state: ExecutionState
-    changed: float
-    attempt_start: AttemptStart | None = None
-    end: Outcome | None = None
-    waiting: str = ""
-    is_between_attempts: bool = False
-    attempts: tuple[tuple[AttemptStart, AttemptEnd | None], ...] = ()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it has not ended."""
-        return self.end is None
-
-    @property
-    def holds_nodes(self) -> bool:
-        """Whether it currently has nodes."""
-        return self.is_open and self.attempt_start is not None and not self.is_between_attempts
-
-    @property
-    def status(self) -> RunStatus:
-        """This state as the service's RunStatus."""
-        start, end = self.attempt_start, self.end
-        return RunStatus(
-            state=self.state,
-            changed=self.changed,
-            started=start.time if start else None,
-            nodes=start.nodes if start and self.holds_nodes else (),
-            waiting=self.waiting,
-            attempts=tuple(self._attempts()),
-            result=end,
-            warnings=Outcome(None).with_watch_notes([start.unwatched]).warnings
-            if start and start.unwatched and self.holds_nodes
-            else (),
-        )
-
-    def _attempts(self) -> Iterator[RunAttempt]:
-        """An attempt that did not report its end was over when the next one started."""
-        later = [start.time for start, _ in self.attempts[1:]]
-        for index, (start, attempt_end) in enumerate(self.attempts):
-            is_latest = index == len(self.attempts) - 1
-            ended = attempt_end.time if attempt_end else None if is_latest else later[index]
-            reason = attempt_end.reason if attempt_end else "" if is_latest else NOT_REPORTED
-            yield RunAttempt(start.nodes, start.time, ended, reason)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether no program of it is running that a stop request could reach."""
-        return self.is_open and (self.attempt_start is None or self.is_between_attempts)
-
-
-def state_of(files: RunFiles) -> RunState:
-    """The state of a run, from its files alone."""
+def status_of(files: RunFiles) -> RunStatus:
+    """The status of a run, from its files alone; it holds nodes while an attempt of it runs."""
     attempt, end = files.attempt, files.end
     start = files.attempt_start(attempt)
     attempt_end = files.attempt_end(attempt, start.restarts) if start else None
     has_several = attempt_end is not None or attempt > 1 or bool(start and start.restarts)
-    attempts = tuple(files.attempts()) if has_several else ()
+    attempts, started = tuple(files.attempts()) if has_several else (), start.time if start else None
     if end:
-        return RunState(_final_state(end), end.ended, start, end, attempts=attempts)
+        return RunStatus.of_end(end, started, attempts)
     state, changed = _open_state(files, attempt, start, attempt_end)
-    return RunState(state, changed, start, is_between_attempts=attempt_end is not None, attempts=attempts)
+    status = RunStatus(state, changed, started, attempts=attempts)
+    if start is None or attempt_end:
+        return status
+    warnings = Outcome(None).with_watch_notes(filter(None, [start.unwatched])).warnings
+    return replace(status, nodes=start.nodes, warnings=warnings)
 
 
-def with_end(state: RunState, end: Outcome) -> RunState:
-    """The state of a run that was open, after its end."""
-    final = _final_state(end)
-    return replace(state, state=final, changed=end.ended, end=end, waiting="", is_between_attempts=False)
+def ended(status: RunStatus, end: Outcome) -> RunStatus:
+    """The status of a run that was open, after its end."""
+    return RunStatus.of_end(end, status.started, status.attempts)
 
 
-def requeued(state: RunState, line: JobLine, *, is_later: bool) -> RunState:
-    """The state, changed to queued if Slurm reported so after the run's start; the program could not."""
-    start = state.attempt_start
-    is_up = state.state is ExecutionState.RUNNING or bool(start and start.ending)
+def requeued(status: RunStatus, start: AttemptStart | None, line: JobLine, *, is_later: bool) -> RunStatus:
+    """The status, changed to queued if Slurm reported so after the run's start; the program could not."""
+    is_up = status.state is ExecutionState.RUNNING or bool(start and start.ending)
     if not is_later or line.state not in WAITING_STATES or not is_up:
-        return state
-    return replace(state, state=ExecutionState.QUEUED, is_between_attempts=True)
+        return status
+    return replace(status, state=ExecutionState.QUEUED, nodes=(), warnings=())
 
 
 def _open_state(
@@ -128,10 +66,6 @@ def _open_state(
     if start:
         return (ExecutionState.QUEUED, stop.time) if stop else (ExecutionState.RUNNING, start.time)
     return ExecutionState.QUEUED, submission.time if submission else 0.0
-
-
-def _final_state(end: Outcome) -> ExecutionState:
-    return ExecutionState.SUCCEEDED if end.is_success else ExecutionState.FAILED
 
 
 def reported_end(line: JobLine | None, files: RunFiles) -> EndState | None:
@@ -162,30 +96,17 @@ def with_sentence(outcome: Outcome, sentence: str) -> Outcome:
     return Outcome(outcome.exit_code, ({**first, "message": f"{first['message']}. {sentence}"}, *rest))
 
 
-def with_ranks(outcome: Outcome, files: RunFiles) -> Outcome:
-    """The outcome with the exit status of each rank that reported one."""
+def with_reports(outcome: Outcome, files: RunFiles) -> Outcome:
+    """For a run that did not end itself: the outcome with what its ranks reported and what its nodes have.
+
+    That is the exit status of each rank, and what remains on the nodes' own disks.
+    """
     try:
         plan = Plan.from_json(read_text(files.layout.plan, MAX_PLAN_BYTES))
-        return outcome.with_ranks(exits_in(Path(plan.exits)), plan)
-    except (OSError, ValueError):  # it never ran
-        return outcome
-
-
-def with_files_left(outcome: Outcome, files: RunFiles) -> Outcome:
-    """For a run that did not end itself: the outcome with what remains on the nodes' own disks."""
-    try:
-        plan = Plan.from_json(read_text(files.layout.plan, MAX_PLAN_BYTES))
+        outcome = outcome.with_ranks(exits_in(Path(plan.exits)), plan)
     except (OSError, ValueError):  # it never ran
         return outcome
     return outcome.warned("FilesLeftBehind", *ScratchCollection(files, plan).left_behind())
-
-
-def _last_line(file: Path) -> str:
-    try:
-        lines: Sequence[str] = tail_of(file).strip().splitlines()
-    except OSError:
-        return ""
-    return lines[-1].strip() if lines else ""
 
 
 # A job that ends in one of these states without an attempt start never started.

@@ -41,14 +41,12 @@ from batchai_magics.backends.slurm.queries import (
 )
 from batchai_magics.backends.slurm.run_state import (
     Evidence,
-    RunState,
+    ended,
     reported_end,
     requeued,
-    state_of,
-    with_end,
-    with_files_left,
+    status_of,
     with_last_log_line,
-    with_ranks,
+    with_reports,
     with_sentence,
 )
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -248,16 +246,16 @@ class Runs:
         if (end := files.end) or depth > MAX_CHAIN:
             return end
         run = Run(awaited.guid, awaited.name, awaited.created, {"grace_s": awaited.grace_s, AFTER: ()})
-        state, due = self._observed(run, known, depth)
+        status, due = self._observed(run, known, depth)
         if due:
             self._due[run.guid] = run
-        return state.end
+        return status.result
 
     def fail_waiting(self, run: Run, predecessor: Run) -> None:
         """Ends a run that still waits for a predecessor, which is about to be deleted."""
         files = self.files(run.guid)
-        state = self.reconcile(run)
-        is_waiting = state.is_open and state.attempt_start is None
+        status = self.reconcile(run)
+        is_waiting = status.is_open and status.started is None
         if is_waiting and any(each.guid == predecessor.guid for each in files.after):
             self.conclude(run, dependency_failed(predecessor.name, "was deleted"))
             self._cancel_attempt(files, files.attempt)
@@ -306,10 +304,10 @@ class Runs:
         """The status of each run, also if Slurm ended it without a report; `record_due` records that."""
         statuses, known = [], Ends()
         for run in runs:
-            state, due = self._observed(run, known)
+            status, due = self._observed(run, known)
             if due:
                 self._due[run.guid] = run
-            statuses.append(state.status)
+            statuses.append(status)
         return statuses
 
     def record_due(self) -> None:
@@ -326,16 +324,13 @@ class Runs:
 
     def slurm_job(self, run: Run) -> str:
         """The Slurm job of a run's current attempt."""
-        start = self.state(run.guid).attempt_start
+        files = self.files(run.guid)
+        start = files.attempt_start(files.attempt)
         assert start, "it holds nodes"
         return start.slurm_job
 
-    def state(self, guid: str) -> RunState:
-        """The state of a run, from its files alone."""
-        return state_of(self.files(guid))
-
-    def reconcile(self, run: Run) -> RunState:
-        """The state of a run, also if Slurm ended it without a report or its submitter died."""
+    def reconcile(self, run: Run) -> RunStatus:
+        """The status of a run, also if Slurm ended it without a report or its submitter died."""
         with self.batched([run]):
             return self._reconciled(run)
 
@@ -343,10 +338,10 @@ class Runs:
         """Asks a run to stop or requeue; a pending one ends at once. False if it was asked before."""
         files = self.files(run.guid)
         with self.batched([run]):
-            state = self._reconciled(run)
+            status = self._reconciled(run)
             attempt = files.attempt or 1  # 1 while the first is being submitted
             submission = files.submission(attempt)
-        if state.end:
+        if not status.is_open:
             return False
         asked = attempt
         # If the disk is full, Slurm's own signal still ends the run, but cannot requeue it.
@@ -357,7 +352,7 @@ class Runs:
         if asked > attempt:
             self._cancel_attempt(files, asked)
         number = submission.slurm_job
-        if not (state.is_waiting and self._cancel_if_pending(files, number, reason)):
+        if status.nodes or not (self._cancel_if_pending(files, number, reason)):
             self._slurm.signal_stop(number)
         return bool(asked)
 
@@ -400,7 +395,8 @@ class Runs:
         files = self.files(run.guid)
         attempt = files.attempt
         submission = files.submission(attempt)
-        if submission and self.state(run.guid).is_waiting:
+        status = status_of(files)
+        if submission and status.is_open and not status.nodes:
             is_held = placement.is_held(run.state["node_count"])
             excluded = () if is_held else placement.excluded
             self._slurm.update_placement(submission.slurm_job, excluded=excluded, is_held=is_held)
@@ -412,12 +408,11 @@ class Runs:
     def _end(self, run: Run, outcome: Outcome, *, ended: float = 0.0) -> Outcome:
         """The end of a run with what its ranks reported and what is left on nodes."""
         files = self.files(run.guid)
-        outcome = with_files_left(with_ranks(outcome, files), files)
-        return outcome._replace(ended=ended or self._clock.now())
+        return with_reports(outcome, files)._replace(ended=ended or self._clock.now())
 
-    def _reconciled(self, run: Run) -> RunState:
-        """The state of a run, after what is due was recorded: a report at first, then the end."""
-        state, due = self._observed(run)
+    def _reconciled(self, run: Run) -> RunStatus:
+        """The status of a run, after what is due was recorded: a report at first, then the end."""
+        status, due = self._observed(run)
         while due:
             with private_files.left_for_later_if_full():
                 files = self.files(run.guid)
@@ -435,49 +430,50 @@ class Runs:
                     placement = Placement(excluded, 0 if is_held else run.state["node_count"])
                     self.submit(run, placement, attempt=self.files(run.guid).attempt + 1)
             before = due
-            state, due = self._observed(run)
+            status, due = self._observed(run)
             if due is None or not (before.report and due.end):
                 break
-        return state
+        return status
 
     def _observed(
         self, run: Run, known: Ends | None = None, depth: int = 0
-    ) -> tuple[RunState, PendingNotes | None]:
-        """The state of a run as its files and Slurm have it, and what of it is to be recorded."""
-        state, files = self.state(run.guid), self.files(run.guid)
-        if not state.is_open:
-            return state, None
+    ) -> tuple[RunStatus, PendingNotes | None]:
+        """The status of a run as its files and Slurm have it, and what of it is to be recorded."""
+        files = self.files(run.guid)
+        status = status_of(files)
+        if not status.is_open:
+            return status, None
         attempt = files.attempt
         submission = files.submission(attempt)
-        is_queued = state.state is ExecutionState.QUEUED and state.attempt_start is None
+        is_queued = status.state is ExecutionState.QUEUED and status.started is None
         chain = self._chain(run, Ends() if known is None else known, depth) if is_queued else Chain()
         if chain.failed:
             end = self._end(run, dependency_failed(chain.failed))
             number = self._number_left(files, attempt, submission) if submission else ""
-            return with_end(state, end), PendingNotes(end=end, overdue=number)
-        state = replace(state, waiting=chain.reason)
+            return ended(status, end), PendingNotes(end=end, overdue=number)
+        status = replace(status, waiting=chain.reason)
         if submission is None:
             due = self._due_unsubmitted(run, files)
-            return (with_end(state, due.end) if due and due.end else state), due
+            return (ended(status, due.end) if due and due.end else status), due
         observation = self._observe(files, attempt, submission)
         if is_queued and observation and observation.line.waits_in_vain:
             # What decides is how the predecessors end, which may be later, or other than Slurm has it.
             if deleted := self._deleted_predecessor(run):
                 end = self._end(run, dependency_failed(deleted, "was deleted"))
-                return with_end(state, end), PendingNotes(end=end)
-            return state, None if chain.waiting else PendingNotes(again=submission.slurm_job)
-        due = self._due_submitted(run, state, submission, observation and observation.line)
+                return ended(status, end), PendingNotes(end=end)
+            return status, None if chain.waiting else PendingNotes(again=submission.slurm_job)
+        due = self._due_submitted(run, status, submission, observation and observation.line)
         if due and due.end:
-            return with_end(state, due.end), due
+            return ended(status, due.end), due
         if observation is None:
-            return state, due
-        start = files.written_at("begun", attempt)
-        state = requeued(state, observation.line, is_later=observation.asked > start + SKEW_S)
-        if state.state is not ExecutionState.QUEUED or chain.waiting:
-            return state, due
+            return status, due
+        is_later = observation.asked > files.written_at("begun", attempt) + SKEW_S
+        status = requeued(status, files.attempt_start(attempt), observation.line, is_later=is_later)
+        if status.state is not ExecutionState.QUEUED or chain.waiting:
+            return status, due
         is_chained = attempt == 1 and AFTER in run.state
         reason = parse.pending_reason(observation.line, observation.asked, is_chained=is_chained)
-        return replace(state, waiting=reason), due
+        return replace(status, waiting=reason), due
 
     def _number_left(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> str:
         """The number of an attempt that Slurm will not end itself for a predecessor that has failed."""
@@ -521,7 +517,7 @@ class Runs:
         return ""
 
     def _due_submitted(
-        self, run: Run, state: RunState, submission: SlurmSubmission, line: JobLine | None
+        self, run: Run, status: RunStatus, submission: SlurmSubmission, line: JobLine | None
     ) -> PendingNotes | None:
         files = self.files(run.guid)
         attempt = files.attempt
@@ -534,7 +530,7 @@ class Runs:
         now = EngineReport(ending.value, self._clock.now())
         over = files.engine_report(attempt)
         evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
-        is_cancelled = ending is EndState.CANCELLED and state.is_waiting
+        is_cancelled = ending is EndState.CANCELLED and not status.nodes
         over_s = self._clock.age_s(files.written_at("over", attempt)) if over else 0.0
         is_over = run_state.never_started(ending, evidence) or is_cancelled
         end = None

@@ -9,9 +9,9 @@ import pytest
 
 from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.service import resource_changes
-from batchai_magics.backends.service.runner import RunAttempt, RunStatus
+from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import Kind

@@ -11,9 +11,9 @@ from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import has_history
 from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
-from batchai_magics.backends.service.runner import RunAttempt, RunStatus, waiting_reason
+from batchai_magics.backends.service.runner import RunStatus, waiting_reason
 from batchai_magics.backends.service.stored_descriptions import moment
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState

@@ -12,21 +12,12 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import failed_with, stopped
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.untrusted_files import read_json
 
 START_S = 60.0  # how long a supervising actor may take to start
 RESTART_S = 60.0  # how long Ray waits for a control store that ended to be started again
 CONNECT_S = 1.0
-
-
-class AttemptTimes(NamedTuple):
-    """One try of a run on a set of nodes; times are in seconds since 1970, `ended` is None while it runs."""
-
-    nodes: tuple[str, ...]
-    started: float
-    ended: float | None = None
-    reason: str = ""
 
 
 class AwaitedRun(NamedTuple):
@@ -103,13 +94,13 @@ class SupervisedFiles:
         return f"run-{self.job.root.name}"
 
     @property
-    def attempts(self) -> list[AttemptTimes]:
+    def attempts(self) -> list[RunAttempt]:
         """Its attempts so far."""
         if not self._attempts.exists():
             return []
-        return [AttemptTimes(tuple(nodes), *rest) for nodes, *rest in read_json(self._attempts)]
+        return [RunAttempt(tuple(nodes), *rest) for nodes, *rest in read_json(self._attempts)]
 
-    def note_attempts(self, attempts: list[AttemptTimes]) -> None:
+    def note_attempts(self, attempts: list[RunAttempt]) -> None:
         """Records its attempts."""
         private_files.write(self._attempts, json.dumps(attempts))
 

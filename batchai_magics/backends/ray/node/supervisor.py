@@ -28,8 +28,8 @@ from batchai_magics.backends.ray.node.ray_launcher import (
     stop_request,
 )
 from batchai_magics.backends.ray.node.run_copies import CopyError, RunCopies
-from batchai_magics.backends.ray.node.run_files import AttemptTimes, NodeRequest, SupervisedFiles
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.backends.ray.node.run_files import NodeRequest, SupervisedFiles
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.launch.plan import Plan
 from batchai_magics.launch.references import Bindings
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
@@ -119,7 +119,7 @@ class RunSupervisor:
                 problem = failed_with(LOST, f"{NODE_LOST}: {str(error).strip().splitlines()[0]}")
                 outcome = restarts.continued(problem, self._plan, number)
                 if len(self._files.attempts) < number:
-                    self._files.note_attempts([*self._files.attempts, AttemptTimes((), time.time())])
+                    self._files.note_attempts([*self._files.attempts, RunAttempt((), time.time())])
             if not outcome.is_requeued:
                 return outcome
             self._files.note_attempt_end(outcome.reason)
@@ -214,7 +214,7 @@ class RunSupervisor:
         self._move_workdirs(before, names)
         make_attempt_files(self._files.job, plan)
         plan.write(str(self._files.job.plan))
-        self._files.note_attempts([*attempts, AttemptTimes(names, time.time())])
+        self._files.note_attempts([*attempts, RunAttempt(names, time.time())])
         blind = {index: (node.facts.id, node.actor) for index, node in enumerate(nodes) if not node.sees_home}
         copies = RunCopies(self._layout, plan, blind)
         try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.outcome import LOST, NO_CODE, NODE_LOST, REQUEUE, failed_with, stopped
-from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
+from batchai_magics.backends.slurm.node.run_files import NOT_REPORTED, AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import tail_of
@@ -78,7 +78,6 @@ def outcome_of(ending: EndState, *, reason: str = "") -> Outcome:
 
 FENCE_S = 10.0  # how long an unreachable program may take to notice that it is superseded
 _POLL_S = 0.1
-NOT_REPORTED = "it exited without reporting a status: its node was lost, or its program was killed"
 _REASONS = {
     "JOB REQUEUE": "somebody had Slurm queue it again",
     "PREEMPTION": "Slurm took its nodes for another job",
@@ -125,7 +124,7 @@ class RunningAttempt:
             self.submission, AttemptStart(job, tuple(nodes), time.time(), self.restarts)
         )
         deadline = time.monotonic() + FENCE_S
-        while self._previous and not self._previous_end and time.monotonic() < deadline:
+        while self.previous_end == NOT_REPORTED and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
     def record_end(self) -> None:
@@ -135,13 +134,8 @@ class RunningAttempt:
 
     @property
     def previous_end(self) -> str:
-        """Why the attempt before it ended; empty for the first."""
-        end = self._previous_end
-        return (end.reason if end else NOT_REPORTED) if self._previous else ""
-
-    @property
-    def _previous_end(self) -> AttemptEnd | None:
-        return self._files.attempts()[self.number - 2][1] if self._previous else None
+        """Why the attempt before it ended, known once it has started; empty for the first."""
+        return self._files.attempts()[self.number - 2].reason if self._previous else ""
 
 
 def batch_log_text(batch_log: Path) -> str:

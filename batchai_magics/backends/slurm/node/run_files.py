@@ -20,7 +20,7 @@ from batchai_magics.backends.folders.run_end import read_end, write_end
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.errors import is_disk_full
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import NotRegularError, read_json
 
@@ -69,6 +69,7 @@ def written_at(file: Path) -> float:
 
 
 Note = Literal["submission", "begun", "left", "stop", "over"]
+NOT_REPORTED = "it exited without reporting a status: its node was lost, or its program was killed"
 ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes reserved for the record of how a run ended
 
 
@@ -264,17 +265,20 @@ class RunFiles:
         """How an attempt ended; None while it has not, and for the run's last attempt."""
         return read_as(AttemptEnd, self._file("left", attempt, restarts))
 
-    def attempts(self) -> list[tuple[AttemptStart, AttemptEnd | None]]:
-        """All attempts of the run and how each ended, in order."""
-        attempts: list[tuple[AttemptStart, AttemptEnd | None]] = []
+    def attempts(self) -> list[RunAttempt]:
+        """All attempts of the run, in order; one that reported no end was over when the next one started."""
+        attempts = list[RunAttempt]()
         for attempt in range(1, self.attempt + 1):
             latest = self.attempt_start(attempt)
             for restarts in range(latest.restarts + 1 if latest else 0):
                 start = read_as(AttemptStart, self._file("begun", attempt, restarts))
-                if start:
-                    attempts.append(
-                        (start._replace(nodes=tuple(start.nodes)), self.attempt_end(attempt, restarts))
-                    )
+                if not start:
+                    continue
+                if attempts and attempts[-1].ended is None:
+                    attempts[-1] = attempts[-1]._replace(ended=start.time, reason=NOT_REPORTED)
+                end = self.attempt_end(attempt, restarts)
+                ended, reason = (end.time, end.reason) if end else (None, "")
+                attempts.append(RunAttempt(tuple(start.nodes), start.time, ended, reason))
         return attempts
 
     @property

@@ -42,15 +42,8 @@ def main() -> None:
         os.kill(os.getppid(), signal.SIGTERM)  # the parent, which reads the stop request
 
     collect = partial(stack_lines, nodes=[node.id for node in Plan.read(str(files.layout.plan)).nodes])
-    attempts = files.attempts()
-    later = [start.time for start, _ in attempts[1:]]
-    ends = [end.time if end else None for _, end in attempts]
-    ends[:-1] = [end or start for end, start in zip(ends, later, strict=False)]
-    times, by = (
-        [NodeTime(len(start.nodes), start.time, end) for (start, _), end in zip(attempts, ends, strict=True)],
-        socket.gethostname(),
-    )
-    notes = run_watch.watch(files.layout, over, stop, by=by, times=times, collect=collect)
+    times = [NodeTime(len(each.nodes), each.started, each.ended) for each in files.attempts()]
+    notes = run_watch.watch(files.layout, over, stop, by=socket.gethostname(), times=times, collect=collect)
     print(*notes, sep="\n", flush=True)
 
 

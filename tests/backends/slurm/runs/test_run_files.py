@@ -19,7 +19,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     Stop,
     has_next_attempt,
 )
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 
@@ -77,7 +77,11 @@ def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
     files.note_submission(2, SlurmSubmission("8", 2.5))
     files.note_attempt_start(2, third)
     assert files.is_superseded(1, 1)
-    assert files.attempts() == [(first, AttemptEnd("preempted", 1.5)), (second, None), (third, None)]
+    assert files.attempts() == [
+        RunAttempt(("n1",), 1.0, 1.5, "preempted"),
+        RunAttempt(("n2",), 2.0, 3.0, run_files.NOT_REPORTED),
+        RunAttempt(("n1",), 3.0),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,14 +8,15 @@ import pytest
 
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, failed_with
 from batchai_magics.backends.slurm.node.run_files import (
+    NOT_REPORTED,
     AttemptEnd,
     AttemptStart,
     RunFiles,
     SlurmSubmission,
     Stop,
 )
-from batchai_magics.backends.slurm.run_state import state_of, with_last_log_line
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.backends.slurm.run_state import status_of, with_last_log_line
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.models.states import ExecutionState
 
 QUEUED, RUNNING, TERMINATING = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.TERMINATING
@@ -31,8 +32,8 @@ def files(tmp_path: Path) -> RunFiles:
 
 def summary_of(files: RunFiles) -> tuple[ExecutionState, float, bool, bool]:
     """The state, since when, and whether it holds nodes, or waits for some."""
-    standing = state_of(files)
-    return standing.state, standing.changed, standing.holds_nodes, standing.is_waiting
+    status = status_of(files)
+    return status.state, status.changed, bool(status.nodes), status.is_open and not status.nodes
 
 
 def test_a_run_waits_until_it_has_begun(files: RunFiles) -> None:
@@ -65,11 +66,13 @@ def test_a_run_that_has_ended_neither_holds_nodes_nor_waits(files: RunFiles) -> 
 
 def test_all_beginnings_are_told_unless_there_was_but_one(files: RunFiles) -> None:
     files.note_attempt_start(1, BEGUN)
-    assert state_of(files).attempts == ()
+    assert status_of(files).attempts == ()
     files.note_submission(2, SlurmSubmission("8", 3.0))
-    assert state_of(files).attempts == ((BEGUN, None),)
-    files.note_attempt_start(2, reopen := AttemptStart("8", ("n2",), 4.0))
-    assert state_of(files).attempts == ((BEGUN, None), (reopen, None))
+    assert status_of(files).attempts == (RunAttempt(("n1",), 2.0),)
+    files.note_attempt_start(2, AttemptStart("8", ("n2",), 4.0))
+    first, second = status_of(files).attempts
+    assert first == RunAttempt(("n1",), 2.0, 4.0, NOT_REPORTED)
+    assert second == RunAttempt(("n2",), 4.0)
 
 
 @pytest.mark.parametrize(

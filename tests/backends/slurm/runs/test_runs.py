@@ -157,7 +157,7 @@ def test_a_job_that_waits_says_why(runs: Runs, slurm: ScriptedSlurm, job: Run) -
 
 def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
     note_submitted(runs)
-    assert runs.reconcile(job).end is not None
+    assert runs.reconcile(job).result is not None
 
 
 def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
@@ -165,7 +165,7 @@ def test_another_job_that_has_the_number_is_not_this_one(runs: Runs, slurm: Scri
     slurm.report("RUNNING")
     assert runs.reconcile(job).is_open
     slurm.report("RUNNING", comment="another")
-    assert runs.reconcile(job).end is not None
+    assert runs.reconcile(job).result is not None
 
 
 def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_is_not_shared(
@@ -174,7 +174,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
     slurm.lines = {"1": JobLine("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
-    (error,) = patient.reconcile(job).end.errors
+    (error,) = patient.reconcile(job).result.errors
     assert error["code"] == "HomeNotShared"
     test = f"`srun --partition=p --nodelist=n07 ls -d {runs.files('guid').script}`"
     for words in ("on n07", f"nothing to {tmp_path}", "slurm.home", test):
@@ -190,7 +190,7 @@ def test_a_job_whose_script_has_written_something_sees_the_home(
     begun = AttemptStart("1", ("n1",), 0.0)._asdict()
     (runs.files("guid").root / name).write_text(json.dumps(begun) if "begun" in name else "no such python")
     slurm.report("FAILED")
-    end = patient.reconcile(job).end
+    end = patient.reconcile(job).result
     assert (end is not None) is is_ended
     if end:
         assert end.errors[0]["code"] == "JobSupervisorLost"
@@ -231,7 +231,7 @@ def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
     *times, lines = json.loads(file.read_text())
     file.write_text(json.dumps([*(moment - 5 for moment in times), lines]))
     slurm.report("COMPLETED")
-    assert (unhurried.reconcile(job).end is not None) is is_asked
+    assert (unhurried.reconcile(job).result is not None) is is_asked
 
 
 def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
@@ -244,7 +244,7 @@ def test_a_job_that_nobody_submits_is_found_in_slurm_or_has_failed(
     shutil.rmtree(runs.files("guid").root)
     runs.files("guid").root.mkdir()
     slurm.report("RUNNING", comment="another")
-    (error,) = runs.reconcile(job._replace(created=job.created - TIMEOUT_S - 1)).end.errors
+    (error,) = runs.reconcile(job._replace(created=job.created - TIMEOUT_S - 1)).result.errors
     assert error["code"] == "JobLaunchFailed"
 
 

@@ -13,12 +13,11 @@ import pytest
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.file_repository import FileClock
-from batchai_magics.backends.service.runner import Run
+from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import RunFiles, SlurmSubmission
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.backends.slurm.queries import QueryCache
-from batchai_magics.backends.slurm.run_state import RunState
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 
@@ -90,5 +89,5 @@ class Host:
             os.utime(file, (written, written))
 
 
-def error_of(standing: RunState) -> str:
-    return standing.end.errors[0]["code"] if standing.end else ""
+def error_of(status: RunStatus) -> str:
+    return status.result.errors[0]["code"] if status.result else ""

@@ -6,11 +6,10 @@ import time
 
 import pytest
 
-from batchai_magics.backends.service.runner import Run
+from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm.client import TIMEOUT_S
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, EngineReport, Stop
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S
-from batchai_magics.backends.slurm.run_state import RunState
 from batchai_magics.backends.slurm.runs import STOP_TIMEOUT_S
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.models.states import ExecutionState
@@ -99,7 +98,7 @@ def test_a_job_that_has_just_begun_runs_whatever_its_nodes_clock_says(
     assert here.runs.reconcile(job).state is ExecutionState.RUNNING
 
 
-def until_heard(host: Host, job: Run) -> RunState:
+def until_heard(host: Host, job: Run) -> RunStatus:
     """Where a job stands when Slurm has been asked since: times of files are rounded."""
     host.passes(NEW_JOB_INTERVAL_S + 1)
     return host.runs.reconcile(job)
