@@ -163,7 +163,7 @@ def is_reading_logs(process: psutil.Process) -> bool:
     """Whether a process has started to evaluate stop conditions: it then handles SIGTERM."""
     with contextlib.suppress(psutil.Error, OSError):
         words = " ".join(process.cmdline())
-        if "run_watching" in words or "run_watcher" in words:
+        if "run_watch" in words:
             status = Path(f"/proc/{process.pid}/status").read_text()
             return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
     return False

@@ -1,10 +1,17 @@
-"""Watches a run from beside it: reads logs, evaluates stop conditions, exports, notices a standstill."""
+"""Watches a run from beside it: reads logs, evaluates stop conditions, exports, notices a standstill.
+
+Its `main` is a child of the program that runs the attempt.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import shlex
+import signal
+import socket
+import sys
 import threading
 import time
 from collections import defaultdict, deque
@@ -30,6 +37,7 @@ from batchai_magics.backends.node import output_records, stack_dumps
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.output_records import RankSpan
 from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.backends.node.watch_process import STOP, end_signal, stack_lines_from
 from batchai_magics.launch.plan import TRAINER_LOG, LogPaths, Plan, ProcessExit
 from batchai_magics.metrics.measurement import Measurement, Record
 from batchai_magics.metrics.reading.event_files import EventFileWriter
@@ -190,35 +198,6 @@ def _stacks(guid: str, collect: StackCollector) -> RankStacks:
 def _without_rank(record: Record) -> Record:
     """The record as one that a job of a single process prints."""
     return record._replace(rank=None) if isinstance(record, Measurement) else record
-
-
-def watch(
-    job: JobLayout,
-    over: threading.Event,
-    stop: Callable[[str], None],
-    *,
-    by: str = "",
-    times: Sequence[NodeTime] = (),
-    collect: StackCollector = stack_dumps.stack_lines,
-) -> list[str]:
-    """Watches a run until it is over; calls `stop` when a condition is met.
-
-    Args:
-        job: The run's folder.
-        over: Set when the run is over.
-        stop: Called with the reason.
-        by: Who watches, for the records of notifications.
-        times: The node times of its attempts, the current one last; without any, it starts now.
-        collect: Gives the lines of `stack_dumps` about a run, by its guid.
-
-    Returns:
-        What could not be done, in sentences.
-    """
-    watched = RunWatch(job, by=by, times=times, collect=collect)
-    if reason := watched.follow(over):
-        stop(reason)
-        watched.follow(over)
-    return watched.finish()
 
 
 class _Standstill:
@@ -492,3 +471,28 @@ def _writer(target: ExportTarget, run: ExportedRun, folder: Path, env: Mapping[s
     if target.kind is ExportKind.MLFLOW:
         return MlflowRun(target.location, run, env)
     return EventFileWriter(folder / Path(target.location).expanduser(), run)
+
+
+def main() -> None:
+    """Watches the run of the folder that the first argument names until the parent signals its end.
+
+    The second argument has the times of its nodes, as JSON; the others are commands that run `stack_dumps`.
+    Prints the reason if the run is to be stopped, and at the end what could not be done.
+    """
+    root, times, *commands = sys.argv[1:]
+    over = end_signal()
+
+    def collect(guid: str) -> Iterable[str]:
+        return stack_lines_from(map(shlex.split, commands)) if commands else stack_dumps.stack_lines(guid)
+
+    node_times, by = [NodeTime(*each) for each in json.loads(times)], socket.gethostname()
+    watched = RunWatch(JobLayout(Path(root)), by=by, times=node_times, collect=collect)
+    if reason := watched.follow(over):
+        print(f"{STOP}{reason}", flush=True)
+        os.kill(os.getppid(), signal.SIGCHLD)  # for which it waits among other events
+        watched.follow(over)
+    print(*watched.finish(), sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

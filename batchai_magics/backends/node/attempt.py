@@ -19,7 +19,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node import requirements, restarts
 from batchai_magics.backends.node.launcher import POLL_S, ClusterSetup, Launcher, PlanProcesses, Report
-from batchai_magics.backends.node.outcome import of_preparation, unwritable
+from batchai_magics.backends.node.outcome import of_preparation, stopped, unwritable
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.signed_records import SignedRecord, seal_record
@@ -173,7 +173,7 @@ class AttemptRunner:
         self._log.write(f"starting {len(plan.processes)} process(es) on {len(plan.nodes)} node(s)")
         with self._started(plan) as processes:
             with self._watched(unchecked) as watcher:
-                interrupted = self._follow(processes, watcher.check if watcher else None)
+                interrupted = self._follow(processes, partial(self._check, watcher) if watcher else None)
             if interrupted:
                 self._interrupt(processes, interrupted)
             else:
@@ -185,13 +185,19 @@ class AttemptRunner:
     def _watched(self, unchecked: list[str]) -> AbstractContextManager[WatchProcess | None]:
         """Runs the program that watches the run, if it needs one; then adds what could not be done."""
         stop_if, watch = self._files.stop_if, self._files.records / WATCH
-        command = self._report.watch_command() if stop_if.exists() or watch.exists() else None
-        if command is None:
+        program = self._report.watch_program() if stop_if.exists() or watch.exists() else None
+        if program is None:
             return contextlib.nullcontext()
-        words, log = command
-        options, env = watch_options(stop_if, watch), self._launcher.env
-        child = WatchProcess(words, log=log, env=env, options=options, lost=self._note_unwatched)
+        words, log, env = program.command(self._files.root), program.log, self._launcher.env
+        options, lost = watch_options(stop_if, watch), self._note_unwatched
+        child = WatchProcess(words, log=log, env=env, options=options, lost=lost)
         return watching(child, warn=unchecked.append)
+
+    def _check(self, watcher: WatchProcess) -> None:
+        """Has the attempt end if the program that watches it says so."""
+        if (reason := watcher.check()) and self._deadline.left_s:
+            self._report.note_stop(reason)
+            self._deadline.shorten(0.0, stopped(reason))
 
     @contextlib.contextmanager
     def _started(
@@ -208,9 +214,9 @@ class AttemptRunner:
     def _follow(self, processes: PlanProcesses, on_poll: Callable[[], None] | None = None) -> Outcome | None:
         """Waits until the processes have ended or one has failed; the outcome if they have to end before."""
         while processes.is_running and not processes.is_over:
+            signals = processes.poll(self._deadline.patience_s)
             if on_poll:
                 on_poll()
-            signals = processes.poll(self._deadline.patience_s)
             if interrupted := self._interruption(signals):
                 return interrupted
             self._warn_of_end(processes, signals)

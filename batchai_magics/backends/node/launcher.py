@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -16,6 +15,7 @@ from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal
 from batchai_magics.backends.node.restarts import EndWarning
+from batchai_magics.backends.node.watch_process import WatchProgram
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, ProcessExit
 
@@ -208,6 +208,10 @@ class Report(Protocol):
         """Records a warning about the run while it runs."""
         return
 
-    def watch_command(self) -> tuple[Sequence[str], Path] | None:
-        """The command of the program that watches a run, and its log; None if the engine has none."""
+    def note_stop(self, reason: str) -> None:
+        """Records that the program that watches the run has it stopped."""
+        return
+
+    def watch_program(self) -> WatchProgram | None:
+        """The program that watches a run; None if the engine has none."""
         return None

@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import select
+import shlex
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.node.ranks.rank import die_with_parent
+from batchai_magics.launch.outcome import RunAttempt
 from batchai_magics.untrusted_files import read_json
 
+WATCH = "batchai_magics.backends.folders.run_watch"  # whose `main` watches a run
+STOP = "stop: "  # prefix of the line by which the program has the run stopped; the rest is the reason
+_READ_SIZE = 1 << 16
 _MAX_STARTS = 3  # of the program during one attempt of a run
 _CONCURRENT, _NODE_TIMEOUT_S = 16, 60.0  # nodes that are asked at once, and how long one may take to answer
 _END_S = 5.0  # for the job to end after a program that was told to end: it may exit first
+
+
+class WatchProgram(NamedTuple):
+    """How an engine has a run watched: the words that start the program, and the log of its errors.
+
+    `attempts` are those of the run, the current one last. Each of `stack_commands` runs `stack_dumps` for a
+    node; without any, all nodes are on this machine.
+    """
+
+    start: Sequence[str]
+    log: Path
+    attempts: Sequence[RunAttempt]
+    stack_commands: Sequence[Sequence[str]] = ()
+
+    def command(self, root: Path) -> list[str]:
+        """The command that watches the run of this folder."""
+        times = [(len(each.nodes), each.started, each.ended) for each in self.attempts]
+        return [*self.start, str(root), json.dumps(times), *map(shlex.join, self.stack_commands)]
 
 
 class WatchOptions(NamedTuple):
@@ -63,9 +88,30 @@ class WatchProcess:
         self._starts_left = _MAX_STARTS if options.may_restart else 1
         self._ended_s: float | None = None
         self._is_lost = False
+        self._printed = b""
         self._start()
 
-    def check(self) -> None:
+    def check(self) -> str:
+        """Why the run is to be stopped, empty if it is not; starts the program again if it has died."""
+        pipe = self._child.stdout
+        assert pipe
+        while select.select([pipe], [], [], 0)[0] and (data := os.read(pipe.fileno(), _READ_SIZE)):
+            self._printed += data
+        self._restart_if_dead()
+        lines = self._printed.decode().splitlines()
+        return next((line.removeprefix(STOP) for line in lines if line.startswith(STOP)), "")
+
+    def close(self) -> list[str]:
+        """Tells the program that the job has ended; returns what could not be done, in sentences."""
+        has_died = self._child.poll() is not None
+        self._child.terminate()
+        lines = (self._printed + self._child.communicate()[0]).decode().splitlines()
+        notes = [line for line in lines if line and not line.startswith(STOP)]
+        code = self._child.wait()
+        is_early = self._is_lost or (has_died and code not in _ENDED_AS_TOLD)
+        return [*notes, self._problem(code)] if is_early else notes
+
+    def _restart_if_dead(self) -> None:
         """Starts the program again if it has died, or reports why the run is no longer watched."""
         code = self._child.poll()
         if code is None or self._is_lost:
@@ -75,15 +121,6 @@ class WatchProcess:
         if not (self._starts_left and self._has_restarted()):
             self._is_lost = True
             self._lost(self._problem(code))
-
-    def close(self) -> list[str]:
-        """Tells the program that the job has ended; returns what could not be done, in sentences."""
-        has_died = self._child.poll() is not None
-        self._child.terminate()
-        notes = [*filter(None, self._child.communicate()[0].decode().splitlines())]
-        code = self._child.wait()
-        is_early = self._is_lost or (has_died and code not in _ENDED_AS_TOLD)
-        return [*notes, self._problem(code)] if is_early else notes
 
     def _has_restarted(self) -> bool:
         earlier = self._child
@@ -148,7 +185,7 @@ def end_signal() -> threading.Event:
     return over
 
 
-def stack_lines_from(commands: Sequence[Sequence[str]]) -> list[str]:
+def stack_lines_from(commands: Iterable[Sequence[str]]) -> list[str]:
     """In the program: what commands print that run `stack_dumps` on other nodes, all at the same time."""
     from concurrent.futures import ThreadPoolExecutor  # whoever starts the program does without
 

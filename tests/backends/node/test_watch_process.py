@@ -6,11 +6,18 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.watch_process import WatchOptions, WatchProcess, watch_options, watching
+from batchai_magics.backends.node.watch_process import (
+    STOP,
+    WatchOptions,
+    WatchProcess,
+    watch_options,
+    watching,
+)
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -18,6 +25,7 @@ PROGRAM = """
 import os, sys
 from batchai_magics.backends.node.watch_process import end_signal
 over = end_signal()
+print({stop!r}, flush=True)
 print(os.getpid(), file=sys.stderr, flush=True)
 over.wait()
 print(*{notes}, sep="\\n")
@@ -29,10 +37,10 @@ class Watched:
     """A program that prints these notes, and what is reported about it."""
 
     def __init__(
-        self, folder: Path, options: WatchOptions = OPTIONS, *, notes: list[str] | None = None
+        self, folder: Path, options: WatchOptions = OPTIONS, *, notes: Sequence[str] = (), stop: str = ""
     ) -> None:
         self.log, self.lost, self.notes = folder / "log", list[str](), list[str]()
-        args = [sys.executable, "-c", PROGRAM.format(notes=notes or [])]
+        args = [sys.executable, "-c", PROGRAM.format(notes=[*notes], stop=stop)]
         self.process = WatchProcess(args, log=self.log, env=None, options=options, lost=self.lost.append)
 
     def kill(self, start: int) -> None:
@@ -54,6 +62,14 @@ class Watched:
 @pytest.mark.parametrize("notes", [[], ["one"], ["one", "two"]])
 def test_each_line_that_is_not_empty_is_a_note(notes: list[str], tmp_path: Path) -> None:
     assert Watched(tmp_path, notes=notes).close() == notes
+
+
+def test_a_run_is_to_be_stopped_for_the_reason_that_the_program_prints_and_that_is_no_note(
+    tmp_path: Path,
+) -> None:
+    watched = Watched(tmp_path, notes=["one"], stop=f"{STOP}loss was nan")
+    assert until(watched.process.check) == "loss was nan"
+    assert watched.close() == ["one"]
 
 
 def test_a_program_that_was_killed_is_started_again(tmp_path: Path) -> None:

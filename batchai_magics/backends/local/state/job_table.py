@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
 from batchai_magics.backends.node.outcome import dependency_failed
-from batchai_magics.launch.outcome import Outcome
+from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.models.states import ExecutionState, NodeState
 
 Attempts = tuple[Mapping[str, Any], ...]
@@ -34,6 +34,14 @@ def end_attempt(attempts: Attempts, reason: str, now: float) -> Attempts:
     if not attempts or "ended" in attempts[-1]:
         return attempts
     return (*attempts[:-1], {**attempts[-1], "ended": now, "reason": reason or QUEUED_AGAIN})
+
+
+def run_attempts(attempts: Attempts) -> tuple[RunAttempt, ...]:
+    """These attempts as every engine has them."""
+    return tuple(
+        RunAttempt(tuple(each["nodes"]), each["started"], each.get("ended"), each.get("reason", ""))
+        for each in attempts
+    )
 
 
 def has_history(attempts: Attempts) -> bool:

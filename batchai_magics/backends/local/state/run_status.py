@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.job_table import has_history
+from batchai_magics.backends.local.state.job_table import has_history, run_attempts
 from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
 from batchai_magics.backends.service.runner import RunStatus, waiting_reason
 from batchai_magics.backends.service.stored_descriptions import moment
-from batchai_magics.launch.outcome import Outcome, RunAttempt
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState
@@ -77,10 +77,7 @@ def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus
         started=row["started"],
         nodes=nodes,
         waiting=waiting,
-        attempts=tuple(
-            RunAttempt(tuple(each["nodes"]), each["started"], each.get("ended"), each.get("reason", ""))
-            for each in (attempts if has_history(attempts) else ())
-        ),
+        attempts=run_attempts(attempts) if has_history(attempts) else (),
         result=result,
         warnings=() if result else errors,
     )

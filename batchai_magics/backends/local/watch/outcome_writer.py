@@ -80,6 +80,11 @@ class OutcomeWriter:
         run = self._run()
         return run.attempts if run else ()
 
+    def ask_to_stop(self, reason: str) -> None:
+        """Asks the run to stop; if that fails, it ends all the same."""
+        with contextlib.suppress(StorageError):
+            self._store.insist(lambda db: job_table.ask_run_to_stop(db, self._guid, reason))
+
     def stop_reason(self) -> str:
         """Why the job has to stop; empty if it need not."""
         run = self._run()

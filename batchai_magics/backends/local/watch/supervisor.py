@@ -22,7 +22,7 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.local import machine_devices, unmanaged_mounts
 from batchai_magics.backends.local.state import job_table, node_table
-from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow
+from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow, run_attempts
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.local.watch.detached_process import JobSecrets, Program, SharedStore
@@ -40,6 +40,7 @@ from batchai_magics.backends.node.ranks.leftovers import LiveProcess
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
+from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, thread_share
 from batchai_magics.launch.references import Bindings
@@ -317,9 +318,13 @@ class LocalReport(Report):
         """Whether processes were killed, maybe for a user whose request is not known yet."""
         return any(end.exit_code == KILLED for end in processes.ends)
 
-    def watch_command(self) -> tuple[Sequence[str], Path]:
-        """The command of the program that watches the run, and its log."""
+    def note_stop(self, reason: str) -> None:
+        """Records that the program that watches the run has it stopped."""
+        self._writer.ask_to_stop(reason)
+
+    def watch_program(self) -> WatchProgram:
+        """The program that watches the run."""
         log = self._job.supervisor_log
         os.close(private_files.opener(str(log), os.O_WRONLY | os.O_CREAT))
-        home, guid = str(self._job.root.parents[1]), self._job.root.name
-        return detached_process.start_command(sys.executable, "run_watcher", [home, guid]), log
+        start = detached_process.start_command(sys.executable, WATCH.partition(".")[2], [])
+        return WatchProgram(start, log, run_attempts(self._writer.attempts))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import sys
 import time
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.node import mpi_launchers
+from batchai_magics.backends.node import mpi_launchers, stack_dumps
 from batchai_magics.backends.node.launcher import POLL_S, Deadline, Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
@@ -30,6 +31,7 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seals_of_logs
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.start_line import own_folder, start_words
+from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.node_actor import NodeFacts
 from batchai_magics.backends.ray.node.run_copies import RunCopies
@@ -38,7 +40,7 @@ from batchai_magics.backends.ray.node.run_node import NodeTask
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Plan, ProcessExit
 
-WATCH = "batchai_magics.backends.ray.node.run_watching"
+NODE_COMMAND = "batchai_magics.backends.ray.node.node_command"
 # Variables of Ray that decide how a process connects to the cluster.
 _OF_CONNECTIONS = ("RAY_AUTH", "RAY_TLS_", "RAY_USE_TLS", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
 NEWS_S = 5.0  # how long an actor waits for news
@@ -342,16 +344,27 @@ class RayReport(Report):
         with contextlib.suppress(OSError):  # the end of the run has it too
             self._files.note_unwatched(text)
 
-    def watch_command(self) -> tuple[Sequence[str], Path]:
-        """The command of the program that watches the run, and its log."""
+    def note_stop(self, reason: str) -> None:
+        """Records that the program that watches the run has it stopped."""
+        with private_files.left_for_later_if_full():
+            private_files.write_new(self._files.stop, reason)
+
+    def watch_program(self) -> WatchProgram:
+        """The program that watches the run; the stacks of each node come through an actor there."""
         import ray
 
-        # with this Python's packages: the user's expressions need RE2, some notifications apprise
-        start = start_words(self._python, WATCH, own_folder(), section="ray", has_packages=True)
-        address = ray.get_runtime_context().gcs_address
-        nodes = [f"{node.name}={node.facts.id}" for node in self._nodes]
-        words = [*start, str(self._files.job.root), sys.executable, address, *nodes]
-        return words, self._files.job.supervisor_log
+        home, address = str(Path(own_folder()).parent), ray.get_runtime_context().gcs_address
+        # with packages: the user's expressions need RE2, some notifications apprise, the other one Ray
+        start, on_node = (
+            start_words(python, module, own_folder(), section="ray", has_packages=True)
+            for python, module in ((self._python, WATCH), (sys.executable, NODE_COMMAND))
+        )
+        dump = [self._python, stack_dumps.__file__, self._files.job.root.name]
+        commands = [
+            [*on_node, address, self._python, node.facts.id, home, shlex.join([*dump, node.name])]
+            for node in self._nodes
+        ]
+        return WatchProgram(start, self._files.job.supervisor_log, self._files.attempts, commands)
 
     def note_ending(self) -> None:
         """Records that the processes have been told to end."""

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
@@ -33,6 +34,7 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seals_of_logs
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.start_line import own_folder, start_words
+from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
@@ -57,6 +59,7 @@ from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups
 from batchai_magics.backends.slurm.node.run_files import (
     RunFiles,
+    Stop,
     cut_off_folder,
     ending_mark,
     unwritten_folder,
@@ -72,7 +75,6 @@ POLL_S = 1.0  # interval for reading the exit files of ranks on other nodes
 SRUN_END_TIMEOUT_S = 30.0  # how long srun may take to end its tasks
 TASK_END_TIMEOUT_S = 15.0  # how long the programs of tasks may take to end, in addition to their grace
 RANK = "batchai_magics.backends.slurm.node.run_rank"
-WATCH = "batchai_magics.backends.slurm.node.run_watching"
 # How much later than its children this program may receive a signal that Slurm sends to all.
 SIGNAL_DELAY_S = 1.0
 
@@ -425,12 +427,22 @@ class SlurmReport(Report):
             with contextlib.suppress(OSError):  # the end of the run has it too
                 self._files.note_unwatched(self._running.submission, text)
 
-    def watch_command(self) -> tuple[Sequence[str], Path]:
-        """The command of the program that watches the job, and its log."""
+    def note_stop(self, reason: str) -> None:
+        """Records that the program that watches the run has it stopped."""
+        self.is_stopped = True
+        with private_files.left_for_later_if_full():
+            self._files.ask_to_stop(self._running.submission, Stop(reason, time.time()))
+
+    def watch_program(self) -> WatchProgram:
+        """The program that watches the job; the stacks of other nodes come through srun."""
         # with this Python's packages: the user's expressions need RE2, some notifications apprise
         start = start_words(self._python, WATCH, own_folder(), has_packages=True)
-        words = [*start, str(self._files.root), str(self._running.submission)]
-        return words, self._files.batch_log
+        options = ["--overlap", "--mpi=none", "--input=none", "--quiet", "--cpu-bind=none"]
+        srun = ["srun", "--nodes=1", "--ntasks=1", *options]
+        dump = [self._python, stack_dumps.__file__, self._files.root.name]
+        first, *others = self._nodes
+        commands = [[*dump, first], *([*srun, f"--nodelist={node}", *dump, node] for node in others)]
+        return WatchProgram(start, self._files.batch_log, self._files.attempts(), commands)
 
 
 def is_cut_off(processes: PlanProcesses) -> bool:

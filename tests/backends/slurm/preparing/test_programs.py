@@ -15,9 +15,9 @@ from batchai_magics.backends.slurm.runner import SlurmBackend
 from tests.contract.place import Place
 
 MODULES = (
-    *("slurm.node.run_job", "slurm.node.run_rank", "slurm.node.run_watching"),
+    *("slurm.node.run_job", "slurm.node.run_rank"),
     *("ray.node.driver", "ray.node.node_command", "ray.node.supervisor", "ray.node.node_actor"),
-    *("ray.node.run_node", "ray.node.run_watching", "node.run_command", "folders.run_watch"),
+    *("ray.node.run_node", "node.run_command", "folders.run_watch"),
 )
 
 
