@@ -1,7 +1,8 @@
-"""The files of an attempt, and those between a run and the program that watches it: stop, end."""
+"""The files of a run that engines share: those of an attempt, its predecessors, its conditions, its end."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,20 +12,23 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.private_files import is_remote
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import Plan
-from batchai_magics.untrusted_files import read_file, read_json
+from batchai_magics.launch.plan import GRACE_S, Plan, PlanNode
+from batchai_magics.untrusted_files import NotRegularError, read_file, read_json
 
 
-def make_attempt_files(job: JobLayout, plan: Plan) -> None:
-    """Creates the folders, logs and host file of an attempt on known nodes; removes earlier exits."""
-    exits = (Path(plan.exits), job.preparation_exits)
+def make_attempt_files(job: JobLayout, plan: Plan, nodes: Sequence[PlanNode] | None = None) -> None:
+    """Creates the folders, logs and host file of an attempt on known nodes; removes earlier exits.
+
+    The folders of all nodes, or of these alone.
+    """
+    exits, nodes = (Path(plan.exits), job.preparation_exits), plan.nodes if nodes is None else nodes
     for stale in exits:
         private_files.remove_folder(stale)
-    for folder in (*exits, job.checkpoints, job.artifacts, *(Path(node.folder) for node in plan.nodes)):
+    for folder in (*exits, job.checkpoints, job.artifacts, *(Path(node.folder) for node in nodes)):
         private_files.make_folder(folder)
-    for node in plan.nodes:
-        if node.tmpdir:
-            private_files.make_folder(Path(node.tmpdir))
+    for tmpdir in filter(None, (node.tmpdir for node in nodes)):
+        with contextlib.suppress(OSError):  # then ranks use another one
+            private_files.make_folder(Path(tmpdir))
     for log in (*(stream.path for stream in plan.output), *plan.execution_logs):
         private_files.make_file(Path(log))
     private_files.make_file(job.host_file)
@@ -47,6 +51,34 @@ def read_end(file: Path) -> Outcome | None:
         return Outcome.from_json(read_file(file))
     except (OSError, ValueError):
         return None
+
+
+class AwaitedRun(NamedTuple):
+    """A run of the home that has to end, or to succeed, before another one starts."""
+
+    guid: str
+    name: str
+    must_succeed: bool
+    created: float = 0.0
+    grace_s: float = GRACE_S
+
+    def has_failed(self, end: Outcome) -> bool:
+        """Whether the other one is never to start, as this one ended so."""
+        return self.must_succeed and not end.is_success
+
+
+def write_awaited(job: JobLayout, runs: Sequence[AwaitedRun]) -> None:
+    """Records, before the submission of a run, after which ones it starts."""
+    if runs:
+        private_files.write(job.after, json.dumps(runs))
+
+
+def read_awaited(job: JobLayout) -> tuple[AwaitedRun, ...]:
+    """The runs after which a run starts."""
+    try:
+        return tuple(AwaitedRun(*each) for each in read_json(job.after))
+    except (FileNotFoundError, NotRegularError, ValueError, TypeError):
+        return ()
 
 
 class StopIfRequest(NamedTuple):

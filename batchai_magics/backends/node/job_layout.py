@@ -23,6 +23,7 @@ class JobLayout:
 
     plan = RunEntry("plan.json")  # the Plan of the job
     submitted = RunEntry("submitted.json")  # its Plan as it was submitted, before its nodes were known
+    after = RunEntry("after.json")  # the runs after which it starts, if there are any
     stop_if = RunEntry("stop-if.json")  # the job's stop conditions, if it has any
     preflight = RunEntry("preflight.json")  # that its nodes are checked first, if it asks for that
     preflight_exits = RunEntry("preflight-exits")  # an exit record for every node that was checked

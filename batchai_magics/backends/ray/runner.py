@@ -14,6 +14,7 @@ from pathlib import Path
 from batchai_magics.backends.base import Capabilities, CommandEnd, CommandOutput, Pace, api_errors
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import AwaitedRun, read_awaited, read_end, write_awaited
 from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
 from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -21,7 +22,7 @@ from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, f
 from batchai_magics.backends.ray.gateway import UNAVAILABLE, RayGateway
 from batchai_magics.backends.ray.node import queue
 from batchai_magics.backends.ray.node.home_files import take_over
-from batchai_magics.backends.ray.node.run_files import AwaitedRun, NodeRequest, SupervisedFiles, text_of
+from batchai_magics.backends.ray.node.run_files import NodeRequest, SupervisedFiles, text_of
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.backends.service.file_repository import FileRepository
 from batchai_magics.backends.service.folder_service import FolderService
@@ -179,11 +180,8 @@ class RayRunner(Runner):
             private_files.write(files.job.environment, json.dumps({**environ, **planned.secrets}))
             request = NodeRequest(cluster, run.state["node_count"], self._settings.cpus, run.state["gpus"])
             private_files.write(files.request, json.dumps(request._asdict()))
-            if planned.after:
-                after = [
-                    AwaitedRun(each.run.guid, each.run.name, each.must_succeed) for each in planned.after
-                ]
-                files.note_after(after)
+            awaited = [AwaitedRun(each.run.guid, each.run.name, each.must_succeed) for each in planned.after]
+            write_awaited(files.job, awaited)
             priority, created = run.state["priority"], run.created
             file = queue.entry_file(
                 queue.queue_of(self.layout, cluster), priority=priority, created=created, guid=run.guid
@@ -329,8 +327,8 @@ def _wait_reason(files: SupervisedFiles) -> str:
     if files.claim.exists():
         return text_of(files.waiting)
     jobs = files.job.root.parent
-    is_open = ((each, SupervisedFiles(JobLayout(jobs / each.guid)).end is None) for each in files.after)
-    return waiting_reason((each.name, each.must_succeed) for each, is_pending in is_open if is_pending)
+    pending = (each for each in read_awaited(files.job) if read_end(JobLayout(jobs / each.guid).end) is None)
+    return waiting_reason((each.name, each.must_succeed) for each in pending)
 
 
 class RayBackend(FolderService):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import AwaitedRun, read_awaited, write_awaited
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import PlannedRun, Run, RunStatus, waiting_reason
@@ -22,7 +23,6 @@ from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
     ArrayTask,
-    EarlierRun,
     EngineReport,
     RunFiles,
     SlurmSubmission,
@@ -83,7 +83,7 @@ class PendingNotes(NamedTuple):
 class Chain(NamedTuple):
     """The runs after which a run starts: those that have not ended, and the name of one that failed."""
 
-    waiting: tuple[EarlierRun, ...] = ()
+    waiting: tuple[AwaitedRun, ...] = ()
     failed: str = ""
 
     @property
@@ -120,11 +120,10 @@ class Runs:
     def note_predecessors(self, planned: PlannedRun) -> None:
         """Records after which runs a new one starts."""
         awaited = [
-            EarlierRun(run.guid, run.name, must_succeed, run.created, run.state.get("grace_s", GRACE_S))
+            AwaitedRun(run.guid, run.name, must_succeed, run.created, run.state.get("grace_s", GRACE_S))
             for run, must_succeed in planned.after
         ]
-        if awaited:
-            self.files(planned.run.guid).note_after(awaited)
+        write_awaited(self._layout.job(planned.run.guid), awaited)
 
     def submit(self, run: Run, placement: Placement, *, attempt: int = 1, after: str = "") -> None:
         """Submits an attempt; ServiceError with Slurm's message if it is refused.
@@ -178,6 +177,10 @@ class Runs:
             more=tuple(shlex.split(more["options"])),
         )
 
+    def _awaited(self, run: Run) -> Sequence[AwaitedRun]:
+        """The runs after which one starts."""
+        return read_awaited(self._layout.job(run.guid)) if AFTER in run.state else ()
+
     def _predecessors_read(self, run: Run) -> contextlib.AbstractContextManager[None]:
         """Within the context, the states of the runs after which one starts are read at once."""
         return self.batched([run]) if AFTER in run.state else contextlib.nullcontext()
@@ -190,7 +193,7 @@ class Runs:
 
     def _deleted_predecessor(self, run: Run) -> str:
         """The name of a predecessor that no longer exists; empty without one."""
-        awaited = self.files(run.guid).after if AFTER in run.state else ()
+        awaited = self._awaited(run)
         return next((each.name for each in awaited if not self.files(each.guid).root.exists()), "")
 
     def _has_failed_predecessor(self, runs: Sequence[Run]) -> bool:
@@ -200,7 +203,7 @@ class Runs:
             self.files(run.guid).note_end(dependency_failed(failed)._replace(ended=self._clock.now()))
         return bool(failed)
 
-    def _condition(self, awaited: EarlierRun) -> str:
+    def _condition(self, awaited: AwaitedRun) -> str:
         """Slurm's condition that a run has ended.
 
         Raises:
@@ -228,18 +231,18 @@ class Runs:
         One that was deleted had ended: otherwise, its deletion has ended those that waited for it.
         """
         waiting = []
-        for each in self.files(run.guid).after if AFTER in run.state else ():
+        for each in self._awaited(run):
             if each.guid not in known:
                 known[each.guid] = None
                 known[each.guid] = self._end_of_predecessor(each, known, depth + 1)
             end = known[each.guid]
             if end is None:
                 waiting.append(each)
-            elif each.must_succeed and not end.is_success:
+            elif each.has_failed(end):
                 return Chain(failed=each.name)
         return Chain(tuple(waiting))
 
-    def _end_of_predecessor(self, awaited: EarlierRun, known: Ends, depth: int) -> Outcome | None:
+    def _end_of_predecessor(self, awaited: AwaitedRun, known: Ends, depth: int) -> Outcome | None:
         files = self.files(awaited.guid)
         if not files.root.exists():
             return Outcome(0)
@@ -256,7 +259,7 @@ class Runs:
         files = self.files(run.guid)
         status = self.reconcile(run)
         is_waiting = status.is_open and status.started is None
-        if is_waiting and any(each.guid == predecessor.guid for each in files.after):
+        if is_waiting and any(each.guid == predecessor.guid for each in self._awaited(run)):
             self.conclude(run, dependency_failed(predecessor.name, "was deleted"))
             self._cancel_attempt(files, files.attempt)
 

@@ -20,14 +20,6 @@ RESTART_S = 60.0  # how long Ray waits for a control store that ended to be star
 CONNECT_S = 1.0
 
 
-class AwaitedRun(NamedTuple):
-    """A run that has to end before another one starts, and to succeed where that is said."""
-
-    guid: str
-    name: str
-    must_succeed: bool
-
-
 class Session(NamedTuple):
     """A Ray cluster from its start to its end: its name, and its address as seen by a host."""
 
@@ -86,7 +78,7 @@ class SupervisedFiles:
         self.ending, self.waiting = job.root / "ending", job.root / "waiting"
         self.unwatched, self.unanswered = job.root / "unwatched", job.root / "unanswered"
         self.request, self.copies = job.root / "request.json", job.root / "copies.json"
-        self._attempts, self._after = job.root / "attempts.json", job.root / "after.json"
+        self._attempts = job.root / "attempts.json"
 
     @property
     def name(self) -> str:
@@ -108,15 +100,6 @@ class SupervisedFiles:
         """Records that the latest attempt has ended, and why the run begins again."""
         *earlier, latest = self.attempts
         self.note_attempts([*earlier, latest._replace(ended=time.time(), reason=reason)])
-
-    @property
-    def after(self) -> list[AwaitedRun]:
-        """The runs that it starts after."""
-        return [AwaitedRun(*each) for each in read_json(self._after)] if self._after.exists() else []
-
-    def note_after(self, after: list[AwaitedRun]) -> None:
-        """Records the runs that it starts after."""
-        private_files.write(self._after, json.dumps(after))
 
     def note_unwatched(self, text: str) -> None:
         """Records that the run is no longer watched."""

@@ -10,7 +10,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -86,16 +86,6 @@ class ArrayTask(NamedTuple):
 
     array: str
     task: int
-
-
-class EarlierRun(NamedTuple):
-    """A run of the home that has to end, or to succeed, before another one starts."""
-
-    guid: str
-    name: str
-    must_succeed: bool
-    created: float
-    grace_s: float
 
 
 def dependency_on(slurm_job: str, *, must_succeed: bool) -> str:
@@ -181,18 +171,6 @@ class RunFiles:
     def note_array_task(self, task: ArrayTask) -> None:
         """Records, before the submission, which task of an array the run is."""
         private_files.write(self.root / "array.json", json.dumps(task._asdict()))
-
-    @property
-    def after(self) -> tuple[EarlierRun, ...]:
-        """The runs after which this one starts."""
-        try:
-            return tuple(EarlierRun(*each) for each in read_json(self.root / "after.json"))
-        except (FileNotFoundError, NotRegularError, ValueError, TypeError):
-            return ()
-
-    def note_after(self, runs: Sequence[EarlierRun]) -> None:
-        """Records, before the submission, after which runs this one starts."""
-        private_files.write(self.root / "after.json", json.dumps(runs))
 
     def of_run(self, guid: str) -> RunFiles:
         """The files of another run of the home."""

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from batchai_magics.backends.folders import notification_sending
+from batchai_magics.backends.folders.run_end import read_awaited
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_run
 from batchai_magics.backends.node.ranks import termination
@@ -61,7 +62,7 @@ def _open_conditions(files: RunFiles) -> list[str]:
     They run again, as other jobs of Slurm's or as the same ones: Slurm cannot know.
     """
     conditions = []
-    for earlier in files.after:
+    for earlier in read_awaited(files.layout):
         predecessor = files.of_run(earlier.guid)
         submission = None if predecessor.end else predecessor.submission(predecessor.attempt)
         if submission and (predecessor.is_requeued or allocation.is_open(submission.slurm_job)):
@@ -71,9 +72,9 @@ def _open_conditions(files: RunFiles) -> list[str]:
 
 def _failed_predecessor(files: RunFiles) -> Outcome | None:
     """The outcome of a job that starts after one which has failed, whatever its script's exit code was."""
-    for earlier in files.after:
+    for earlier in read_awaited(files.layout):
         end = files.of_run(earlier.guid).end
-        if earlier.must_succeed and end and not end.is_success:
+        if end and earlier.has_failed(end):
             return dependency_failed(earlier.name)
     return None
 

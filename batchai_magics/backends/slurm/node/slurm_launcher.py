@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
@@ -107,16 +108,13 @@ class SlurmLauncher(Launcher):
             else None
         )
         self.report = SlurmReport(files, running, self.nodes, self.plan)
-        job = self._files.layout
         own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder, orphan_folder)
-        folders = (Path(self.plan.exits), *(folder(self.plan) for folder in own))
-        for stale in (*folders, job.preparation_exits, job.preflight_exits, self._files.setup_exits):
+        folders = (folder(self.plan) for folder in own)
+        for stale in (*folders, self.files.preflight_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
         ending_mark(self.plan).unlink(missing_ok=True)
-        for kept in (job.checkpoints, job.artifacts):
-            private_files.make_folder(kept)
-        for node in (*self.reachable(self.plan).nodes, *(setup.nodes if setup else ())):
+        for node in setup.nodes if setup else ():
             private_files.make_folder(Path(node.folder))
         if self._bundle.scratch:
             limit_bytes = self._bundle.scratch_limit_bytes
@@ -129,11 +127,8 @@ class SlurmLauncher(Launcher):
         return self._running.with_own_exits(resolved)
 
     def _write_plan(self) -> None:
-        """Writes the plan and its host file, and creates its logs."""
-        for log in (*(stream.path for stream in self.plan.output), *self.plan.execution_logs):
-            os.close(private_files.opener(log, os.O_RDWR | os.O_CREAT))
-        hosts = "".join(f"{node.id}\n" for node in self.plan.nodes)
-        self._files.layout.host_file.write_text(hosts, encoding="utf-8")
+        """Writes the plan, and creates its files."""
+        make_attempt_files(self.files, self.plan, self.reachable(self.plan).nodes)
         self.plan._replace(preparation=None).write(str(self._files.layout.plan))  # each rank reads it
 
     def processes(

@@ -10,10 +10,11 @@ from typing import cast
 
 import pytest
 
+from batchai_magics.backends.folders.run_end import AwaitedRun, write_awaited
 from batchai_magics.backends.node.launcher import PlanProcesses
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import EarlierRun, RunFiles, SlurmSubmission, Stop
+from batchai_magics.backends.slurm.node.run_files import RunFiles, SlurmSubmission, Stop
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmReport
 from batchai_magics.launch.plan import LogPaths, Output, Plan, ProcessExit
 
@@ -49,7 +50,7 @@ def test_a_job_that_cannot_go_back_to_the_queue_fails_instead_of_running_beside_
     first, second = RunFiles(tmp_path / "first"), RunFiles(tmp_path / "second")
     first.note_submission(1, SlurmSubmission("7", 1.0))
     first.ask_to_stop(1, Stop(REQUEUE, 2.0))
-    second.note_after([EarlierRun("first", "first", True, 1.0, 1.0)])
+    write_awaited(second.layout, [AwaitedRun("first", "first", must_succeed=True)])
     words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
     done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol
     assert done.returncode == 1

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.folders.run_end import AwaitedRun, write_awaited
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with
 from batchai_magics.backends.service.file_repository import FileClock
@@ -22,7 +23,6 @@ from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.node.run_files import (
     AttemptEnd,
     AttemptStart,
-    EarlierRun,
     RunFiles,
     SlurmSubmission,
     Stop,
@@ -33,7 +33,6 @@ from batchai_magics.backends.slurm.runs import Placement, Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import GRACE_S
 
 FAILED = failed_with("JobFailed", "it failed")._replace(ended=1.0)
 PLACEMENT = Placement(excluded=("n9",), size=2)
@@ -254,7 +253,7 @@ def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
     files.root.mkdir()
     files.note_submission(1, SlurmSubmission("7", time.time()))
     age(files, "submission", 1.0)
-    runs.files("guid").note_after([EarlierRun("first", "first", must_succeed, 0.0, GRACE_S)])
+    write_awaited(runs.files("guid").layout, [AwaitedRun("first", "first", must_succeed)])
     return files
 
 
