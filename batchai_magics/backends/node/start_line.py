@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+RUN_COMMAND = "batchai_magics.backends.node.run_command"  # runs a shell command on a node
 # Any Python parses the first two steps: a version that is too old reports so before it reaches newer syntax.
 _START = (
     "import os, sys; sys.version_info >= (3, 10) or sys.exit('Python 3.10 or newer is needed on the nodes,'"

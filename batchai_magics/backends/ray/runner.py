@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -260,8 +259,7 @@ class RayRunner(Runner):
         if command.node not in found:
             raise api_errors.node_not_found(command.node)
         folder = self.layout.node(cluster.guid, command.node)
-        mounts = shlex.quote(str(self.layout.mounts(cluster.guid)))
-        in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command.command}"
+        in_shell = command.with_mounts(self.layout.mounts(cluster.guid))
         arguments = [self.facts.python, found[command.node], str(folder), in_shell]
         return self._output(self.gateway.command(NODE_COMMAND, arguments), command.tick_s)
 

@@ -7,6 +7,7 @@ queue and the allocation of nodes, and resolves the references of a Plan once it
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,6 +20,8 @@ from batchai_magics.launch.plan import Limits
 from batchai_magics.models.states import DeallocationOption, ExecutionState, NodeState
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from batchai_magics.backends.base import CommandOutput
     from batchai_magics.launch.outcome import Outcome, RunAttempt
     from batchai_magics.launch.plan import Plan
@@ -250,6 +253,10 @@ class NodeCommand(NamedTuple):
     def busy(self) -> dict[str, str]:
         """The guid of the run on each busy node."""
         return {name: run.guid for run, status in self.runs for name in status.nodes}
+
+    def with_mounts(self, folder: Path) -> str:
+        """The command in a shell that knows the folder of the cluster's mounts."""
+        return f"export AZ_BATCHAI_MOUNT_ROOT={shlex.quote(str(folder))}; {self.command}"
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Arguments of Slurm's commands, and the batch script. Pure: all of it can be printed and tested."""
+"""Options of sbatch, and batch scripts. Pure: all of it can be printed and tested."""
 
 from __future__ import annotations
 
@@ -9,11 +9,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node.start_line import start_words
 
-SEPARATOR = "\x1f"  # occurs in no name, nor in reasons that people write
-JOB_FIELDS = ("%i", "%T", "%r", "%S", "%N", "%k")
-NODE_FIELDS = ("%N", "%P", "%T", "%c", "%l", "%E", "%f", "%G", "%s")
 _RUN_JOB = "batchai_magics.backends.slurm.node.run_job"
-_RUN_COMMAND = "batchai_magics.backends.node.run_command"
 
 _SCRIPT = """#!/bin/bash
 # The first node of a job's allocation runs this. What the job is lies in {root}
@@ -32,7 +28,10 @@ exec {start} {folder}/"${{names[$SLURM_ARRAY_TASK_ID]}}" 1
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """The sbatch options of one attempt of a job."""
+    """The sbatch options of one attempt of a job, or of the first attempts of many: the tasks of an array.
+
+    The tasks are numbered from 0, and `guid` and `log` are the array's.
+    """
 
     name: str
     guid: str
@@ -48,17 +47,21 @@ class SubmitOptions:
     is_restarted: bool = False  # whether Slurm is to queue it again when it loses its nodes
     notice_s: int = 0  # how long before its end its program is signalled; 0: never
     more: tuple[str, ...] = ()  # user-supplied options
-    is_array: bool = False  # then the log's path has Slurm's pattern for the task
+    task_count: int = 0  # of an array
+    task_limit: int = 0  # how many tasks run at once; 0: any number
 
     @property
     def options(self) -> list[str]:
         """The options of sbatch; user-supplied ones come last and take precedence."""
-        args = [
+        log = str(self.log).replace("%", "%%")  # Slurm's own patterns begin with a percent sign
+        throttle = f"%{self.task_limit}" * bool(self.task_limit)
+        args = [f"--array=0-{self.task_count - 1}{throttle}"] * bool(self.task_count)
+        args += [
             f"--job-name={job_name(self.name)}",
             f"--comment={self.guid}",
             f"--nodes={self.node_count}",
             f"--time={self.minutes}",
-            f"--output={self.log if self.is_array else _literal(self.log)}",
+            f"--output={log}{'/%a' * bool(self.task_count)}",
             "--open-mode=append",
             "--requeue" if self.is_restarted else "--no-requeue",
             f"--nice={self.niceness}",
@@ -70,27 +73,6 @@ class SubmitOptions:
         args += [f"--dependency={','.join(conditions)}"] * bool(conditions)
         args += ["--kill-on-invalid-dep=yes"] * bool(self.awaited)
         return [*args, *["--hold"] * self.is_held, *self.more]
-
-
-@dataclass(frozen=True)
-class ArrayOptions:
-    """The sbatch options that make an attempt the first tasks of many: the tasks of an array.
-
-    Attributes:
-        submit: The options of each task; its `guid` is the array's.
-        count: The number of tasks, which are numbered from 0.
-        limit: How many tasks run at once; 0: any number.
-    """
-
-    submit: SubmitOptions
-    count: int
-    limit: int = 0
-
-    @property
-    def options(self) -> list[str]:
-        """The options of sbatch."""
-        throttle = f"%{self.limit}" * bool(self.limit)
-        return [f"--array=0-{self.count - 1}{throttle}", *self.submit.options]
 
 
 def array_script(folder: Path, names: Sequence[str], *, python: str, programs: Path) -> str:
@@ -108,103 +90,3 @@ def batch_script(root: Path, attempt: int, *, python: str, programs: Path) -> st
     """The batch script, which execs the program that runs the job."""
     args = [*start_words(python, _RUN_JOB, programs), str(root), str(attempt)]
     return _SCRIPT.format(root=root, line=shlex.join(args))
-
-
-def sbatch_args(script: Path, options: Sequence[str]) -> list[str]:
-    """The command that submits a batch script."""
-    return ["sbatch", "--parsable", "--export=ALL", *options, str(script)]
-
-
-def squeue_args(user: int) -> list[str]:
-    """The command that lists a user's jobs, including those that ended recently."""
-    return [
-        "squeue",
-        "--noheader",
-        f"--user={user}",
-        "--array",
-        "--states=all",
-        f"--format={SEPARATOR.join(JOB_FIELDS)}",
-    ]
-
-
-def sinfo_args() -> list[str]:
-    """The command that lists the nodes of all partitions."""
-    return ["sinfo", "--noheader", "--Node", f"--format={SEPARATOR.join(NODE_FIELDS)}"]
-
-
-def version_args() -> list[str]:
-    """The command that prints Slurm's version; it does not contact the controller."""
-    return ["sinfo", "--version"]
-
-
-def config_args() -> list[str]:
-    """The command that prints Slurm's configuration."""
-    return ["scontrol", "show", "config"]
-
-
-def scancel_args(number: str, *, state: str = "") -> list[str]:
-    """The command that cancels a job, optionally only in a given state."""
-    return ["scancel", *([f"--state={state}"] if state else []), number]
-
-
-def signal_args(number: str) -> list[str]:
-    """The command that signals only the batch script of a running job."""
-    return ["scancel", "--batch", "--signal=TERM", number]
-
-
-def exclude_nodes_args(number: str, excluded: Sequence[str]) -> list[str]:
-    """The command that excludes nodes for a pending job."""
-    return ["scontrol", "update", f"jobid={number}", f"excnodelist={','.join(excluded)}"]
-
-
-def hold_args(number: str, *, is_held: bool) -> list[str]:
-    """The command that holds or releases a pending job."""
-    return ["scontrol", "hold" if is_held else "release", number]
-
-
-def show_job_args(number: str) -> list[str]:
-    """The command that prints a job's fields."""
-    return ["scontrol", "show", "job", number, "--oneliner"]
-
-
-def overlap_options(number: str, node: str) -> list[str]:
-    """The srun options that run a command on a node of a job, alongside its processes."""
-    return [f"--jobid={number}", "--overlap", f"--nodelist={node}"]
-
-
-def separate_job_options(partition: str, node: str, more: Sequence[str]) -> list[str]:
-    """The srun options that run a command on an idle node, as a separate job."""
-    return [f"--partition={partition}", f"--nodelist={node}", "--job-name=batchai-exec", *more]
-
-
-def home_check_args(file: Path, *, node: str, partition: str, more: Sequence[str]) -> list[str]:
-    """The command that has an idle node print its name and a file; it waits only briefly for the node."""
-    args = ["srun", "--nodes=1", "--ntasks=1", "--immediate=10", "--time=1", "--job-name=batchai-home-check"]
-    args += [
-        f"--nodelist={node}",
-        "--mpi=none",
-        "--chdir=/",
-        *([f"--partition={partition}"] if partition else []),
-        *more,
-    ]
-    return [*args, "/bin/sh", "-c", 'echo "$SLURMD_NODENAME"; cat "$0"', str(file)]
-
-
-@dataclass(frozen=True)
-class SrunCommand:
-    """A shell command for a node, and the file for its exit code."""
-
-    place: Sequence[str]  # srun options
-    line: str
-    code_file: Path
-
-    def args(self, *, python: str, programs: Path) -> list[str]:
-        """The srun command. It ends when its standard input is closed."""
-        node = ["--nodes=1", "--ntasks=1", "--mpi=none", "--quiet"]
-        start = start_words(python, _RUN_COMMAND, programs)
-        return ["srun", *self.place, *node, *start, str(self.code_file), self.line]
-
-
-def _literal(path: Path) -> str:
-    """A path with Slurm's filename patterns escaped."""
-    return str(path).replace("%", "%%")

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from batchai_magics.backends.base import CommandEnd, CommandOutput
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.job_environment import of_submitter
-from batchai_magics.backends.slurm import cli_args, parse
+from batchai_magics.backends.slurm import parse
 from batchai_magics.backends.slurm.parse import JobLine, NodeLine
 from batchai_magics.errors import CapabilityError, ServiceError
 
@@ -29,22 +29,25 @@ class SlurmClient:
 
     def submit(self, script: Path, options: Sequence[str], *, python: str) -> str:
         """Submits a batch script; returns the job number."""
-        args = cli_args.sbatch_args(script, options)
+        args = ["sbatch", "--parsable", "--export=ALL", *options, str(script)]
         env = command_environment(self.machine, python, pass_env=self._pass_env)
         answer = self._run(args, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
         return parse.job_number(answer)
 
     def jobs(self) -> dict[str, JobLine]:
         """This user's jobs by number: pending, running and recently ended ones."""
-        return parse.jobs(self._run(cli_args.squeue_args(self.machine.user)))
+        listed = [f"--user={self.machine.user}", "--array", "--states=all"]
+        form = f"--format={parse.SEPARATOR.join(parse.JOB_FIELDS)}"
+        return parse.jobs(self._run(["squeue", "--noheader", *listed, form]))
 
     def nodes(self) -> list[NodeLine]:
         """The nodes of all partitions, one line per node and partition."""
-        return parse.nodes(self._run(cli_args.sinfo_args()))
+        form = f"--format={parse.SEPARATOR.join(parse.NODE_FIELDS)}"
+        return parse.nodes(self._run(["sinfo", "--noheader", "--Node", form]))
 
     def configuration(self) -> dict[str, str]:
         """Slurm's configuration, by the names used in its configuration file."""
-        return parse.configuration(self._run(cli_args.config_args()))
+        return parse.configuration(self._run(["scontrol", "show", "config"]))
 
     def accounting(self, args: Sequence[str], more: Mapping[str, str]) -> str:
         """The output of an accounting query, run with `more` environment variables."""
@@ -52,30 +55,31 @@ class SlurmClient:
 
     def cancel(self, number: str) -> None:
         """Cancels a pending or running job; no effect on one that has ended."""
-        self._run(cli_args.scancel_args(number), may_fail=True)
+        self._run(["scancel", number], may_fail=True)
 
     def cancel_if_pending(self, number: str) -> None:
         """Cancels a pending job; no effect on one that runs."""
         if "_" in number:
             # `scancel --state` would cancel all pending tasks of the array.
             with contextlib.suppress(ServiceError):  # it has started, and cannot be held any more
-                self._run(cli_args.hold_args(number, is_held=True))
-                self._run(cli_args.scancel_args(number), may_fail=True)
+                self._run(["scontrol", "hold", number])
+                self.cancel(number)
             return
-        self._run(cli_args.scancel_args(number, state="PENDING"), may_fail=True)
+        self._run(["scancel", "--state=PENDING", number], may_fail=True)
 
     def signal_stop(self, number: str) -> None:
-        """Signals the program of a running job to read its stop request."""
-        self._run(cli_args.signal_args(number), may_fail=True)
+        """Signals the program of a running job, the batch script alone, to read its stop request."""
+        self._run(["scancel", "--batch", "--signal=TERM", number], may_fail=True)
 
     def update_placement(self, number: str, *, excluded: Sequence[str], is_held: bool) -> None:
         """Sets the excluded nodes of a pending job, and holds or releases it."""
-        self._run(cli_args.exclude_nodes_args(number, excluded), may_fail=True)
-        self._run(cli_args.hold_args(number, is_held=is_held), may_fail=True)
+        update = ["scontrol", "update", f"jobid={number}", f"excnodelist={','.join(excluded)}"]
+        self._run(update, may_fail=True)
+        self._run(["scontrol", "hold" if is_held else "release", number], may_fail=True)
 
     def placement(self, number: str) -> tuple[tuple[str, ...], bool]:
         """The excluded nodes of a job, and whether it is held."""
-        return parse.placement(self._run(cli_args.show_job_args(number)))
+        return parse.placement(self._run(["scontrol", "show", "job", number, "--oneliner"]))
 
     @property
     def _environ(self) -> dict[str, str]:
@@ -98,7 +102,7 @@ class SlurmClient:
                 text = f"{name}: {conf} does not exist on {self.machine.name}"
                 raise CapabilityError(text, code="NoSlurm", hint=hint)
             self._is_version_checked = True
-            parse.check_version(self._run(cli_args.version_args()))
+            parse.check_version(self._run(["sinfo", "--version"]))  # without its controller
         own = {"SLURM_CONF": self.conf} if self.conf else {}
         line = CommandLine(args, {**(self._environ if env is None else env), **own})
         try:

@@ -10,7 +10,7 @@ from pathlib import Path
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.slurm import cli_args, client, partitions
+from batchai_magics.backends.slurm import client, partitions
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.parse import node_state
 from batchai_magics.backends.slurm.settings import SlurmSettings, slurm_values
@@ -85,7 +85,10 @@ def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str
         return _Finding(problem="no node is free now")
     values = slurm_values(shlex.split(settings.options))
     kept = [f"--{name}={values[name]}" for name in _KEPT_OPTIONS if values.get(name)]
-    words = cli_args.home_check_args(file, node=free, partition=settings.partition, more=kept)
+    words = ["srun", "--nodes=1", "--ntasks=1", "--immediate=10", "--time=1", "--job-name=batchai-home-check"]
+    words += [f"--nodelist={free}", "--mpi=none", "--chdir=/"]
+    words += [*[f"--partition={settings.partition}"] * bool(settings.partition), *kept]
+    words += ["/bin/sh", "-c", 'echo "$SLURMD_NODENAME"; cat "$0"', str(file)]
     env = client.command_environment(machine, settings.python or machine.python, settings.conf)
     try:
         done = machine.run(CommandLine(words, env), timeout_s=TIMEOUT_S)

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
-from batchai_magics.backends.slurm.cli_args import JOB_FIELDS, NODE_FIELDS, SEPARATOR
 from batchai_magics.errors import CapabilityError, ServiceError
 from batchai_magics.models.states import NodeState
 
+SEPARATOR = "\x1f"  # occurs in no name, nor in reasons that people write
+JOB_FIELDS = ("%i", "%T", "%r", "%S", "%N", "%k")
+NODE_FIELDS = ("%N", "%P", "%T", "%c", "%l", "%E", "%f", "%G", "%s")
 OLDEST = (20, 11)  # older versions have other states and formats
 
 

@@ -15,6 +15,7 @@ from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
+from batchai_magics.backends.node.start_line import RUN_COMMAND, start_words
 from batchai_magics.backends.service.file_repository import FileClock, FileRepository
 from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
@@ -34,7 +35,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
 )
 from batchai_magics.backends.service.undelivered import Undelivered
-from batchai_magics.backends.slurm import bundle_writer, cli_args, client
+from batchai_magics.backends.slurm import bundle_writer, client
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import SILENT, SlurmClusters
 from batchai_magics.backends.slurm.queries import QueryCache
@@ -285,12 +286,12 @@ class SlurmRunner(Runner):
         folder = self._layout.node(cluster.guid, node)
         private_files.make_folder(folder)
         code_file = folder / f"command-{uuid.uuid4().hex}"
-        mounts = shlex.quote(str(self._layout.mounts(cluster.guid)))
-        in_shell = f"export AZ_BATCHAI_MOUNT_ROOT={mounts}; {command.command}"
-        args = cli_args.SrunCommand(self._srun_target(cluster, node, command.runs), in_shell, code_file).args(
-            python=self.facts.python,
-            programs=installed_programs.install(self._layout.home, bundle_writer.PROGRAMS),
-        )
+        programs = installed_programs.install(self._layout.home, bundle_writer.PROGRAMS)
+        start = start_words(self.facts.python, RUN_COMMAND, programs)  # which ends with its standard input
+        place = self._srun_target(cluster, node, command.runs)
+        options = ["--nodes=1", "--ntasks=1", "--mpi=none", "--quiet"]
+        in_shell = command.with_mounts(self._layout.mounts(cluster.guid))
+        args = ["srun", *place, *options, *start, str(code_file), in_shell]
         env = client.command_environment(self._machine, self.facts.python, self._settings.conf)
         line = CommandLine(args, env, str(folder))
         return client.run_on_node(self._machine, line, code_file=code_file, tick_s=command.tick_s)
@@ -301,10 +302,14 @@ class SlurmRunner(Runner):
         """The srun options that place a command on a node."""
         for run, status in runs:
             if node in status.nodes:
-                return cli_args.overlap_options(self.runs.slurm_job(run), node)
-        return cli_args.separate_job_options(
-            cluster.state["partition"], node, shlex.split(cluster.state["options"])
-        )
+                return [f"--jobid={self.runs.slurm_job(run)}", "--overlap", f"--nodelist={node}"]
+        options = shlex.split(cluster.state["options"])
+        return [
+            f"--partition={cluster.state['partition']}",
+            f"--nodelist={node}",
+            "--job-name=batchai-exec",
+            *options,
+        ]
 
     def close(self) -> None:
         """Closes the connection to another machine."""

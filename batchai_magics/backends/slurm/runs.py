@@ -286,10 +286,8 @@ class Runs:
         private_files.write(
             script, cli_args.array_script(folder, names, python=more["python"], programs=programs)
         )
-        one = replace(options, guid=array, log=Path(f"{str(logs).replace('%', '%%')}/%a"), is_array=True)
-        number = self._slurm.submit(
-            script, cli_args.ArrayOptions(one, len(runs), limit).options, python=more["python"]
-        )
+        together = replace(options, guid=array, log=logs, task_count=len(runs), task_limit=limit)
+        number = self._slurm.submit(script, together.options, python=more["python"])
         now = self._clock.now()
         for index, each in enumerate(files):
             each.note_submission(1, SlurmSubmission(f"{number}_{index}", now, options.is_held))

@@ -12,7 +12,13 @@ from pathlib import Path
 
 from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.outcome import LOST, NO_CODE, NODE_LOST, REQUEUE, failed_with, stopped
-from batchai_magics.backends.slurm.node.run_files import NOT_REPORTED, AttemptEnd, AttemptStart, RunFiles
+from batchai_magics.backends.slurm.node.run_files import (
+    NOT_REPORTED,
+    AttemptEnd,
+    AttemptStart,
+    RankMark,
+    RunFiles,
+)
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan, ProcessExit
 from batchai_magics.untrusted_files import tail_of
@@ -185,21 +191,6 @@ def oom_kills() -> int:
     return int(match[1]) if match else 0
 
 
-def started_folder(plan: Plan) -> Path:
-    """Contains an empty file for each rank whose program has started."""
-    return Path(f"{plan.exits}.started")
-
-
-def out_of_memory_folder(plan: Plan) -> Path:
-    """Contains an empty file for each rank that was killed when its node was out of memory."""
-    return Path(f"{plan.exits}.out-of-memory")
-
-
-def orphan_folder(plan: Plan) -> Path:
-    """Contains an empty file for each rank that ended because slurmstepd, which had started it, was gone."""
-    return Path(f"{plan.exits}.orphans")
-
-
 def orphaned(outcome: Outcome, plan: Plan, ranks: Sequence[int]) -> Outcome:
     """The outcome of processes some of which were left without their slurmstepd."""
     nodes = dict.fromkeys(plan.node_of(plan.processes[rank]).id for rank in ranks)
@@ -220,9 +211,8 @@ def with_kill_reason(
         return outcome
     if logged_end(log) is EndState.OUT_OF_MEMORY:
         return out_of_memory(outcome, _first_line(log, _OOM_MESSAGE.search))
-    out_of_memory_ranks = sorted(int(file.name) for file in out_of_memory_folder(plan).iterdir())
-    if out_of_memory_ranks:
-        return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[out_of_memory_ranks[0]]).id))
+    if killed := RankMark.OUT_OF_MEMORY.numbers(plan):
+        return out_of_memory(outcome, kernel_reason(plan.node_of(plan.processes[killed[0]]).id))
 
     def is_informative(line: str) -> bool:
         return not _UNINFORMATIVE.search(line)
@@ -239,7 +229,8 @@ def with_kill_reason(
 
 def _launch_failure(outcome: Outcome, plan: Plan, message: str) -> Outcome | None:
     """The outcome if Slurm did not start all ranks and no other rank explains the failure."""
-    unstarted = [p for p in plan.processes if not (started_folder(plan) / str(p.rank)).exists()]
+    started = RankMark.STARTED.numbers(plan)
+    unstarted = [process for process in plan.processes if process.rank not in started]
     if len(unstarted) == len(plan.processes):
         return failed_with("JobLaunchFailed", _sentence("Slurm ran none of the job's processes", message))
     if not (unstarted and message and outcome.exit_code in (NO_CODE, None)):

@@ -6,6 +6,8 @@ write at the same time. A run has attempts, each a Slurm job; the latest one is 
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import json
 import re
 import time
@@ -353,19 +355,33 @@ def array_logs(root: Path, array: str) -> Path:
     return root.parents[1] / "arrays" / array
 
 
-def cut_off_folder(plan: Plan) -> Path:
-    """Contains an empty file for each rank that was ended rather than ending on its own."""
-    return Path(f"{plan.exits}.cut-off")
+class RankMark(enum.Enum):
+    """What the program of a rank has found: an empty file for the rank, in a folder of the attempt."""
+
+    STARTED = "started"  # it has started
+    CUT_OFF = "cut-off"  # the rank was ended rather than ending on its own
+    ORPHAN = "orphans"  # slurmstepd, which had started it, was gone, so that it ended the rank
+    OUT_OF_MEMORY = "out-of-memory"  # the rank was killed when its node was out of memory
+    UNWRITTEN = "unkept"  # output of ranks could not be written; a file for each errno instead
+
+    def folder(self, plan: Plan) -> Path:
+        """The folder of these files."""
+        return Path(f"{plan.exits}.{self.value}")
+
+    def add(self, plan: Plan, number: int) -> None:
+        """Marks a rank."""
+        with contextlib.suppress(OSError):  # a full disk, which its outcome will report
+            (self.folder(plan) / str(number)).touch(mode=0o600)
+
+    def numbers(self, plan: Plan) -> list[int]:
+        """The marked ranks."""
+        folder = self.folder(plan)
+        return sorted(int(file.name) for file in folder.iterdir()) if folder.exists() else []
 
 
 def ending_mark(plan: Plan) -> Path:
     """Exists once the ranks of an attempt are to be ended, with the time to save that they have."""
     return Path(f"{plan.exits}.ending")
-
-
-def unwritten_folder(plan: Plan) -> Path:
-    """Contains an empty file named by errno for each reason why output of ranks could not be written."""
-    return Path(f"{plan.exits}.unkept")
 
 
 def has_next_attempt(plan: Plan) -> bool:

@@ -19,21 +19,8 @@ from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import EndWarning, signal_handlers_of
-from batchai_magics.backends.slurm.node.attempt_ends import (
-    KILLED,
-    TERMINATED,
-    oom_kills,
-    orphan_folder,
-    out_of_memory_folder,
-    started_folder,
-)
-from batchai_magics.backends.slurm.node.run_files import (
-    RunFiles,
-    cut_off_folder,
-    ending_mark,
-    has_next_attempt,
-    unwritten_folder,
-)
+from batchai_magics.backends.slurm.node.attempt_ends import KILLED, TERMINATED, oom_kills
+from batchai_magics.backends.slurm.node.run_files import RankMark, RunFiles, ending_mark, has_next_attempt
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.launch.plan import LaunchMode, Plan
 from batchai_magics.untrusted_files import read_json
@@ -60,7 +47,7 @@ def main() -> None:
         sys.stderr.write(problem)
         sys.exit(os.EX_CANTCREAT)
     termination.adopt_orphans()
-    mark(started_folder(plan), rank)
+    RankMark.STARTED.add(plan, rank)
     temporary = TemporaryFolder()
     code, is_stopped = run(files, plan, rank, temporary)
     termination.kill()
@@ -82,10 +69,10 @@ def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> t
             warning.forward_to(ranks)
             is_orphan = os.getppid() != parent  # slurmstepd was killed, which Slurm notices much later
             if is_orphan:
-                mark(orphan_folder(plan), rank)
+                RankMark.ORPHAN.add(plan, rank)
             if signal.SIGTERM in signals or is_over(files, plan) or is_orphan:
                 is_stopped = True
-                mark(cut_off_folder(plan), rank)
+                RankMark.CUT_OFF.add(plan, rank)
                 termination.end(
                     ranks,
                     patience_s=OUTPUT_TIMEOUT_S,
@@ -94,12 +81,13 @@ def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> t
                 )
         if not is_stopped and is_signalled_late(ranks, rank):
             is_stopped = True
-            mark(cut_off_folder(plan), rank)
-        mark_unwritten(plan, ranks.unwritable)
+            RankMark.CUT_OFF.add(plan, rank)
+        if ranks.unwritable and ranks.unwritable.errno:
+            RankMark.UNWRITTEN.add(plan, ranks.unwritable.errno)
         termination.remove_containers(plan.containers.removals[rank : rank + 1], os.environ)
         code = ranks.ends[rank].exit_code if rank in ranks.ends else None
     if code == KILLED and oom_kills() > kills:
-        mark(out_of_memory_folder(plan), rank)
+        RankMark.OUT_OF_MEMORY.add(plan, rank)
     return code, is_stopped
 
 
@@ -175,18 +163,6 @@ def read_secrets(file: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     return values
-
-
-def mark(folder: Path, number: int) -> None:
-    """Creates an empty file for a rank: that it started, or that it was ended."""
-    with contextlib.suppress(OSError):  # a full disk, which its outcome will report
-        (folder / str(number)).touch(mode=0o600)
-
-
-def mark_unwritten(plan: Plan, problem: OSError | None) -> None:
-    """Records why output could not be written, if so."""
-    if problem and problem.errno:
-        mark(unwritten_folder(plan), problem.errno)
 
 
 if __name__ == "__main__":

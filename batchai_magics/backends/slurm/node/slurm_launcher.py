@@ -47,23 +47,19 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     kernel_reason,
     logged_end,
     oom_kills,
-    orphan_folder,
     orphaned,
     out_of_memory,
-    out_of_memory_folder,
     outcome_of,
-    started_folder,
     with_kill_reason,
     with_mpi_plugins,
 )
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups
 from batchai_magics.backends.slurm.node.run_files import (
+    RankMark,
     RunFiles,
     Stop,
-    cut_off_folder,
     ending_mark,
-    unwritten_folder,
 )
 from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
@@ -108,8 +104,7 @@ class SlurmLauncher(Launcher):
             else None
         )
         self.report = SlurmReport(files, running, self.nodes, self.plan)
-        own = (cut_off_folder, unwritten_folder, started_folder, out_of_memory_folder, orphan_folder)
-        folders = (folder(self.plan) for folder in own)
+        folders = (each.folder(self.plan) for each in RankMark)
         for stale in (*folders, self.files.preflight_exits, self._files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
@@ -223,13 +218,9 @@ class SrunProcesses:
 
         It ends all tasks itself when one fails.
         """
-        return self._plan.are_workers_done({end.rank for end in self.ends}) or bool(self._orphans)
-
-    @property
-    def _orphans(self) -> list[int]:
-        """The ranks that have ended because their slurmstepd was gone."""
-        folder = orphan_folder(self._plan)
-        return sorted(int(file.name) for file in folder.iterdir()) if folder.exists() else []
+        return self._plan.are_workers_done({end.rank for end in self.ends}) or bool(
+            RankMark.ORPHAN.numbers(self._plan)
+        )
 
     @property
     def ends(self) -> Collection[ProcessExit]:
@@ -241,9 +232,8 @@ class SrunProcesses:
     @property
     def fault(self) -> Fault:
         """Why the output of ranks could not be written, if so."""
-        folder = unwritten_folder(self._plan)
-        number = next((int(file.name) for file in folder.iterdir()), 0) if folder.exists() else 0
-        return Fault(unwritable=OSError(number, os.strerror(number))) if number else NO_FAULT
+        numbers = RankMark.UNWRITTEN.numbers(self._plan)
+        return Fault(unwritable=OSError(numbers[0], os.strerror(numbers[0]))) if numbers else NO_FAULT
 
     @property
     def notes(self) -> Sequence[str]:
@@ -318,8 +308,7 @@ class SrunProcesses:
 
     def outcome(self) -> Outcome:
         """The outcome according to the processes."""
-        cut_off = {int(file.name) for file in cut_off_folder(self._plan).iterdir()}
-        ended_on_their_own = {end.rank for end in self.ends} - cut_off
+        ended_on_their_own = {end.rank for end in self.ends} - {*RankMark.CUT_OFF.numbers(self._plan)}
         fault = self.fault
         failures = [end.ended or 0.0 for end in self.ends if end.exit_code and end.rank in ended_on_their_own]
         first = min(failures, default=0.0)
@@ -334,7 +323,7 @@ class SrunProcesses:
         )
         if fault.unwritable:
             return outcome
-        if orphans := self._orphans:
+        if orphans := RankMark.ORPHAN.numbers(self._plan):
             return orphaned(outcome, self._plan, orphans)
         if self._srun and self._srun.returncode == -signal.SIGKILL and not self._was_ended:
             where = os.environ.get("SLURMD_NODENAME", self._plan.nodes[0].id)

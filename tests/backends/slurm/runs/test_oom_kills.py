@@ -9,11 +9,8 @@ import pytest
 
 from batchai_magics.backends.node.outcome import of_ranks
 from batchai_magics.backends.slurm.node import attempt_ends
-from batchai_magics.backends.slurm.node.attempt_ends import (
-    out_of_memory_folder,
-    started_folder,
-    with_kill_reason,
-)
+from batchai_magics.backends.slurm.node.attempt_ends import with_kill_reason
+from batchai_magics.backends.slurm.node.run_files import RankMark
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process, ProcessExit
 
@@ -32,10 +29,10 @@ def plan(tmp_path: Path) -> Plan:
     nodes = tuple(PlanNode(name, "/f", "/t", {}) for name in ("n1", "n2"))
     processes = (Process(0, 0, "x"), Process(1, 1, "x"))
     plan = Plan("g", nodes, processes, Output(LogPaths(""), LogPaths("")), str(tmp_path / "exits"), "python")
-    for folder in (started_folder(plan), out_of_memory_folder(plan)):
+    for folder in (RankMark.STARTED.folder(plan), RankMark.OUT_OF_MEMORY.folder(plan)):
         folder.mkdir()
     for rank in (0, 1):
-        (started_folder(plan) / str(rank)).touch()
+        (RankMark.STARTED.folder(plan) / str(rank)).touch()
     return plan
 
 
@@ -69,7 +66,7 @@ def test_a_failure_of_its_own_is_told_before_a_lack_of_memory(plan: Plan, tmp_pa
 def test_the_kernels_counter_tells_a_lack_of_memory_where_slurm_says_nothing(
     plan: Plan, tmp_path: Path
 ) -> None:
-    (out_of_memory_folder(plan) / "1").touch()
+    (RankMark.OUT_OF_MEMORY.folder(plan) / "1").touch()
     (error,) = outcome_after(plan, tmp_path, "", ProcessExit(1, "n2", 137, 1.0)).errors
     assert (error["code"], "kernel of n2" in error["message"]) == ("JobOutOfMemory", True)
     assert {"name": "failedNode", "value": "n2"} in error["details"]
@@ -97,7 +94,7 @@ def test_ranks_that_slurm_ends_for_others_that_were_killed_do_not_hide_that(
 
 
 def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> None:
-    for file in started_folder(plan).iterdir():
+    for file in RankMark.STARTED.folder(plan).iterdir():
         file.unlink()
     (error,) = outcome_after(plan, tmp_path, NO_PLUGIN).errors
     assert error["code"] == "JobLaunchFailed"
@@ -105,7 +102,7 @@ def test_ranks_that_slurm_never_started_say_why(plan: Plan, tmp_path: Path) -> N
 
 
 def test_what_follows_from_a_rank_that_never_started_is_not_its_reason(plan: Plan, tmp_path: Path) -> None:
-    for file in started_folder(plan).iterdir():
+    for file in RankMark.STARTED.folder(plan).iterdir():
         file.unlink()
     aborted = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n"
     (error,) = outcome_after(plan, tmp_path, f"{aborted}{BY_HAND}n2 does not see /home\n").errors
@@ -114,7 +111,7 @@ def test_what_follows_from_a_rank_that_never_started_is_not_its_reason(plan: Pla
 
 @pytest.mark.parametrize("code", [0, 143])
 def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, code: int) -> None:
-    (started_folder(plan) / "1").unlink()
+    (RankMark.STARTED.folder(plan) / "1").unlink()
     log = tmp_path / "batch.log"
     log.write_text(f"{BINDING}srun: error: n2: task 1: Exited with exit code 1\nn2 does not see /home\n")
     ended_by_themselves = {0} if code == 0 else set()
@@ -127,7 +124,7 @@ def test_one_rank_that_slurm_never_started_says_why(plan: Plan, tmp_path: Path, 
 
 
 def test_a_rank_that_was_killed_before_another_started_is_the_reason(plan: Plan, tmp_path: Path) -> None:
-    (started_folder(plan) / "1").unlink()
+    (RankMark.STARTED.folder(plan) / "1").unlink()
     (error,) = outcome_after(plan, tmp_path, NO_PLUGIN, ProcessExit(0, "n1", 137, 1.0)).errors
     assert (error["code"], {"name": "failedRank", "value": "0"} in error["details"]) == ("JobFailed", True)
 
