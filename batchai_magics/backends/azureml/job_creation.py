@@ -24,7 +24,7 @@ from batchai_magics.backends.azureml.job_requests import DIGEST, JobAssets, is_a
 from batchai_magics.backends.azureml.jobs import Jobs
 from batchai_magics.backends.azureml.quota import Quota, is_low_priority
 from batchai_magics.backends.azureml.settings import SIZE, SPOT, AzureMLSettings
-from batchai_magics.backends.node.program_files import PACKAGE, program_files
+from batchai_magics.backends.node.node_programs import PACKAGE, program_files
 from batchai_magics.config import Settings
 from batchai_magics.errors import (
     CapabilityError,

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.node.program_files import PACKAGE, program_files
+from batchai_magics.backends.node.node_programs import PACKAGE, program_files
 
 _ROOT = PACKAGE.name
 RUN_SCRIPT = f"{_ROOT}/backends/node/ranks/run_script.py"

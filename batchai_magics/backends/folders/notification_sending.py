@@ -18,7 +18,7 @@ from pathlib import Path
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
 from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.backends.node.start_line import own_folder, start_words
+from batchai_magics.backends.node.node_programs import own_folder, start_words
 
 MODULE = "batchai_magics.backends.folders.notification_sending"
 LIMIT_S = 60.0  # how long the nodes are kept for it

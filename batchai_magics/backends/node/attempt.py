@@ -28,7 +28,7 @@ from batchai_magics.backends.node.watch_process import WatchProcess, watch_optio
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.records.record_files import WATCH
-from batchai_magics.untrusted_files import opener, tail_of
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, opener, read_json, tail_of
 
 OUTPUT_TIMEOUT_S = 2.0  # how long the last output of a stopped job may take to be written to a full disk
 ENDING_S = 0.3  # how long the other processes may take to end on their own after one has failed
@@ -134,9 +134,8 @@ class AttemptRunner:
         files = self._files
         if not files.preflight.exists():
             return None
-        from batchai_magics.backends.node.preflight import Preflight, PreflightRequest  # few jobs ask for it
+        from batchai_magics.backends.node.preflight import Preflight  # few jobs ask for it
 
-        request = PreflightRequest.read(files.preflight) or PreflightRequest()
         files.preflight_exits.mkdir(mode=0o700, exist_ok=True)
         preflight = Preflight(self._plan, self._launcher.address, files.preflight_exits)
         with contextlib.closing(preflight) as check:
@@ -146,7 +145,7 @@ class AttemptRunner:
                 self._end(processes, OUTPUT_TIMEOUT_S)
             if interrupted:
                 return interrupted
-            decided = check.conclude(request, files.records)
+            decided = check.conclude(read_json(files.preflight, MAX_PLAN_BYTES), files.records)
             self._log.write(check.sentence)
         if decided.smaller:
             self._plan = self._launcher.smaller(Plan.from_json(decided.smaller), decided.nodes)

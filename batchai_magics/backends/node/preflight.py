@@ -17,9 +17,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from batchai_magics.backends.node import preflight_program
+from batchai_magics.backends.node.launcher import PlanProcesses
+from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Containers, LaunchMode, LogPaths, Output, Plan, Process
@@ -31,7 +33,6 @@ from batchai_magics.records.preflight import (
     slow_nodes,
 )
 from batchai_magics.records.record_files import PREFLIGHT
-from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json
 
 HELLO_S = 20.0  # how long to wait for the programs of the first half of the nodes
 REST_S, REST_FACTOR = 5.0, 3.0  # for all of them: at least, and compared with the first half
@@ -47,23 +48,6 @@ Item = TypeVar("Item")
 Reply = Mapping[str, Any]
 
 
-class PreflightRequest(NamedTuple):
-    """That a job is checked. `smaller` has its plans for one node less, two less, and so on, as JSON."""
-
-    smaller: tuple[str, ...] = ()
-
-    def to_json(self) -> str:
-        """The text of its file."""
-        return json.dumps(self.smaller)
-
-    @classmethod
-    def read(cls, file: Path) -> PreflightRequest | None:
-        """The request in a file; None without one."""
-        with contextlib.suppress(FileNotFoundError):
-            return cls(tuple(read_json(file, MAX_PLAN_BYTES)))
-        return None
-
-
 def max_excluded(node_count: int) -> int:
     """How many nodes a job may leave out: a quarter of them, at least one of several."""
     return min(MAX_EXCLUDED, max(1, node_count // 4), node_count - 1)
@@ -77,28 +61,17 @@ class Conclusion(NamedTuple):
     smaller: str = ""
 
 
-def conclusion_of(report: PreflightReport, request: PreflightRequest) -> Conclusion:
-    """Whether the job runs, and on which of its nodes."""
+def conclusion_of(report: PreflightReport, smaller: Sequence[str]) -> Conclusion:
+    """Whether the job runs, and on which nodes; `smaller` are its Plans for one node less, two less, …."""
     flagged = report.flagged
     if not flagged:
         return Conclusion(None)
-    if len(flagged) <= len(request.smaller):
+    if len(flagged) <= len(smaller):
         good = (number for number, node in enumerate(report.nodes) if node.node not in flagged)
-        return Conclusion(None, tuple(good), request.smaller[len(flagged) - 1])
+        return Conclusion(None, tuple(good), smaller[len(flagged) - 1])
     texts = "; ".join(finding.sentence for finding in report.findings)
-    more = f" At most {len(request.smaller)} of its nodes can be left out." if request.smaller else ""
+    more = f" At most {len(smaller)} of its nodes can be left out." if smaller else ""
     return Conclusion(failed_with(CODE, f"The preflight found a problem: {texts}.{more}"))
-
-
-class Programs(Protocol):
-    """The programs on the nodes, as started by an engine."""
-
-    @property
-    def is_running(self) -> bool:
-        """Whether any is running."""
-
-    def poll(self, timeout_s: float, /) -> set[int]:
-        """Waits up to `timeout_s` for events; returns the signals received."""
 
 
 class Preflight:
@@ -127,7 +100,7 @@ class Preflight:
         return {preflight_program.ADDRESS: f"{host}:{port}", preflight_program.TOKEN: self._token}
 
     def follow(
-        self, programs: Programs, interruption: Callable[[set[int]], Outcome | None]
+        self, programs: PlanProcesses, interruption: Callable[[set[int]], Outcome | None]
     ) -> Outcome | None:
         """Measures until all is done; returns early with the outcome if the job is interrupted."""
         self._thread.start()
@@ -137,11 +110,11 @@ class Preflight:
         self.close()
         return None
 
-    def conclude(self, request: PreflightRequest, folder: Path) -> Conclusion:
-        """What follows from the measurements; writes them to the folder of the run's record."""
+    def conclude(self, smaller: Sequence[str], folder: Path) -> Conclusion:
+        """What follows from the measurements, which are written to the folder of the run's record."""
         if self.report is None:
             return Conclusion(failed_with(CODE, "The preflight could not be completed."))
-        decided = conclusion_of(self.report, request)
+        decided = conclusion_of(self.report, smaller)
         if decided.smaller:
             self.report = self.report._replace(excluded=self.report.flagged)
         part = folder / f"{PREFLIGHT}.part"
@@ -301,7 +274,8 @@ def _turns(items: Sequence[Item], machines_of: Callable[[Item], set[str]]) -> It
 
 def _check_plan(plan: Plan, folder: Path) -> Plan:
     """A process on each node, on the node itself rather than in the job's image."""
-    words, log = shlex.join(preflight_program.command(plan.python)), f"{folder}.log"
+    words = shlex.join(start_words(plan.python, preflight_program.__name__, own_folder(), has_packages=True))
+    log = f"{folder}.log"
     os.close(os.open(log, os.O_WRONLY | os.O_CREAT, 0o600))
     return plan._replace(
         processes=tuple(

@@ -195,14 +195,3 @@ def received(peer: socket.socket, size_bytes: int) -> bytes:
             raise ConnectionError("the other node closed the connection")
         count += added
     return bytes(data)
-
-
-def command(python: str) -> list[str]:
-    """The words that start this program with a Python that need not have the package installed."""
-    # the package comes after the standard library, before others that may contain another version of it
-    start = (
-        "import sys; sites = [path for path in sys.path if path.endswith('-packages')];"
-        " sys.path.insert(sys.path.index(sites[0]) if sites else len(sys.path), sys.argv[1]);"
-        f" from {__spec__.name} import main; main()"
-    )
-    return [python, "-I", "-c", start, str(Path(__file__).parents[3])]

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
-from batchai_magics.backends.node.start_line import start_words
+from batchai_magics.backends.node.node_programs import start_words
 from batchai_magics.backends.ray.node.cluster import RayNode
 from batchai_magics.backends.ray.node.run_files import Session
 from batchai_magics.backends.ray.settings import RaySettings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
@@ -11,7 +12,7 @@ from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
-from batchai_magics.backends.node.preflight import PreflightRequest, max_excluded
+from batchai_magics.backends.node.preflight import max_excluded
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import resource_views, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, AdmittedJob, cluster_of, run_of
@@ -60,8 +61,7 @@ class RunPlanner:
             count = spec.node_count
             excluded = max_excluded(count) if spec.batchai_preflight is PreflightMode.EXCLUDE else 0
             plans = (self._plan(spec.on_nodes(count - less)) for less in range(1, excluded + 1))
-            request = PreflightRequest(tuple(smaller.to_json() for smaller in plans))
-            private_files.write(job.preflight, request.to_json())
+            private_files.write(job.preflight, json.dumps([smaller.to_json() for smaller in plans]))
         source = spec.container_settings.image_source_registry if spec.container_settings else None
         password = source.credentials.password if source and source.credentials else None
         return PlannedRun(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from batchai_magics.backends.node.start_line import start_words
+from batchai_magics.backends.node.node_programs import start_words
 
 _RUN_JOB = "batchai_magics.backends.slurm.node.run_job"
 

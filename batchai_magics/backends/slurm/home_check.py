@@ -10,8 +10,9 @@ from pathlib import Path
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, Machine
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.slurm import client, partitions
+from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.client import SlurmClient
+from batchai_magics.backends.slurm.clusters import is_asleep, lines_of
 from batchai_magics.backends.slurm.parse import node_state
 from batchai_magics.backends.slurm.settings import SlurmSettings, slurm_values
 from batchai_magics.errors import BatchAIError, StorageError
@@ -76,10 +77,10 @@ class _Finding:
 def _run_check(machine: Machine, settings: SlurmSettings, file: Path, token: str) -> _Finding:
     """What a free node finds when it reads the file with the token."""
     try:
-        lines = partitions.lines_of(settings.partition, SlurmClient(machine, settings.conf).nodes())
+        lines = lines_of(settings.partition, SlurmClient(machine, settings.conf).nodes())
     except BatchAIError as error:
         return _Finding(problem=error.message)
-    awake = (line for line in lines if not partitions.is_asleep(line))
+    awake = (line for line in lines if not is_asleep(line))
     free = next((line.name for line in awake if node_state(line.state) is NodeState.IDLE), "")
     if not free:
         return _Finding(problem="no node is free now")

@@ -14,8 +14,8 @@ from batchai_magics.backends.base import Capabilities, CommandOutput, Pace, api_
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.machines.machine import CommandLine, Machine
+from batchai_magics.backends.node.node_programs import RUN_COMMAND, start_words
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
-from batchai_magics.backends.node.start_line import RUN_COMMAND, start_words
 from batchai_magics.backends.service.file_repository import FileClock, FileRepository
 from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
@@ -37,9 +37,9 @@ from batchai_magics.backends.service.runner import (
 from batchai_magics.backends.service.undelivered import Undelivered
 from batchai_magics.backends.slurm import bundle_writer, client
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.clusters import SILENT, SlurmClusters
+from batchai_magics.backends.slurm.clusters import SILENT, Placement, SlurmClusters
 from batchai_magics.backends.slurm.queries import QueryCache
-from batchai_magics.backends.slurm.runs import Placement, Runs
+from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SBATCH, SlurmSettings, slurm_values
 from batchai_magics.errors import Problem, SpecError
 from batchai_magics.launch.job_bounds import JobBounds

@@ -19,6 +19,7 @@ from batchai_magics.backends.service.runner import PlannedRun, Run, RunStatus, w
 from batchai_magics.backends.slurm import bundle_writer, cli_args, parse, run_state
 from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOptions
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
+from batchai_magics.backends.slurm.clusters import Placement
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
@@ -57,17 +58,6 @@ from batchai_magics.models.states import ExecutionState
 
 SKEW_S = 2.0  # how far the clocks of nodes may differ where they set file times themselves
 STOP_TIMEOUT_S = 20.0  # after a stop request and the grace of the job; then Slurm cancels it
-
-
-class Placement(NamedTuple):
-    """Where a cluster's jobs may run: the excluded nodes, and the largest job that may start."""
-
-    excluded: tuple[str, ...]
-    size: int
-
-    def is_held(self, node_count: int) -> bool:
-        """Whether a job of this size has to wait for the cluster to grow."""
-        return node_count > self.size
 
 
 class PendingNotes(NamedTuple):

@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.backends.azureml.job_requests import run_plan
 from batchai_magics.backends.azureml.node.run_process import environment, hosts_of_tasks, identity_of
-from batchai_magics.backends.node.program_files import PACKAGE
+from batchai_magics.backends.node.node_programs import PACKAGE
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.azureml.job_specs import job_spec
 

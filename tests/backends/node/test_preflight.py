@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 
 from batchai_magics.backends.node.preflight import (
     CODE,
-    PreflightRequest,
     conclusion_of,
     max_excluded,
     rounds,
@@ -43,7 +41,7 @@ def report(*bad: int) -> PreflightReport:
 
 
 def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
-    decided = conclusion_of(report(2), PreflightRequest())
+    decided = conclusion_of(report(2), ())
     assert decided.outcome
     (error,) = decided.outcome.errors
     assert (error["code"], decided.smaller) == (CODE, "")
@@ -51,18 +49,10 @@ def test_a_bad_node_ends_a_job_that_may_leave_out_none() -> None:
 
 
 def test_a_job_runs_on_the_good_nodes_with_the_plans_for_as_many() -> None:
-    request = PreflightRequest(("three", "two"))
-    assert conclusion_of(report(), request) == (None, (), "")
-    assert conclusion_of(report(0), request) == (None, (1, 2, 3), "three")
-    assert conclusion_of(report(1, 3), request) == (None, (0, 2), "two")
-    outcome = conclusion_of(report(1, 2, 3), request).outcome
+    smaller = ("three", "two")
+    assert conclusion_of(report(), smaller) == (None, (), "")
+    assert conclusion_of(report(0), smaller) == (None, (1, 2, 3), "three")
+    assert conclusion_of(report(1, 3), smaller) == (None, (0, 2), "two")
+    outcome = conclusion_of(report(1, 2, 3), smaller).outcome
     assert outcome
     assert "At most 2 of its nodes can be left out." in outcome.errors[0]["message"]
-
-
-def test_a_request_is_the_same_after_its_file(tmp_path: Path) -> None:
-    file = tmp_path / "preflight.json"
-    assert PreflightRequest.read(file) is None
-    request = PreflightRequest(("a", "c"))
-    file.write_text(request.to_json())
-    assert PreflightRequest.read(file) == request

@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand, LocalMachine
-from batchai_magics.backends.slurm.cli_args import SEPARATOR
+from batchai_magics.backends.slurm.parse import SEPARATOR
 from batchai_magics.backends.slurm.settings import SlurmSettings
 
 CONFIGURATION = """\

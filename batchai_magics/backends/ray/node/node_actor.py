@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from batchai_magics.backends.node.job_environment import free_ports
-from batchai_magics.backends.node.start_line import own_folder, start_words
+from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.ray.node.home_files import HomeFiles
 
 RUN_NODE = "batchai_magics.backends.ray.node.run_node"

@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 
 from batchai_magics.backends.node.job_environment import of_submitter
-from batchai_magics.backends.node.start_line import RUN_COMMAND, own_folder, start_words
+from batchai_magics.backends.node.node_programs import RUN_COMMAND, own_folder, start_words
 from batchai_magics.backends.ray.node import cluster
 
 NEWS_S = 0.5  # how often it is looked whether the client is gone

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.node import mpi_launchers, stack_dumps
 from batchai_magics.backends.node.launcher import POLL_S, Deadline, Launcher, PlanProcesses, Report
+from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
     REQUEUE,
@@ -30,7 +31,6 @@ from batchai_magics.backends.node.ranks.pmi import manager_of
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seals_of_logs
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
-from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.ray.node import cluster
 from batchai_magics.backends.ray.node.node_actor import NodeFacts

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.node.node_programs import own_folder
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.pmi import ProcessManager, Reply
 from batchai_magics.backends.node.ranks.ranks import Ranks
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import EndWarning
-from batchai_magics.backends.node.start_line import own_folder
 from batchai_magics.backends.ray.node.actor_target import locked
 from batchai_magics.launch.plan import Plan
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.slurm.node.run_files import RunFiles
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.plan import Plan

@@ -19,6 +19,7 @@ from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
+from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.node.outcome import (
     NO_FAULT,
     REQUEUE,
@@ -34,7 +35,6 @@ from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seals_of_logs
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
-from batchai_magics.backends.node.start_line import own_folder, start_words
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import (

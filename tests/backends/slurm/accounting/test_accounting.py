@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.slurm import queries
-from batchai_magics.backends.slurm.cli_args import SEPARATOR
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
+from batchai_magics.backends.slurm.parse import SEPARATOR
 
 # A cluster with AccountingStoreFlags=job_comment: a comment is kept when the job has ended.
 RECORDED = """\

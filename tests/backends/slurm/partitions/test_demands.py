@@ -6,8 +6,8 @@ import shlex
 
 import pytest
 
+from batchai_magics.backends.slurm.clusters import option_problems
 from batchai_magics.backends.slurm.parse import NodeLine
-from batchai_magics.backends.slurm.partitions import option_problems
 
 PLAIN = NodeLine("n1", "gpu", "idle", 8, "1-00:00:00", "none", True, "(null)", "(null)", "1-4")
 RICH = PLAIN._replace(name="n2", features="a100,nvlink,rack1", gres="gpu:a100:4(S:0-1),gpu:t4:1,mps:400")

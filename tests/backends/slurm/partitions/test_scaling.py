@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.service.runner import Scale
-from batchai_magics.backends.slurm import partitions
+from batchai_magics.backends.slurm import clusters
 from batchai_magics.backends.slurm.parse import NodeLine, configuration
 from batchai_magics.errors import CapabilityError
 
@@ -28,16 +28,16 @@ LINE = NodeLine("n1", "cloud", "idle", 8, "infinite", "none", True)
 
 def error_message(scale: Scale, partition: str, text: str) -> str:
     with pytest.raises(CapabilityError) as caught:
-        partitions.check_auto_scale(scale, partition, lambda: configuration(text))
+        clusters.check_auto_scale(scale, partition, lambda: configuration(text))
     return caught.value.message
 
 
 def test_a_partition_whose_nodes_slurm_starts_and_stops_may_grow_by_itself() -> None:
-    partitions.check_auto_scale(AUTO, "cloud", lambda: configuration(ELASTIC))
+    clusters.check_auto_scale(AUTO, "cloud", lambda: configuration(ELASTIC))
 
 
 def test_a_cluster_of_a_fixed_size_asks_nothing() -> None:
-    partitions.check_auto_scale(Scale(2, 2), "cloud", lambda: pytest.fail("asked"))
+    clusters.check_auto_scale(Scale(2, 2), "cloud", lambda: pytest.fail("asked"))
 
 
 def test_what_is_missing_is_named() -> None:
@@ -60,4 +60,4 @@ def test_nodes_that_nobody_needs_are_not_kept(field: str) -> None:
     [("idle~", True), ("mixed#", False), ("idle%", False), ("idle", False), ("POWERED_DOWN", True)],
 )
 def test_a_node_that_is_stopped_is_not_counted(state: str, is_asleep: bool) -> None:
-    assert partitions.is_asleep(LINE._replace(state=state)) is is_asleep
+    assert clusters.is_asleep(LINE._replace(state=state)) is is_asleep

@@ -11,9 +11,9 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.slurm import parse
-from batchai_magics.backends.slurm.cli_args import JOB_FIELDS, NODE_FIELDS
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
+from batchai_magics.backends.slurm.parse import JOB_FIELDS, NODE_FIELDS
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.states import NodeState
 

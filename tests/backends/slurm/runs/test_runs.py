@@ -20,6 +20,7 @@ from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
+from batchai_magics.backends.slurm.clusters import Placement
 from batchai_magics.backends.slurm.node.run_files import (
     AttemptEnd,
     AttemptStart,
@@ -29,7 +30,7 @@ from batchai_magics.backends.slurm.node.run_files import (
 )
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
-from batchai_magics.backends.slurm.runs import Placement, Runs
+from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.launch.outcome import Outcome

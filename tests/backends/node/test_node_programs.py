@@ -1,4 +1,4 @@
-"""The command that starts a program of nodes names the setting to correct, of the engine that starts it."""
+"""The programs of nodes: their files exist, and the command that starts one names the setting to correct."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.node.start_line import start_words
-
-pytestmark = pytest.mark.slow
+from batchai_magics.backends.node.node_programs import PACKAGE, program_files, start_words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("section", ["slurm", "ray"])
 def test_a_node_that_does_not_see_the_programs_names_the_setting(section: str) -> None:
     words = start_words(sys.executable, "none", "/no/where", section=section)
@@ -20,3 +19,7 @@ def test_a_node_that_does_not_see_the_programs_names_the_setting(section: str) -
     assert done.stderr.strip() == (
         f"this node does not see /no/where: set {section}.home to a folder that all nodes share"
     )
+
+
+def test_every_file_of_the_programs_exists() -> None:
+    assert [name for name in program_files("backends/slurm/node") if not (PACKAGE / name).is_file()] == []

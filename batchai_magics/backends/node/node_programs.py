@@ -1,4 +1,4 @@
-"""The files of the package that run on nodes, where there is only Python, and all that they import."""
+"""The programs of nodes, where there is only Python: all their files, and the command that starts one."""
 
 from __future__ import annotations
 
@@ -67,3 +67,34 @@ def program_files(*folders: str) -> list[str]:
         for path in (PACKAGE / folder).glob("*.py")
     ]
     return sorted({*_FILES, *map(str, found)})
+
+
+RUN_COMMAND = "batchai_magics.backends.node.run_command"  # runs a shell command on a node
+# Any Python parses the first two steps: a version that is too old reports so before it reaches newer syntax.
+_START = (
+    "import os, sys; sys.version_info >= (3, 10) or sys.exit('Python 3.10 or newer is needed on the nodes,'"
+    " + ' and ' + sys.executable + ' is ' + sys.version.split()[0] + ': set {section}.python');"
+    " root = sys.argv.pop(1); os.path.isdir(root) or"
+    " sys.exit('%s does not see %s: set {section}.home to a folder that all nodes share'"
+    " % (os.environ.get('SLURMD_NODENAME', 'this node'), root));"
+    # after the standard library, before packages, which may contain another version of this one
+    " sites = [path for path in sys.path if path.endswith(('site-packages', 'dist-packages'))];"
+    " sys.path.insert(sys.path.index(sites[0]) if sites else len(sys.path), root);"
+    " from {module} import main; main()"
+)
+
+
+def start_words(
+    python: str, module: str, programs: Path | str, *, section: str = "slurm", has_packages: bool = False
+) -> list[str]:
+    """The command that runs a module's `main` from a folder of programs; its arguments are appended.
+
+    It can import only the standard library, unless `has_packages`. `section` has the settings to correct.
+    """
+    flags = [] if has_packages else ["-S"]
+    return [python, "-I", *flags, "-c", _START.format(section=section, module=module), str(programs)]
+
+
+def own_folder() -> str:
+    """The folder of programs that this program was started from."""
+    return str(PACKAGE.parent)
