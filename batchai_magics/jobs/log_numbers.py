@@ -6,35 +6,28 @@ import json
 import math
 import threading
 from array import array
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 from batchai_magics.metrics import summarize
-from batchai_magics.metrics.measurement import (
-    ATTEMPT,
-    FIT,
-    RATE_UNIT,
-    Fact,
-    Measurement,
-    Record,
-    is_step_line,
-)
-from batchai_magics.metrics.measurement_table import MeasurementTable, rows_of
+from batchai_magics.metrics.column import Column
+from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
+from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
 from batchai_magics.metrics.runs.fits import FitHeadings, Segments
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
 from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS, RATE
-from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order
+from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order, never_falls
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
 POINT_BYTES = 24
 MAX_SEGMENTS = 20  # lines of a metric
 VALUE_BYTES = 24
 NO_RANK = -1
-_NAN = float("nan")
+_NAN = math.nan
 _MAX_INT = (1 << 31) - 1
 MAX_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
 MAX_RANKS = 16  # that are drawn
@@ -66,20 +59,19 @@ class LogNumbers:
 
     def add(self, records: Iterable[Record]) -> None:
         """Adds the numbers among the records, which follow those that were added."""
-        rows = [*rows_of(records)]
-        self.has_moved |= self._timeline.add(rows)
+        table = MeasurementTable.of(records)
         if self.metrics:  # which another file may have printed below a heading that comes now
-            self.has_moved |= any(isinstance(row[0], Fact) and row[0].key == FIT for row in rows)
-        self._add_rows(rows)
-        self._mark_attempt(chain.from_iterable(rows))
+            self.has_moved |= any(fact.key == FIT for _, fact in table.facts)
+        self._place(table)
+        self.has_moved |= self._timeline.has_moved
+        self._mark_attempt(table)
 
-    def renumber(self, records: Collection[Record]) -> None:
+    def renumber(self, records: Iterable[Record]) -> None:
         """Places all numbers anew; `records` are those that were added, in the order of writing."""
         self.generation += 1
         self._forget_places()
         attempt = self._attempt
-        self._timeline.add(rows_of(records))
-        self._add_rows(rows_of(records))
+        self._place(MeasurementTable.of(records))
         self._attempt = attempt
 
     def restart(self) -> None:
@@ -147,49 +139,85 @@ class LogNumbers:
             times,
         ]
 
-    def _add_rows(self, rows: Iterable[Sequence[Record]]) -> None:
-        for row in rows:
-            fact = row[0]
-            if not isinstance(fact, Fact):
-                self._add_line(cast("Sequence[Measurement]", row))
-                continue
-            self._headings.enter(fact)
-            self._timeline.enter(fact)
-            if fact.key == ATTEMPT and int(fact.value) > 1:
-                self._attempt = fact
-                self._segments.clear()  # it repeats steps of the one before
+    def _place(self, table: MeasurementTable) -> None:
+        for part in self._timeline.place(table).parts(FIT, ATTEMPT):
+            for _, fact in part.facts:
+                self._headings.enter(fact)
+                if fact.key == ATTEMPT and int(fact.value) > 1:
+                    self._attempt = fact
+                    self._segments.clear()  # it repeats steps of the one before
+            self._add_lines(part)
 
-    def _add_line(self, line: Sequence[Measurement]) -> None:
-        step_lines = self._step_lines if is_step_line(line) else {}
-        first = line[0]
+    def _add_lines(self, part: MeasurementTable) -> None:
+        """Adds lines that are below the same headings and of one attempt."""
+        self._find_start(part)
+        numbers = self._epochs.numbers(part)
+        of_step_lines = defaultdict[str, list[list[Column]]](list)
+        others = defaultdict[MetricName, list[list[Column]]](list)
+        metrics: dict[str, MetricName] = {}
+        for lines in sorted(part.lines, key=lambda each: each.rows[0]):
+            rest = [lines.epochs, self._seconds(lines.times)]
+            names = self._step_lines.keys() if lines.is_benchmark else ()
+            for metric, steps, values in zip(lines.metrics, lines.steps, lines.values, strict=True):
+                columns = [lines.rows, steps, lines.ranks, values, *rest]
+                if metric.name in names:
+                    of_step_lines[metric.name].append(columns)
+                elif (metric.name, metric.unit) not in QUALIFIERS:
+                    others[metrics.setdefault(metric.name, metric)].append(columns)
+                    self._has_epochs |= not lines.epochs.is_missing
+            for name in {*names}.difference(lines.names):
+                nothing = Column([math.nan] * len(lines.rows))
+                of_step_lines[name].append([lines.rows, lines.steps[0], lines.ranks, nothing, *rest])
+        for name, pieces in of_step_lines.items():
+            self._step_lines[name].extend(*in_row_order(pieces)[1:])
+        for metric, pieces in others.items():
+            self._add_values(metric, in_row_order(pieces)[1:], numbers)
+
+    def _find_start(self, part: MeasurementTable) -> None:
+        """Notes the time of the first line that has one."""
         if self._start is None:
-            self._start = first.wall_time
-        seconds = _NAN if first.wall_time is None else first.wall_time - (self._start or 0)
-        for number, step in zip(line, self._timeline.steps(line), strict=True):
-            if number.name in step_lines:
-                step_lines[number.name].add(step, number.rank, number.value, epoch=None, seconds=seconds)
-            elif (number.name, number.unit) not in QUALIFIERS:
-                self._add_other(number, step, seconds)
-        for name in step_lines.keys() - {number.name for number in line}:
-            step_lines[name].add(first.step, first.rank, _NAN, epoch=None, seconds=seconds)
+            rows = chain.from_iterable(zip(lines.rows, lines.times, strict=True) for lines in part.lines)
+            self._start = min(((row, time) for row, time in rows if time is not None), default=(0, None))[1]
 
-    def _add_other(self, number: Measurement, step: int | None, seconds: float) -> None:
-        name, value, unit, _, epoch, rank, _, _, phase = number
-        self._has_epochs = self._has_epochs or epoch is not None
-        if step is None and epoch is not None:
-            step = self._epochs.number(rank, epoch, name, self._headings.of(rank).number)
-        line = self._line_name(name, rank, step)
-        values = self.others.get(line)
-        if values is None:
-            traits = replace(traits_of(name, phase, unit), name=line)
-            values = self.others[line] = NumberColumns(traits, unit)
-        values.add(step, rank, value, epoch=epoch, seconds=seconds)
+    def _seconds(self, times: Column) -> Column:
+        """Times since the start."""
+        start = self._start
+        if start is None or times.is_missing:
+            return times
+        return Column([None if time is None else time - start for time in times])
 
-    def _line_name(self, name: str, rank: int | None, place: int | None) -> str:
-        """The line of a metric that a value belongs to: each segment has its own."""
-        segments = self._segments.setdefault((name, rank), Segments())
+    def _add_values(
+        self, metric: MetricName, columns: Sequence[Column], numbers: Mapping[tuple[str, Rank], Sequence[int]]
+    ) -> None:
+        """Adds values of a metric to the lines that they belong to: each segment has its own."""
+        steps, ranks, *rest = columns
+        epochs, places, lines = rest[1], [*steps], defaultdict[str, list[int]](list)
+        for rank, indices in indices_by_rank(ranks).items():
+            numbered = iter(numbers.get((metric.name, rank), ()))
+            if None in steps:
+                for index in indices:
+                    if places[index] is None and epochs[index] is not None:
+                        places[index] = next(numbered)
+            own = [places[index] for index in indices]
+            if not never_falls(own):
+                for index, place in zip(indices, own, strict=True):
+                    lines[self._line_name(metric.name, rank, place)].append(index)
+                continue
+            lines[self._line_name(metric.name, rank, own[0])] += indices  # others begin no segment
+            self._line_name(metric.name, rank, own[-1])
+        placed = [Column(places), ranks, *rest]
+        for line, every in sorted(lines.items(), key=lambda each: min(each[1])):
+            if line not in self.others:
+                traits = replace(traits_of(metric.name, metric.phase, metric.unit), name=line)
+                self.others[line] = NumberColumns(traits, metric.unit)
+            is_all = len(every) == len(places)
+            self.others[line].extend(*(placed if is_all else (each.take(sorted(every)) for each in placed)))
+
+    def _line_name(self, name: str, rank: Rank, place: int | None) -> str:
+        """The line of a metric that the next value belongs to: each segment has its own."""
+        segments, fit = self._segments.setdefault((name, rank), Segments()), self._headings.of(rank)
         if place is not None and segments.number < MAX_SEGMENTS:
-            segments.add(place, self._headings.of(rank))
+            segments.add(place, fit)
         if segments.number == 1:
             self._first_names.setdefault(name, segments.name)
         if segments.number < 2:
@@ -216,27 +244,43 @@ class NumberColumns:
         self._values = array("f")
         self._epochs = array("f")
         self._times = array("f")
-        self._counts: defaultdict[int, int] = defaultdict(int)
+        self._counts: Counter[int] = Counter()  # of the values of each rank, as far as they were counted
+        self._counted = 0
 
     def __len__(self) -> int:
         return len(self._steps)
 
-    def add(
-        self, step: int | None, rank: int | None, value: float, *, epoch: float | None, seconds: float
-    ) -> None:
-        """Adds a value; without a step, the rank's values are numbered."""
-        who = NO_RANK if rank is None else rank
-        self._counts[who] += 1
-        self._steps.append(self._counts[who] if step is None else step)
-        self._ranks.append(who)
-        self._values.append(value)
-        self._epochs.append(_NAN if epoch is None else epoch)
-        self._times.append(seconds)
+    def extend(self, steps: Column, ranks: Column, values: Column, epochs: Column, seconds: Column) -> None:
+        """Adds values; without a step, those of a rank are numbered."""
+        own_ranks = _packed("i", ranks, NO_RANK)
+        self._steps.extend(
+            _packed("d", Column(self._numbered(steps, own_ranks)) if None in steps else steps, _NAN)
+        )
+        self._ranks.extend(own_ranks)
+        self._values.extend(_packed("f", values, _NAN))
+        self._epochs.extend(_packed("f", epochs, _NAN))
+        self._times.extend(_packed("f", seconds, _NAN))
+
+    def _numbered(self, steps: Column, ranks: Iterable[int]) -> list[int]:
+        """The steps of the next values, where some have none."""
+        counts, numbered = self._counts, list[int]()
+        counts.update(self._ranks[self._counted :])
+        for step, rank in zip(steps, ranks, strict=True):
+            counts[rank] += 1
+            numbered.append(counts[rank] if step is None else step)
+        self._counted = len(self) + len(numbered)
+        return numbered
 
     def columns(self, first: int, count: int) -> list[bytes]:
         """The columns' bytes for `count` values from `first`."""
         columns = (self._steps, self._ranks, self._values, self._epochs, self._times)
         return [column[first : first + count].tobytes() for column in columns]
+
+
+def _packed(kind: str, column: Column, missing: float) -> array[Any]:
+    """The numbers of a column, with `missing` for those that it lacks."""
+    numbers = array(kind, column.fillna(missing))
+    return numbers if len(numbers) == len(column) else numbers * len(column)
 
 
 class RecordHistory(Collection[Record]):

@@ -26,7 +26,7 @@ from batchai_magics.metrics.measurement import (
 _WINDOW_ROWS = 8192  # of which records are made at once
 
 Rank = int | None
-Row = tuple[int, "LineColumns | None", Sequence[Record]]  # the columns of a line; None for a fact
+Row = tuple[int, Sequence[Record]]  # its number; a fact, or the measurements of a line
 
 
 class MeasurementTable(Collection[Record]):
@@ -60,7 +60,11 @@ class MeasurementTable(Collection[Record]):
         return len(self.facts) + sum(len(lines.rows) * len(lines.metrics) for lines in self.lines)
 
     def __iter__(self) -> Iterator[Record]:
-        return chain.from_iterable(rows_of(self))
+        for part in self.parts():
+            rows: list[Row] = [(row, [fact]) for row, fact in part.facts]
+            rows += chain.from_iterable(lines.measurements() for lines in part.lines)
+            for _, line in sorted(rows, key=itemgetter(0)):
+                yield from line
 
     def __contains__(self, record: object) -> bool:
         return any(record == each for each in self)
@@ -70,26 +74,19 @@ class MeasurementTable(Collection[Record]):
         """The columns of all lines with measurements."""
         return self._lines.values()
 
-    def windows(self) -> Iterator[list[Row]]:
-        """The rows of the table, some thousands at a time."""
-        at = 0
-        for begin in range(0, self.row_count, _WINDOW_ROWS):
-            end = begin + _WINDOW_ROWS
-            window: list[Row] = []
-            while at < len(self.facts) and self.facts[at][0] < end:
-                window.append((self.facts[at][0], None, [self.facts[at][1]]))
-                at += 1
-            for lines in self.lines:
-                window += lines.measurements(begin, end)
-            window.sort(key=itemgetter(0))
-            yield window
+    def parts(self, *keys: str) -> Iterator[MeasurementTable]:
+        """The table in parts of some thousand rows; a fact with one of these keys begins another one."""
+        windows = range(0, self.row_count, _WINDOW_ROWS)
+        begins = {0, *windows, *(row for row, fact in self.facts if fact.key in keys)}
+        for begin, end in pairwise([*sorted(begins), self.row_count]):
+            yield self.between(begin, end)
 
     def between(self, begin: int, end: int) -> MeasurementTable:
         """The rows from `begin` to `end`, which keep their numbers."""
         if begin <= 0 and end >= self.row_count:
             return self
-        facts = [each for each in self.facts if begin <= each[0] < end]
-        return self.with_lines([lines.between(begin, end) for lines in self.lines], facts)
+        first, last = (bisect_left(self.facts, row, key=itemgetter(0)) for row in (begin, end))
+        return self.with_lines([lines.between(begin, end) for lines in self.lines], self.facts[first:last])
 
     def with_lines(
         self, lines: Iterable[LineColumns], facts: Iterable[tuple[int, Fact]] | None = None
@@ -124,7 +121,7 @@ class MeasurementTable(Collection[Record]):
 
     def add_records(self, records: Iterable[Record]) -> None:
         """Add single records."""
-        rows = rows_of(records)
+        rows = _rows_of(records)
         while part := [*islice(rows, _WINDOW_ROWS)]:
             facts = list[tuple[int, Fact]]()
             lines = defaultdict[tuple[MetricName, ...], list[tuple[int, Sequence[Measurement]]]](list)
@@ -147,13 +144,8 @@ class MeasurementTable(Collection[Record]):
         return lines
 
 
-def rows_of(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
+def _rows_of(records: Iterable[Record]) -> Iterator[Sequence[Record]]:
     """Each fact, and the measurements of each line, in order."""
-    if isinstance(records, MeasurementTable):
-        for window in records.windows():
-            for _, _, line in window:
-                yield line
-        return
     for is_fact, part in groupby(records, lambda record: isinstance(record, Fact)):
         if is_fact:
             yield from zip(part)
@@ -253,22 +245,18 @@ class LineColumns:
     def _columns(self) -> list[Column]:
         return [*self.steps, *self.values, self.epochs, self.ranks, self.offsets, self.times]
 
-    def measurements(self, begin: int, end: int) -> Iterator[Row]:
-        """The lines of a range of rows."""
-        first, last = bisect_left(self.rows, begin), bisect_left(self.rows, end)
-        if first == last:
-            return
-        part = self if last - first == len(self.rows) else self.take(range(first, last))
-        positions = zip(part.epochs, part.ranks, part.offsets, part.times, strict=True)
-        steps, values = zip(*part.steps, strict=True), zip(*part.values, strict=True)
+    def measurements(self) -> Iterator[Row]:
+        """The numbers of each line."""
+        positions = zip(self.epochs, self.ranks, self.offsets, self.times, strict=True)
+        steps, values = zip(*self.steps, strict=True), zip(*self.values, strict=True)
         for row, (epoch, rank, offset, time), own_steps, numbers in zip(
-            part.rows, positions, steps, values, strict=True
+            self.rows, positions, steps, values, strict=True
         ):
             line = [
                 measurement((name, value, unit, step, epoch, rank, offset, time, phase))
                 for (name, unit, phase), step, value in zip(self.metrics, own_steps, numbers, strict=True)
             ]
-            yield row, self, line
+            yield row, line
 
 
 def by_rank(
@@ -280,15 +268,15 @@ def by_rank(
     """
     pieces: defaultdict[Rank, list[list[Column]]] = defaultdict(list)
     for lines, columns in parts:
-        for rank, indices in _indices_by_rank(lines.ranks).items():
+        for rank, indices in indices_by_rank(lines.ranks).items():
             own = [lines.rows, *columns]
             part = own if len(indices) == len(lines.rows) else [each.take(indices) for each in own]
             pieces[unknown if rank is None else rank].append(part)
-    joined = {rank: _in_order(every) for rank, every in pieces.items()}
+    joined = {rank: in_row_order(every) for rank, every in pieces.items()}
     return {rank: columns for rank, (_, *columns) in sorted(joined.items(), key=lambda each: each[1][0][0])}
 
 
-def _indices_by_rank(ranks: Column) -> Mapping[Rank, Sequence[int]]:
+def indices_by_rank(ranks: Column) -> Mapping[Rank, Sequence[int]]:
     """The indices of each rank."""
     if ranks.is_constant:
         return {ranks[0]: range(len(ranks))}
@@ -298,7 +286,7 @@ def _indices_by_rank(ranks: Column) -> Mapping[Rank, Sequence[int]]:
     return indices
 
 
-def _in_order(pieces: Sequence[Sequence[Column]]) -> Sequence[Column]:
+def in_row_order(pieces: Sequence[Sequence[Column]]) -> Sequence[Column]:
     """Pieces of columns, joined by the first column, the rows."""
     if len(pieces) == 1:
         return pieces[0]

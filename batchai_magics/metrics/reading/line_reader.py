@@ -81,7 +81,7 @@ class LineReader:
         count = 1 + max((*(row for row, _ in facts), *(part.rows[-1] for part in lines)), default=-1)
         if len(facts) == sum(len(every) for _, every in single):
             return MeasurementTable(lines, sorted(facts, key=itemgetter(0)), count)
-        single += ((row, [*line]) for part in lines for row, _, line in part.measurements(0, count))
+        single += ((row, [*line]) for part in lines for row, line in part.measurements())
         single.sort(key=itemgetter(0))
         return MeasurementTable.of([record for _, every in single for record in every])
 

@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement, Record, at_offset, in_step_lines
-from batchai_magics.metrics.measurement_table import rows_of
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.reading.timestamps import WriteTimes
 from batchai_magics.metrics.runs.fits import FitHeadings
@@ -162,16 +161,12 @@ class MetricPoints:
 
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
-        every = list(records)
-        self._timeline.add(rows_of(every))
-        for record in every:
+        for record in self._timeline.place(records):
             if isinstance(record, Fact):
                 self._headings.enter(record)
-                self._timeline.enter(record)
                 if record.key == ATTEMPT:
                     self._shifts.clear()
-            placed = self._timeline.placed(record) if isinstance(record, Measurement) else record
-            for number in numbers([placed]):
+            for number in numbers([record]):
                 self._time = self._time if number.wall_time is None else number.wall_time
                 series = (number.name, number.rank)
                 self._counts[series] += 1

@@ -309,7 +309,7 @@ def _series(run: MeasurementTable) -> Iterator[tuple[MetricTraits, str, Mapping[
                 places[metric.name].append((lines, number))
     every = chain.from_iterable(places.values())
     has_epochs_only = all(lines.steps[i].is_missing and None not in lines.epochs for lines, i in every)
-    numbers = _epoch_numbers(run) if has_epochs_only else {}
+    numbers = EpochCounter().numbers(run) if has_epochs_only else {}
     headings = [(row, fact) for row, fact in run.facts if fact.key == FIT]
     for name, found in places.items():
         first, number = found[0]
@@ -338,17 +338,3 @@ def _fits(headings: Sequence[tuple[int, Fact]], rank: Rank, rows: Sequence[int])
             at += 1
         fits.append(above.of(rank))
     return fits
-
-
-def _epoch_numbers(run: MeasurementTable) -> Mapping[tuple[str, Rank], Sequence[int]]:
-    """The number of each value by metric and rank."""
-    counter, numbers = EpochCounter(), defaultdict[tuple[str, Rank], list[int]](list)
-    headings = FitHeadings()
-    for record in run:
-        if isinstance(record, Fact):
-            headings.enter(record)
-        elif record.epoch is not None:
-            fit = headings.of(record.rank).number
-            number = counter.number(record.rank, record.epoch, record.name, fit)
-            numbers[record.name, record.rank].append(number)
-    return numbers

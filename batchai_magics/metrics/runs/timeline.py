@@ -12,16 +12,16 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from operator import itemgetter
-from typing import cast
+from itertools import groupby, islice, pairwise
+from operator import is_, itemgetter, le
+from typing import NamedTuple, cast
 
 from batchai_magics.metrics.column import Column
 from batchai_magics.metrics.grammar.metric_names import TRAIN
-from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record
-from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, rows_of
+from batchai_magics.metrics.measurement import FIT, LENGTH, Fact, MetricName, Record
+from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable, Rank, indices_by_rank
 from batchai_magics.metrics.runs.fits import FitHeadings
 
 
@@ -43,85 +43,182 @@ def _times(records: Iterable[Record]) -> Iterator[float]:
 
 
 class Timeline:
-    """Places numbers as they come. Numbers that were placed may move when more is known.
+    """Places the numbers of a run as they come. Those that were placed may move when more is known.
 
-    Once all are known, the places are the same, whether the numbers came at once or in parts: `add` tells
-    whether earlier ones have moved; then all are placed anew, on another timeline.
+    `has_moved`: some stand elsewhere now, and all are to be placed anew, on another timeline. Then the places
+    are the same, whether the numbers came at once or in parts. Facts `above` tell how far counters go.
     """
 
-    def __init__(self) -> None:
-        self._ranks: defaultdict[int | None, _RankTimeline] = defaultdict(_RankTimeline)
-        self._learned, self._headings = FitHeadings(), FitHeadings()  # above what was added, and placed
+    def __init__(self, above: Iterable[Fact] = ()) -> None:
+        self.has_moved = False
+        self._ranks: defaultdict[Rank, _RankTimeline] = defaultdict(_RankTimeline)
+        self._learned, self._headings = FitHeadings(), FitHeadings()  # above what is known, and placed
+        for fact in above:
+            self._learn_fact(fact)
 
     @property
     def has_steps(self) -> bool:
         """Whether a number has a step."""
         return any(rank.has_steps for rank in self._ranks.values())
 
-    def add(self, rows: Iterable[Sequence[Record]]) -> bool:
-        """Learn from more rows of the run: a fact each, or the numbers on a line.
+    def place(self, records: Iterable[Record]) -> MeasurementTable:
+        """The next records of the run, with the steps of the timeline."""
+        table = MeasurementTable.of(records)
+        self._learn(table)
+        placed: dict[tuple[MetricName, ...], list[Sequence[Column]]] = {
+            each.metrics: [] for each in table.lines
+        }
+        for part in table.parts(FIT):
+            for _, fact in part.facts:
+                self._headings.enter(fact)
+            pieces = {each.metrics: list[_Placed]() for each in part.lines}
+            for run in _line_runs(part):
+                steps = self._ranks[run.rank].place(run, self._headings.of(run.rank).number)
+                pieces[run.lines.metrics].append((run, steps))
+            for metrics, own in pieces.items():
+                placed[metrics].append(_by_metric(own))
+        return table.with_lines(replace(lines, steps=_joined(placed[lines.metrics])) for lines in table.lines)
 
-        Returns whether numbers that were placed before stand elsewhere now.
-        """
+    def _learn(self, table: MeasurementTable) -> None:
         ranks = {}
-        for row in rows:
-            first = row[0]
-            if not isinstance(first, Fact):
-                rank = ranks[first.rank] = self._ranks[first.rank]
-                rank.learn(cast("Sequence[Measurement]", row), self._learned.of(first.rank).number)
-                continue
-            self._learned.enter(first)
-            if first.key == LENGTH:
-                rank = ranks[first.rank] = self._ranks[first.rank]
-                rank.learn_length(first.value)
-        return sum(rank.has_moved() for rank in ranks.values()) > 0
+        for part in table.parts(FIT):
+            for _, fact in part.facts:
+                self._learn_fact(fact)
+            for run in _line_runs(part):
+                rank = ranks[run.rank] = self._ranks[run.rank]
+                rank.learn(run, self._learned.of(run.rank).number)
+        self.has_moved |= sum(rank.has_moved() for rank in ranks.values()) > 0
 
-    def steps(self, line: Sequence[Measurement]) -> list[int | None]:
-        """The steps of the numbers on the next line, which was added; None before the first of its rank."""
-        rank = line[0].rank
-        timeline, fit = self._ranks[rank], self._headings.of(rank).number
-        return [timeline.step(number, fit) for number in line]
-
-    def enter(self, fact: Fact) -> None:
-        """Pass a fact that was added, in its turn among the numbers."""
-        self._headings.enter(fact)
-
-    def placed(self, number: Measurement) -> Measurement:
-        """The next number, with its step."""
-        step = self.steps([number])[0]
-        return number if step == number.step else number._replace(step=step)
+    def _learn_fact(self, fact: Fact) -> None:
+        self._learned.enter(fact)
+        if fact.key == LENGTH:
+            self._ranks[fact.rank].learn_length(fact.value)
 
 
 def on_timeline(records: Iterable[Record], above: Iterable[Fact] = ()) -> MeasurementTable:
-    """The records of a run, which are in the order of writing, with the steps of the timeline.
+    """The records of a run, which are in the order of writing, with the steps of the timeline."""
+    return Timeline(above).place(records)
 
-    Steps of training without epochs are kept: if there are no others, nothing is placed. How far counters go
-    may be told `above` the run.
+
+class _LineRun(NamedTuple):
+    """Lines of a rank that follow each other, with the same metrics and epoch, whose steps never fall.
+
+    `indices` are those of the lines among `lines`; `steps` are those of each metric.
     """
-    run = MeasurementTable.of(records)
-    if all(map(_counts_steps, run.lines)):
-        return run
-    timeline = Timeline()
-    timeline.add(rows_of(above))
-    timeline.add(rows_of(run))
-    steps = {lines.metrics: [Column() for _ in lines.metrics] for lines in run.lines}
-    for window in run.windows():
-        placed = defaultdict[tuple[MetricName, ...], list[list[int | None]]](list)
-        for _, lines, records in window:
-            if lines:
-                placed[lines.metrics].append(timeline.steps(cast("Sequence[Measurement]", records)))
-            else:
-                timeline.enter(cast("Fact", records[0]))
-        for metrics, rows in placed.items():
-            for column, own in zip(steps[metrics], zip(*rows, strict=True), strict=True):
-                column.extend(own)
-    return run.with_lines(replace(lines, steps=steps[lines.metrics]) for lines in run.lines)
+
+    rank: Rank
+    lines: LineColumns
+    indices: Sequence[int]
+    epoch: float | None
+    steps: Sequence[Column]
+
+    def one_by_one(self) -> Iterator[_LineRun]:
+        """Its lines, each as a run."""
+        for place, index in enumerate(self.indices):
+            yield self._replace(indices=[index], steps=[steps[place : place + 1] for steps in self.steps])
 
 
-def _counts_steps(lines: LineColumns) -> bool:
-    """Whether the lines are of training, with steps over the whole run."""
-    is_training = all(metric.phase == TRAIN for metric in lines.metrics)
-    return is_training and lines.epochs.is_missing and None not in lines.steps[0]
+def _line_runs(table: MeasurementTable) -> Iterator[_LineRun]:
+    """The lines of a table, those of each rank in file order."""
+    by_rank: defaultdict[Rank, list[tuple[LineColumns, Sequence[int]]]] = defaultdict(list)
+    for lines in table.lines:
+        for rank, indices in indices_by_rank(lines.ranks).items():
+            by_rank[rank].append((lines, indices))
+    for rank, parts in by_rank.items():
+        for lines, indices in _in_turn(parts):
+            yield from _rising(rank, lines, indices)
+
+
+def _in_turn(
+    parts: Sequence[tuple[LineColumns, Sequence[int]]],
+) -> Iterable[tuple[LineColumns, Sequence[int]]]:
+    """The lines of a rank: those that follow each other with the same metrics together."""
+    if len(parts) == 1:
+        return parts
+    order = sorted(
+        (row, number, index)
+        for number, (lines, indices) in enumerate(parts)
+        for row, index in zip(lines.rows.take(indices), indices, strict=True)
+    )
+    turns = groupby(order, key=itemgetter(1))
+    return ((parts[number][0], [index for *_, index in turn]) for number, turn in turns)
+
+
+def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[_LineRun]:
+    """Lines that follow each other, those whose steps rise within an epoch together."""
+    columns = {id(column): column for column in lines.steps}
+    taken = {key: column.take(indices) for key, column in columns.items()}
+    epochs = lines.epochs if lines.epochs.is_constant else lines.epochs.take(indices)
+    cuts = [*_cuts(epochs, taken.values())]
+    for begin, end in pairwise([0, *cuts, len(indices)]):
+        parts = {key: column[begin:end] for key, column in taken.items()} if cuts else taken
+        steps = [parts[id(column)] for column in lines.steps]
+        yield _LineRun(rank, lines, indices[begin:end], epochs[begin], steps)
+
+
+def _cuts(epochs: Column, columns: Collection[Column]) -> Iterator[int]:
+    """Where another run begins than that of the line before."""
+    if epochs.is_constant and all(map(never_falls, columns)):
+        return
+    for place, (before, after) in enumerate(pairwise(zip(epochs, *columns)), 1):  # noqa: B905  # epochs may go on
+        if before[0] != after[0] or not all(map(_may_follow, before[1:], after[1:])):
+            yield place
+
+
+def never_falls(steps: Sequence[int | None]) -> bool:
+    """Whether no step is below the one before: all are known, or none is."""
+    if None in steps:
+        return all(step is None for step in steps)
+    known = cast("Sequence[int]", steps)
+    return all(map(le, known, islice(known, 1, None)))
+
+
+def _may_follow(step: int | None, later: int | None) -> bool:
+    return step is later if step is None or later is None else step <= later
+
+
+_Placed = tuple[_LineRun, Sequence[Sequence[int | None]]]
+"""Some lines, and the steps of each of their metrics."""
+
+
+def _by_metric(pieces: Sequence[_Placed]) -> Sequence[Column]:
+    """The steps of each metric of all lines; metrics that have the same steps share a column."""
+    lines = pieces[0][0].lines
+    shared: dict[tuple[int, ...], Column] = {}
+    columns = []
+    for number, every in enumerate(zip(*(steps for _, steps in pieces), strict=True)):
+        if all(map(is_, every, (run.steps[number] for run, _ in pieces))):
+            columns.append(lines.steps[number])
+            continue
+        key = tuple(map(id, every))
+        if key not in shared:
+            shared[key] = _put_together(pieces, every, len(lines.rows))
+        columns.append(shared[key])
+    return columns
+
+
+def _put_together(pieces: Iterable[_Placed], every: Iterable[Sequence[int | None]], count: int) -> Column:
+    placed: list[int | None] = [None] * count
+    for (run, _), steps in zip(pieces, every, strict=True):
+        for index, step in zip(run.indices, steps, strict=True):
+            placed[index] = step
+    return Column(placed)
+
+
+def _joined(parts: Sequence[Sequence[Column]]) -> Sequence[Column]:
+    """The columns of each metric, joined; those that are the same stay so."""
+    if len(parts) == 1:
+        return parts[0]
+    shared: dict[tuple[int, ...], Column] = {}
+    columns = []
+    for every in zip(*parts, strict=True):
+        key = tuple(map(id, every))
+        if key not in shared:
+            column = shared[key] = Column()
+            for part in every:
+                column.extend(part)
+        columns.append(shared[key])
+    return columns
 
 
 @dataclass(slots=True)
@@ -259,20 +356,26 @@ class _RankTimeline:
         """Whether a number has a step."""
         return bool(self._epochs or self._counters or self._measured)
 
-    def learn(self, line: Iterable[Measurement], fit: int) -> None:
-        """Take what the numbers on a line tell about the counters."""
-        for name, _, _, step, epoch, _, _, _, phase in line:
-            if step is None:
-                if epoch is not None and float(epoch).is_integer():
-                    self._visit(name, epoch, fit)
-            elif phase != TRAIN:
-                if self._measured[name].add(step) and len(self._measured[name].ends) > 1:
-                    self._returning.add(name)
-                    self._is_undecided = True
-            elif epoch is None or self._learns_late(name, epoch):
-                self._is_undecided |= self._counters[name].add(step)
-            else:
-                self._is_undecided |= self._epochs.add(name, epoch, step)
+    def learn(self, run: _LineRun, fit: int) -> None:
+        """Take what the numbers of a run tell about the counters: those between its ends tell no more."""
+        for place in (0, -1)[: len(run.indices)]:
+            ends = {id(steps): steps[place] for steps in run.steps}
+            for metric, steps in zip(run.lines.metrics, run.steps, strict=True):
+                self._learn(metric, ends[id(steps)], run.epoch, fit)
+
+    def _learn(self, metric: MetricName, step: int | None, epoch: float | None, fit: int) -> None:
+        name = metric.name
+        if step is None:
+            if epoch is not None and float(epoch).is_integer():
+                self._visit(name, epoch, fit)
+        elif metric.phase != TRAIN:
+            if self._measured[name].add(step) and len(self._measured[name].ends) > 1:
+                self._returning.add(name)
+                self._is_undecided = True
+        elif epoch is None or self._learns_late(name, epoch):
+            self._is_undecided |= self._counters[name].add(step)
+        else:
+            self._is_undecided |= self._epochs.add(name, epoch, step)
 
     def learn_length(self, length: str) -> None:
         """Take how far a counter goes, and the metric beside it: `40 loss`."""
@@ -331,52 +434,68 @@ class _RankTimeline:
             return (None,) * count
         return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
 
-    def step(self, number: Measurement, fit: int) -> int | None:
-        """The step of the next number."""
-        step = number.step
-        if step is None:
-            return self._step_of_line(number, fit)
-        if number.phase != TRAIN and (self._epochs or self._counters):
-            return self._step_of_measure(number, step)
-        if number.epoch is None or self._is_late(number.name, number.epoch):
-            place = self._step_in_round(number.name, step)
-        else:
-            place = self._step_in_epoch(number.epoch, step)
-        self._scan.latest = place
-        return place
+    def place(self, run: _LineRun, fit: int) -> Sequence[Sequence[int | None]]:
+        """The steps of each metric of the next run; the same ones where they are the same."""
+        metrics, count = run.lines.metrics, len(run.indices)
+        kinds = {
+            (metric.phase == TRAIN, steps[0] is None)
+            for metric, steps in zip(metrics, run.steps, strict=True)
+        }
+        if len(kinds) > 1 and count > 1:  # where some stand depends on others of their line
+            lines = [self.place(line, fit) for line in run.one_by_one()]
+            return [[step for steps in each for step in steps] for each in zip(*lines, strict=True)]
+        shifted: dict[tuple[int, int], Sequence[int | None]] = {}
+        placed = []
+        ends = {id(steps): (steps[0], steps[-1]) for steps in run.steps}
+        for metric, steps in zip(metrics, run.steps, strict=True):
+            first, last = ends[id(steps)]
+            if first is None:
+                own: Sequence[int | None] = [self._step_of_line(metric.name, run.epoch, fit)] * count
+            elif metric.phase != TRAIN and (self._epochs or self._counters):
+                own = self._steps_of_measure(metric.name, run.epoch, cast("Sequence[int]", steps))
+            else:
+                shift = self._shift(metric.name, run.epoch, first, last)
+                key = id(steps), shift
+                if key not in shifted:
+                    shifted[key] = [step + shift for step in cast("Sequence[int]", steps)] if shift else steps
+                own = shifted[key]
+                self._scan.latest = last + shift
+            placed.append(own)
+        return placed
 
-    def _step_in_epoch(self, epoch: float | None, step: int) -> int:
-        return step + self._begin_of(epoch) if self._is_by_epoch and epoch is not None else step
+    def _shift(self, name: str, epoch: float | None, first: int, last: int) -> int:
+        """What is added to the steps of training between these."""
+        if epoch is not None and not self._is_late(name, epoch):
+            return self._begin_of(epoch)
+        number, before = self._scan.rounds.get(name, (0, -1))
+        number += first < before
+        self._scan.rounds[name] = number, last
+        return self._begin_of_round(number) if number else 0
 
     def _begin_of(self, epoch: float) -> int:
-        """The steps before an epoch."""
-        return self._epochs.count_before(epoch) * self._epoch_length
-
-    def _step_in_round(self, name: str, step: int) -> int:
-        number, last = self._scan.rounds.get(name, (0, -1))
-        number += step < last
-        self._scan.rounds[name] = number, step
-        return step + self._begin_of_round(number) if number else step
+        """The steps before an epoch; 0 if they are not counted within epochs."""
+        return self._epochs.count_before(epoch) * self._epoch_length if self._is_by_epoch else 0
 
     def _begin_of_round(self, number: int) -> int:
         epoch = self._round_epochs[number] if number < len(self._round_epochs) else None
         return 0 if epoch is None else int(epoch - self._first_visit) * self._round_length
 
-    def _step_of_measure(self, number: Measurement, step: int) -> int | None:
-        """The step of a validation: where training was, if its batches are counted."""
+    def _steps_of_measure(self, name: str, epoch: float | None, steps: Sequence[int]) -> Sequence[int | None]:
+        """The steps of a validation: where training was, if its batches are counted."""
         latest = self._scan.latest
-        if number.epoch is None:
-            return latest if number.name in self._returning and latest is not None else step
-        return max(self._step_in_epoch(number.epoch, step), latest or 0)
+        if epoch is None:
+            return [latest] * len(steps) if name in self._returning and latest is not None else steps
+        begin = self._begin_of(epoch)
+        return [max(step + begin, latest or 0) for step in steps]
 
-    def _step_of_line(self, number: Measurement, fit: int) -> int | None:
+    def _step_of_line(self, name: str, epoch: float | None, fit: int) -> int | None:
         """The step of a number without one: the last of its epoch, if the line ends it; else the latest."""
-        scan, epoch = self._scan, number.epoch
+        scan = self._scan
         if epoch is None or not float(epoch).is_integer():
             return scan.latest
         if (fit, epoch) != scan.epoch:
             scan.epoch, scan.visit = (fit, epoch), scan.visit + 1
-        if number.name in self._repeated:
+        if name in self._repeated:
             return scan.latest
         end = self._end_of(scan.visit)
         place = scan.latest if end is None else end
@@ -407,6 +526,17 @@ class _EpochPosition:
     firsts: dict[float, int] = field(default_factory=dict)  # the first number of each epoch
     most: int = 0
 
+    def number_of(self, epoch: float, name: str, fit: int) -> int:
+        """The number of the next value, from 1 on."""
+        if (epoch, fit) != (self.epoch, self.fit):
+            self.number = self.firsts.setdefault(epoch, self.most + 1)
+            self.epoch, self.fit, self.names = epoch, fit, set()
+        elif name in self.names:
+            self.number, self.names = self.number + 1, set()
+        self.names.add(name)
+        self.most = max(self.most, self.number)
+        return self.number
+
 
 class EpochCounter:
     """Numbers the points of a log that tells epochs but no steps, alike for all metrics.
@@ -416,16 +546,18 @@ class EpochCounter:
     """
 
     def __init__(self) -> None:
-        self._ranks: dict[int | None, _EpochPosition] = {}
+        self._ranks: defaultdict[Rank, _EpochPosition] = defaultdict(_EpochPosition)
+        self._headings = FitHeadings()
 
-    def number(self, rank: int | None, epoch: float, name: str, fit: int = 0) -> int:
-        """The number of the next value of a metric in a fit of its rank, from 1 on."""
-        last = self._ranks.setdefault(rank, _EpochPosition())
-        if (epoch, fit) != (last.epoch, last.fit):
-            last.number = last.firsts.setdefault(epoch, last.most + 1)
-            last.epoch, last.fit, last.names = epoch, fit, set()
-        elif name in last.names:
-            last.number, last.names = last.number + 1, set()
-        last.names.add(name)
-        last.most = max(last.most, last.number)
-        return last.number
+    def numbers(self, table: MeasurementTable) -> Mapping[tuple[str, Rank], Sequence[int]]:
+        """The number of each of the next values that have an epoch and no step, by metric and rank."""
+        found = defaultdict[tuple[str, Rank], list[int]](list)
+        lines = (each for each in table.lines if any(None in steps for steps in each.steps))
+        for record in table.with_lines(lines):
+            if isinstance(record, Fact):
+                self._headings.enter(record)
+            elif record.step is None and record.epoch is not None:
+                fit = self._headings.of(record.rank).number
+                number = self._ranks[record.rank].number_of(record.epoch, record.name, fit)
+                found[record.name, record.rank].append(number)
+        return found

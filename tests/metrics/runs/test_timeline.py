@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement
+from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, on_timeline
 
 
@@ -113,10 +114,10 @@ def test_a_timeline_tells_when_numbers_have_moved():
     parts = [[number(1)], [number(2)], [number(epoch=1, name="acc")], [number(1)], [number(2)], [number(3)]]
     moved = []
     for part in parts:
-        moved.append(timeline.add([part]))
-        timeline.steps(part)
-    assert not any(moved[:2])
-    assert any(moved)
+        timeline.place(part)
+        moved.append(timeline.has_moved)
+    assert moved[:2] == [False, False]
+    assert moved[-1]
     assert steps(*(record for (record,) in parts)) == [1, 2, 2, 3, 4, 5]
 
 
@@ -124,12 +125,11 @@ def placed_one_by_one(numbers):
     """The steps of numbers as a live view places them: all anew whenever some have moved."""
     timeline, placed = Timeline(), []
     for count, each in enumerate(numbers, start=1):
-        if timeline.add([[each]]):
-            timeline, placed = Timeline(), []
-            timeline.add([[earlier] for earlier in numbers[:count]])
-            placed = [timeline.steps([earlier])[0] for earlier in numbers[: count - 1]]
-        placed += timeline.steps([each])
-    return placed
+        placed += timeline.place([each])
+        if timeline.has_moved:
+            timeline = Timeline()
+            placed = [*timeline.place(numbers[:count])]
+    return [each.step for each in placed]
 
 
 EPOCHS = st.lists(st.lists(st.integers(0, 9), min_size=1, unique=True).map(sorted), min_size=1, max_size=4)
@@ -142,6 +142,18 @@ def test_numbers_that_come_one_by_one_end_where_they_stand_at_once(epochs, has_e
         begin = 10 * epoch * is_global
         run += [number(begin + step, epoch if has_epoch else None) for step in in_epoch]
         run += [number(epoch=epoch, name="acc")] * is_ended
+    assert placed_one_by_one(run) == steps(*run)
+
+
+@given(EPOCHS, st.booleans())
+def test_lines_of_several_ranks_and_metrics_end_where_they_stand_at_once(epochs, has_epoch):
+    run = [
+        number(step, epoch if has_epoch else None, name=name, rank=rank)
+        for epoch, in_epoch in enumerate(epochs, start=1)
+        for step in in_epoch
+        for rank in (0, 1)
+        for name in ("loss", "acc")
+    ]
     assert placed_one_by_one(run) == steps(*run)
 
 
@@ -160,5 +172,5 @@ def test_a_validation_of_each_epoch_stands_where_training_was_when_its_steps_are
 
 
 def test_epochs_without_steps_are_numbered_and_begin_again_with_another_fit():
-    counter = EpochCounter()
-    assert [counter.number(None, epoch, "loss") for epoch in (1, 2, 2, 3, 1, 2, 4)] == [1, 2, 3, 4, 1, 2, 5]
+    run = MeasurementTable.of(number(epoch=epoch) for epoch in (1, 2, 2, 3, 1, 2, 4))
+    assert EpochCounter().numbers(run) == {("loss", None): [1, 2, 3, 4, 1, 2, 5]}
