@@ -27,8 +27,8 @@ from batchai_magics.backends.node.outcome import TERMINATE, failed_with, not_run
 from batchai_magics.backends.node.ranks import signal_pipe, termination
 from batchai_magics.backends.service import runner
 from batchai_magics.backends.service.file_repository import FileRepository
-from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import ClusterRef, NodeStatus, PlannedRun, Run, RunStatus
+from batchai_magics.backends.service.service import Service
 from batchai_magics.config import Settings
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
@@ -68,12 +68,12 @@ class ProcessSettings:
 IMPLEMENTED_IN, OWN_SETTINGS = __name__, ProcessSettings
 
 
-def open_backend(settings: Settings) -> FolderService:
+def open_backend(settings: Settings) -> Service:
     """What the entry point names: the service over a folder, with the runner below as its engine."""
     own = settings.for_backend(ProcessSettings)
     repository = FileRepository(Layout(own.home.expanduser()))
     engine = ProcessRunner(repository.layout)
-    return FolderService(repository, engine, setting="processes.home", core_quota=own.core_quota)
+    return Service(repository, engine, setting="processes.home", core_quota=own.core_quota)
 
 
 class ProcessRunner(runner.Runner):

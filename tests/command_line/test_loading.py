@@ -31,8 +31,7 @@ def loaded_by(words, home):
 
 FACETS = {
     "batchai_magics.backends.service.home_subscription",
-    "batchai_magics.backends.service.home_accounts",
-    "batchai_magics.backends.local.local_folders",
+    "batchai_magics.backends.local.home_cleaning",
 }
 
 

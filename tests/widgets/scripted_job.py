@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import BackendDefaults, Capabilities, Span
-from batchai_magics.backends.service import home_directory
+from batchai_magics.backends.folders import run_output
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ExecutionInfo, RankExit
@@ -102,12 +102,12 @@ class ScriptedBackend(BackendDefaults):
         )
 
     def files(self, job, directory_id="stdouterr", path="", limit=None):
-        return home_directory.output_listing(self.folder, "", limit=limit)
+        return run_output.output_listing(self.folder, "", limit=limit)
 
     def read(self, file, offset=0, limit=1 << 20):
         is_complete = self.job.state.is_final
         limit = min(limit, self.read_bytes)
-        chunk = home_directory.read_output(self.folder / file.path, offset, limit, is_complete=is_complete)
+        chunk = run_output.read_output(self.folder / file.path, offset, limit, is_complete=is_complete)
         spans = [
             Span(max(span.start, offset), min(span.end, chunk.end), span.rank)
             for span in self.spans.get(file.path, ())

@@ -74,12 +74,12 @@ def link(layout: Layout, root: Path, volumes: MountVolumes | None) -> None:
         private_files.make_link(root / relative, target)
 
 
-def setup_logs(layout: Layout, spec: ClusterSpec) -> Path:
-    """The output folder of a cluster's setup task; SpecError if it is not on a mount."""
+def setup_logs(layout: Layout, spec: ClusterSpec) -> Path | None:
+    """The output folder of a cluster's setup task, if it has one; SpecError if it is not on a mount."""
     setup = spec.node_setup
     task = setup.setup_task if setup else None
-    assert setup, "only clusters with a setup task get here"
-    assert task, "only clusters with a setup task get here"
+    if not (setup and task):
+        return None
     roots = {"AZ_BATCHAI_MOUNT_ROOT": with_default(layout, setup.mount_volumes)}
     path = "properties.nodeSetup.setupTask.stdOutErrPathPrefix"
     base = resolve(task.std_out_err_path_prefix, roots, field=path, what=spec.what)

@@ -11,7 +11,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path, PurePosixPath
@@ -28,6 +28,8 @@ from batchai_magics.errors import FileChangedError
 from batchai_magics.models.file_names import name_of
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import check_share_name
+
+Users = Callable[[Sequence[Path]], Sequence[str]]  # the names of the jobs that use some folders
 
 _EVERY_S = 3600.0
 BLOCK_BYTES = 4 << 20
@@ -64,11 +66,13 @@ class FolderStorage:
     """Shares or blob containers as folders below `root`.
 
     A share is `name` (of the account `local`) or `account/name`; `noun` names it in messages. Incomplete
-    uploads are below `unfinished`, for a day.
+    uploads are below `unfinished`, for a day. `users` gives the names of the jobs that use a folder.
     """
 
-    def __init__(self, root: Path, unfinished: Path, noun: str = "share") -> None:
-        self._root, self._unfinished, self._noun = root, unfinished, noun
+    def __init__(
+        self, root: Path, unfinished: Path, noun: str = "share", users: Users = lambda folders: ()
+    ) -> None:
+        self._root, self._unfinished, self._noun, self._users = root, unfinished, noun, users
         self._stale = StaleParts(unfinished)
 
     def make(self, share: str) -> None:
@@ -122,8 +126,11 @@ class FolderStorage:
         remove(item)
 
     def remove(self, share: str) -> None:
-        """Deletes a share with its contents."""
-        remove(self._existing_folder(share))
+        """Deletes a share with its contents; ConflictError while a job uses it."""
+        folder = self._existing_folder(share)
+        if names := self._users([folder]):
+            raise api_errors.share_in_use(share, names)
+        remove(folder)
         private_files.remove_folder(self._parts(share))
 
     def read(self, share: str, path: str, offset: int, limit: int) -> bytes:

@@ -12,13 +12,13 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import resource_table, run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.watch.detached_process import SharedStore
-from batchai_magics.backends.service.context import HomeContext, HomeStorage, cluster_of
+from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.service_facets import make_lazy
 from batchai_magics.launch.job_bounds import JobBounds
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.local.local_folders import HomeCleaning, LocalFolders
+    from batchai_magics.backends.local.home_cleaning import HomeCleaning
     from batchai_magics.models.resource_ids import ResourceId
     from batchai_magics.models.resources import JobResource, Node
 
@@ -39,29 +39,10 @@ class LocalBackend(Service):
         self.store = SharedStore(self.layout.database)
         self.runner = LocalRunner(self.store, self.layout, settings, pass_env=pass_env)
         self.reconciler = self.runner.reconciler
-        context = HomeContext(
-            repository=SqliteRepository(self.store),
-            runner=self.runner,
-            open_folders=self._open_folders,
-            open_storage=self._open_storage,
-            core_quota=settings.core_quota,
-            bounds=bounds or JobBounds(),
+        quota = settings.core_quota
+        super().__init__(
+            SqliteRepository(self.store), self.runner, setting=SETTING, core_quota=quota, bounds=bounds
         )
-        super().__init__(context)
-
-    def _open_folders(self) -> LocalFolders:
-        from batchai_magics.backends.local.local_folders import LocalFolders
-
-        return LocalFolders(self.layout, setting=SETTING)
-
-    def _open_storage(self, context: HomeContext) -> HomeStorage:
-        from batchai_magics.backends.local.state.sqlite_repository import ACCOUNTS, GROUPS, TableRows
-        from batchai_magics.backends.service.home_accounts import home_storage
-        from batchai_magics.backends.service.home_subscription import HomeGroups
-
-        self.store.check_version()
-        groups, accounts = (TableRows(self.store, table) for table in (GROUPS, ACCOUNTS))
-        return home_storage(self.layout, context, HomeGroups(groups), accounts)
 
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
@@ -100,7 +81,7 @@ class LocalPreemption:
 
 
 def _cleaning(backend: LocalBackend) -> HomeCleaning:
-    from batchai_magics.backends.local.local_folders import HomeCleaning
+    from batchai_magics.backends.local.home_cleaning import HomeCleaning
 
     return HomeCleaning(backend.context, backend.reconciler)
 

@@ -24,7 +24,6 @@ from batchai_magics.backends.ray.node.home_files import take_over
 from batchai_magics.backends.ray.node.run_files import NodeRequest, SupervisedFiles, text_of
 from batchai_magics.backends.ray.settings import RaySettings
 from batchai_magics.backends.service.file_repository import FileRepository
-from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
     CORE_COUNT,
     ClusterChange,
@@ -43,6 +42,7 @@ from batchai_magics.backends.service.runner import (
     RunStatus,
     waiting_reason,
 )
+from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.undelivered import Undelivered
 from batchai_magics.errors import BatchAIError, StorageError
 from batchai_magics.launch.job_bounds import JobBounds
@@ -329,7 +329,7 @@ def _wait_reason(files: SupervisedFiles) -> str:
     return waiting_reason((each.name, each.must_succeed) for each in pending)
 
 
-class RayBackend(FolderService):
+class RayBackend(Service):
     """Jobs on a Ray cluster. State, shares and logs are below its home."""
 
     def __init__(self, settings: RaySettings, bounds: JobBounds | None = None, *, pass_env: str = "") -> None:

@@ -1,14 +1,16 @@
-"""What every operation of the service works with: a home, the protocol of its folders, and an engine."""
+"""What every operation of the service works with: a home and an engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING
 
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service.repository import GROUP, Record, Repository
 from batchai_magics.backends.service.runner import (
     CORE_COUNT,
@@ -16,7 +18,6 @@ from batchai_magics.backends.service.runner import (
     EngineFacts,
     EngineSite,
     JobGroup,
-    Predecessor,
     Run,
     Runner,
     RunStatus,
@@ -25,43 +26,31 @@ from batchai_magics.backends.service.runner import (
 from batchai_magics.launch.job_bounds import JobBounds
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Accounts, Chunk, Storage
-    from batchai_magics.backends.service import home_subscription
-    from batchai_magics.backends.service.home_subscription import HomeGroups
-    from batchai_magics.backends.service.runner import PlannedRun, PlannedSetup
-    from batchai_magics.models.cluster_spec import ClusterSpec, ScaleSettings
-    from batchai_magics.models.job_execution import OutputFile
-    from batchai_magics.models.job_spec import JobSpec
+    from batchai_magics.models.cluster_spec import ScaleSettings
     from batchai_magics.models.resource_ids import ResourceId
-    from batchai_magics.models.runs.parameters import Parameter
-    from batchai_magics.models.telemetry_records import TelemetryRecord
 
 OpenRun = tuple[Record, Run, RunStatus]  # an open job, its run, and the status of the run
-
-
-class HomeStorage(NamedTuple):
-    """The shares, containers, storage accounts and resource groups of a home."""
-
-    shares: Storage
-    containers: Storage
-    accounts: Accounts
-    groups: HomeGroups
 
 
 @dataclass(frozen=True)
 class HomeContext:
     """A home, and the engine that runs its jobs.
 
-    Its folders and its storage are opened when they are first used: lists of jobs do without.
+    Attributes:
+        repository: The records and folders of the home.
+        runner: The engine.
+        setting: The setting that selects the home, for error messages.
+        core_quota: How many cores its clusters may have.
+        bounds: What one job may ask for.
+        ended_jobs: The jobs that are still marked as open, but were seen to have ended.
     """
 
     repository: Repository
     runner: Runner
-    open_folders: Callable[[], HomeFolders]
-    open_storage: Callable[[HomeContext], HomeStorage]
+    setting: str
     core_quota: int
     bounds: JobBounds = field(default_factory=JobBounds)
-    ended_jobs: list[Record] = field(default_factory=list)  # that are still marked as open
+    ended_jobs: list[Record] = field(default_factory=list)
 
     @property
     def facts(self) -> EngineFacts:
@@ -73,15 +62,14 @@ class HomeContext:
         site = self.facts.site
         return replace(site, core_count=cluster.state.get(CORE_COUNT, site.core_count))
 
-    @cached_property
-    def folders(self) -> HomeFolders:
-        """The folders of the home."""
-        return self.open_folders()
+    @property
+    def layout(self) -> Layout:
+        """Where the files of the home are."""
+        return self.repository.layout
 
-    @cached_property
-    def storage(self) -> HomeStorage:
-        """What users store in the home."""
-        return self.open_storage(self)
+    def refusing_full_disk(self) -> AbstractContextManager[None]:
+        """Within the context, a full disk raises a StorageError that says what to do."""
+        return private_files.full_disk_refused(self.layout.home, setting=self.setting)
 
     @contextmanager
     def snapshot(
@@ -113,15 +101,18 @@ class HomeContext:
         """The open runs of all clusters."""
         return self._open(list(self.repository.all_open_jobs()))
 
-    def quota_nodes(self, records: Iterable[Record]) -> Iterable[home_subscription.Nodes]:
-        """The maximum sizes of clusters, as counted by quotas."""
-        from batchai_magics.backends.service import home_subscription, resource_views
-        from batchai_magics.models.cluster_spec import VmPriority
+    def jobs_using(self, folders: Sequence[Path]) -> list[str]:
+        """The names of the open jobs that use one of these folders of the home."""
+        from batchai_magics.backends.folders import mounts
+        from batchai_magics.backends.service import resource_views, stored_descriptions
 
-        for record in records:
-            spec = resource_views.cluster_spec(record.spec)
-            is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
-            yield home_subscription.Nodes(spec.vm_size, scale_of(spec.scale_settings).maximum, is_low)
+        names = []
+        for job, _, _ in self.all_open_runs():
+            cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
+            used = mounts.used_by(self.layout, stored_descriptions.job_spec(job.spec), cluster)
+            if any(path.is_relative_to(folder) for path in used for folder in folders):
+                names.append(job.name)
+        return names
 
     def _open(self, jobs: Sequence[Record]) -> list[OpenRun]:
         runs = list(map(run_of, jobs))
@@ -189,94 +180,3 @@ def scale_of(settings: ScaleSettings | None) -> Scale:
 
 
 CLUSTER_SPEC, OUTPUT_ROOT = "cluster_spec", "output_root"  # keys in a job's `more`
-
-
-class AdmittedJob(NamedTuple):
-    """A job that its cluster can run, before it is created.
-
-    Attributes:
-        record: The record that it gets.
-        spec: What it runs, with secrets.
-        cluster: The record of its cluster.
-        site: What its Plan depends on.
-        notes: For the user, about the cluster.
-        records: The texts of the run's record files, by name.
-        after: The runs after which it starts.
-    """
-
-    record: Record
-    spec: JobSpec
-    cluster: Record
-    site: EngineSite
-    notes: Sequence[str]
-    records: Mapping[str, str]
-    after: tuple[Predecessor, ...] = ()
-
-
-class HomeFolders(Protocol):
-    """The folders of a home."""
-
-    @property
-    def shares(self) -> Path:
-        """The folder with the shares of all accounts."""
-
-    def batch(self) -> AbstractContextManager[None]:
-        """Within the context, small files may be written in one request; all are written when it exits."""
-
-    def refusing_full_disk(self) -> AbstractContextManager[None]:
-        """Within the context, a full disk raises a StorageError that says what to do."""
-
-    def check_cluster(self, spec: ClusterSpec) -> None:
-        """Raises a SpecError if the output of the setup task is not on a mount."""
-
-    def make_cluster(self, guid: str, spec: ClusterSpec) -> None:
-        """Links a cluster's mounts, and creates the output folder of its setup task."""
-
-    def node_setup(self, guid: str, spec: ClusterSpec, site: EngineSite) -> PlannedSetup:
-        """Plans what a node of a cluster mounts and runs before it takes runs."""
-
-    def remove_cluster(self, guid: str) -> None:
-        """Deletes a cluster's folder."""
-
-    def output_root(self, spec: JobSpec, cluster: ClusterSpec, guid: str) -> str:
-        """The folder of a job's stdOutErrPathPrefix; SpecError if it cannot be resolved."""
-
-    def make_run(self, job: AdmittedJob) -> PlannedRun:
-        """Creates the folder of a job's run with its links, and plans what the run starts."""
-
-    def discard_backups(self, guids: Sequence[str]) -> None:
-        """Deletes what would bring runs back if all records were lost; called before their records go."""
-
-    def remove_runs(self, guids: Sequence[str]) -> None:
-        """Deletes the folders of runs."""
-
-    def files(self, job: Record, directory_id: str, path: str, limit: int | None) -> Sequence[OutputFile]:
-        """Lists a folder of one of a job's output directories, sorted by name, up to `limit` entries."""
-
-    def read(
-        self, job: Record, directory_id: str, path: str, offset: int, limit: int, *, is_open: bool
-    ) -> Chunk:
-        """Reads at most `limit` bytes of a job's file; `is_open` must be determined before."""
-
-    def changed_logs(self, job: Record, positions: Mapping[str, int]) -> Mapping[str, int]:
-        """The logs whose size is not the given position, with where to read each from."""
-
-    def tail(
-        self, job: Record, positions: Mapping[str, int], limit: int, *, is_open: bool
-    ) -> Mapping[str, Chunk]:
-        """The bytes of these logs of a job from these positions; `is_open` must be determined before."""
-
-    def telemetry(self, guid: str, after: float) -> TelemetryRecord:
-        """The samples of a run taken after the time `after`."""
-
-    def records(self, guid: str, names: Collection[str]) -> Mapping[str, bytes]:
-        """The record files of a run, those in whole folders (`machines/`) too; missing ones are left out."""
-
-    def logged_parameters(self, guids: Sequence[str]) -> Mapping[str, Mapping[str, Parameter]]:
-        """The parameters that runs have logged, read together; runs without any are left out."""
-
-    def back_up_labels(self, guid: str, text: str) -> None:
-        """Keeps the labels of a run where they are found if all records are lost."""
-
-    def setup_files(self, spec: ClusterSpec, path: str) -> Sequence[OutputFile]:
-        """Lists the output of a cluster's setup task, one folder at a time."""

@@ -12,15 +12,16 @@ import socket
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from batchai_magics.backends.base import Page, api_errors
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, RecordPage
+from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, RecordPage, Repository
 from batchai_magics.errors import SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.untrusted_files import NotRegularError, read_json, read_text
@@ -75,13 +76,18 @@ LOCK_EXPIRY_S = 60.0  # an older lock belongs to a process that died
 _POLL_S = 0.02
 
 
-class FileRepository:
-    """The records of a home as small files; see `backends.service.repository.Repository`."""
+class FileRepository(Repository):
+    """The records of a home as small files."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout = layout
+        self._layout = layout
         self._root = layout.home / "resources"
         self.clock = FileClock(layout.home / "clock")
+
+    @property
+    def layout(self) -> Layout:
+        """Where the files of the home are."""
+        return self._layout
 
     def now(self) -> float:
         """The file system's time, in seconds since 1970."""
@@ -218,6 +224,16 @@ class FileRepository:
     def _open_file(self, job: Record) -> Path:
         return self._open_folder(job.more[CLUSTER_GUID]) / f"{job.guid}.id"
 
+    @property
+    def accounts(self) -> FileRows:
+        """The rows of storage accounts, each a file."""
+        return FileRows(self.layout.home / "accounts")
+
+    @property
+    def groups(self) -> FileRows:
+        """The rows of resource groups, each a file."""
+        return FileRows(self.layout.home / "groups")
+
     @contextlib.contextmanager
     def locked(self, id: ResourceId) -> Iterator[None]:
         """Holds the lock of a resource within the context, across hosts."""
@@ -250,6 +266,47 @@ class FileRepository:
         if kind is Kind.JOB:
             return workspace / str(Kind.EXPERIMENT.value) / _folder_name(parent.name) / collection
         return workspace / collection
+
+
+class FileRows:
+    """Rows that are files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The row of that name; None if it does not exist."""
+        return _row(self._file(name))
+
+    def all(self) -> list[dict[str, Any]]:
+        """All rows, sorted by name."""
+        files = sorted(self._folder.glob("*.json"), key=lambda file: file.stem)
+        return [row for file in files if (row := _row(file)) is not None]
+
+    def insert(self, name: str, row: Mapping[str, Any]) -> None:
+        """Adds a row unless it exists."""
+        private_files.write_new(self._file(name), json.dumps(row))
+
+    def change(self, name: str, **values: Any) -> None:
+        """Changes values of a row under a lock."""
+        file = self._file(name)
+        with locked(file.with_suffix(".lock")):
+            private_files.write(file, json.dumps({**(_row(file) or {}), **values}))
+
+    def delete(self, name: str) -> None:
+        """Deletes a row, if it exists."""
+        self._file(name).unlink(missing_ok=True)
+
+    def _file(self, name: str) -> Path:
+        return self._folder / f"={name.lower()}.json"
+
+
+def _row(file: Path) -> dict[str, Any] | None:
+    try:
+        row: dict[str, Any] = read_json(file)
+    except FileNotFoundError:
+        return None
+    return row
 
 
 def _is_container(kind: Kind) -> bool:

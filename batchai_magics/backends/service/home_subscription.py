@@ -1,44 +1,28 @@
-"""The subscription of a home: resource groups, which are deleted with everything in them, and quotas."""
+"""The subscription of a home: resource groups, storage accounts, and quotas."""
 
 from __future__ import annotations
 
+import base64
 import re
+import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from batchai_magics.backends.base import api_errors
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.shares import Users
+from batchai_magics.backends.service.context import scale_of
+from batchai_magics.backends.service.repository import Record, Repository, Rows
+from batchai_magics.backends.service.resource_views import cluster_spec
 from batchai_magics.errors import ConflictError
-from batchai_magics.models.resource_ids import check_group_name
-from batchai_magics.models.subscription import ResourceGroup, Usage
+from batchai_magics.models.cluster_spec import VmPriority
+from batchai_magics.models.resource_ids import check_account_name, check_group_name
+from batchai_magics.models.subscription import ResourceGroup, StorageAccount, Usage
 from batchai_magics.models.vm_sizes import SIZES, lookup
 
-if TYPE_CHECKING:
-    from batchai_magics.backends.base import Accounts
-    from batchai_magics.models.resource_ids import ResourceId
-
-
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000000"
-
-
-class Rows(Protocol):
-    """Named rows: JSON objects whose names are matched case-insensitively."""
-
-    def find(self, name: str) -> dict[str, Any] | None:
-        """The row of that name; None if it does not exist."""
-
-    def all(self) -> list[dict[str, Any]]:
-        """All rows, sorted by name."""
-
-    def insert(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds a row unless it exists."""
-
-    def change(self, name: str, **values: Any) -> None:
-        """Changes values of a row, atomically."""
-
-    def delete(self, name: str) -> None:
-        """Deletes a row, if it exists."""
 
 
 class HomeGroups:
@@ -74,31 +58,67 @@ def _group(row: Mapping[str, Any]) -> ResourceGroup:
     return ResourceGroup(SUBSCRIPTION, row["name"], row["location"], row["tags"])
 
 
-class OwnGroups(HomeGroups):
-    """Resource groups with their contents: `workspaces` lists those of all groups, `delete` deletes one."""
+class HomeAccounts:
+    """The storage accounts of a home; `users` gives the names of the jobs that use some folders."""
 
-    def __init__(
-        self,
-        rows: Rows,
-        accounts: Accounts | None,
-        *,
-        workspaces: Callable[[], Iterable[ResourceId]],
-        delete: Callable[[ResourceId], None],
-    ) -> None:
-        super().__init__(rows)
-        self._accounts = accounts
-        self._workspaces, self._delete_workspace = workspaces, delete
+    def __init__(self, repository: Repository, users: Users = lambda folders: ()) -> None:
+        self._layout, self._rows, self._users = repository.layout, repository.accounts, users
+        self._groups = HomeGroups(repository.groups)
+
+    def create(self, name: str, group: str, location: str, sku: str = "Standard_LRS") -> StorageAccount:
+        """Creates an account, or returns the existing one of that name and group."""
+        check_account_name(name)
+        row = {"name": name, "group": group, "location": location, "sku": sku}
+        self._rows.insert(name, {**row, "key1": _new_key(), "key2": _new_key()})
+        found = self._row(name)
+        if found["group"].lower() != group.lower():
+            raise api_errors.account_taken(name)
+        self._groups.ensure(group, location)
+        return _account(found)
+
+    def show(self, name: str) -> StorageAccount:
+        """The account of that name; NotFoundError if it does not exist."""
+        return _account(self._row(name))
+
+    def list(self, group: str | None = None) -> Sequence[StorageAccount]:
+        """The accounts of a group, or all accounts, sorted by name."""
+        rows = self._rows.all()
+        return [_account(row) for row in rows if group is None or row["group"].lower() == group.lower()]
+
+    def keys(self, name: str) -> tuple[str, str]:
+        """The two keys of an account."""
+        row = self._row(name)
+        return row["key1"], row["key2"]
+
+    def renew_key(self, name: str, number: int) -> None:
+        """Replaces key 1 or 2."""
+        self._row(name)
+        self._rows.change(name, **{f"key{int(number)}": _new_key()})
 
     def delete(self, name: str) -> None:
-        """Deletes a group with all its workspaces and storage accounts; jobs are ended first."""
-        self.show(name)
-        for workspace in self._workspaces():
-            if workspace.group.lower() == name.lower():
-                self._delete_workspace(workspace)
-        if self._accounts:
-            for account in self._accounts.list(name):
-                self._accounts.delete(account.name)
-        self.rows.delete(name)
+        """Deletes an account with its shares and containers; ConflictError while an open job uses one."""
+        self._row(name)
+        if names := self._users(self._layout.of_account(name)):
+            raise api_errors.account_in_use(name, names)
+        self._rows.delete(name)
+        for kind in ("shares", "containers"):
+            for root in (self._layout.home / kind, self._layout.unfinished(kind)):
+                private_files.remove_folder(root / name)
+
+    def _row(self, name: str) -> dict[str, Any]:
+        row = self._rows.find(name)
+        if row is None:
+            raise api_errors.account_not_found(name, [row["name"] for row in self._rows.all()])
+        return row
+
+
+def _new_key() -> str:
+    """A random key in Azure's format."""
+    return base64.b64encode(secrets.token_bytes(64)).decode()
+
+
+def _account(row: Mapping[str, Any]) -> StorageAccount:
+    return StorageAccount(SUBSCRIPTION, row["group"], row["name"], row["location"], row["sku"])
 
 
 MAX_CLUSTERS = 20
@@ -112,6 +132,13 @@ class Nodes:
     vm_size: str
     count: int
     is_low_priority: bool = False
+
+    @classmethod
+    def of(cls, cluster: Record) -> Nodes:
+        """The most nodes that a cluster may have."""
+        spec = cluster_spec(cluster.spec)
+        is_low = spec.vm_priority is VmPriority.LOW_PRIORITY
+        return cls(spec.vm_size, scale_of(spec.scale_settings).maximum, is_low)
 
     @property
     def cores(self) -> int:

@@ -1,4 +1,4 @@
-"""The Repository protocol: the records of a home, and which of its runs are open.
+"""The Repository: the records of a home, which of its runs are open, and the folders of runs and clusters.
 
 A record is what the service stores about a resource. A repository inserts a record unless it exists, changes
 one atomically, reads many in one go and lists children by page. Several processes may use it at once.
@@ -6,11 +6,15 @@ one atomically, reads many in one go and lists children by page. Several process
 
 from __future__ import annotations
 
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
@@ -76,18 +80,46 @@ class RecordPage(NamedTuple):
     after: Page | None = None
 
 
-class Repository(Protocol):
-    """The records of a home."""
+class Rows(Protocol):
+    """Named rows: JSON objects whose names are matched case-insensitively."""
 
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The row of that name; None if it does not exist."""
+
+    def all(self) -> list[dict[str, Any]]:
+        """All rows, sorted by name."""
+
+    def insert(self, name: str, row: Mapping[str, Any]) -> None:
+        """Adds a row unless it exists."""
+
+    def change(self, name: str, **values: Any) -> None:
+        """Changes values of a row, atomically."""
+
+    def delete(self, name: str) -> None:
+        """Deletes a row, if it exists."""
+
+
+class Repository(ABC):
+    """The records and the folders of a home."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> Layout:
+        """Where the files of the home are."""
+
+    @abstractmethod
     def now(self) -> float:
         """The time by the clock that all hosts of the home share, in seconds since 1970."""
 
+    @abstractmethod
     def find(self, id: ResourceId) -> Record | None:
         """The record of a resource; None if it does not exist."""
 
+    @abstractmethod
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist, read together."""
 
+    @abstractmethod
     def get(self, id: ResourceId) -> Record:
         """The record of a resource.
 
@@ -95,27 +127,34 @@ class Repository(Protocol):
             NotFoundError: for the outermost resource that is missing.
         """
 
+    @abstractmethod
     def insert(self, id: ResourceId, record: Record) -> Record | None:
         """Inserts a record unless one exists; returns the one that existed before, if any."""
 
+    @abstractmethod
     def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
         """Replaces a record by what `make` returns for it; concurrent changes are serialized."""
 
+    @abstractmethod
     def delete(self, id: ResourceId) -> None:
         """Deletes a record and those in it, innermost first if that takes more than one step."""
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
         """Within the context, changes of records and of an engine's state in the same store are atomic.
 
         Where that is impossible, they are made one after the other.
         """
 
+    @abstractmethod
     def children(self, parent: ResourceId, kind: Kind, page: Page) -> RecordPage:
         """A page of the records of a kind in `parent` (workspaces: in its group), oldest first."""
 
+    @abstractmethod
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> list[str]:
         """The names of a kind in `parent` with a prefix, matched case-insensitively, oldest first."""
 
+    @abstractmethod
     def subtree(self, id: ResourceId) -> list[Record]:
         """A resource and everything in it, innermost first.
 
@@ -123,27 +162,35 @@ class Repository(Protocol):
             NotFoundError: It does not exist.
         """
 
+    @abstractmethod
     def workspaces(self) -> list[Record]:
         """The workspaces of all resource groups."""
 
+    @abstractmethod
     def clusters(self) -> list[Record]:
         """The clusters of all workspaces."""
 
+    @abstractmethod
     def owners(self, key: str) -> dict[str, str]:
         """The known owners of the resource or group of that key and of everything in it, by key."""
 
+    @abstractmethod
     def add_open_job(self, job: Record) -> None:
         """Marks the run of a job as open."""
 
+    @abstractmethod
     def remove_open_job(self, job: Record) -> None:
         """Removes the mark."""
 
+    @abstractmethod
     def open_jobs(self, cluster_guid: str) -> list[Record]:
         """The jobs of a cluster with open runs, oldest first."""
 
+    @abstractmethod
     def all_open_jobs(self) -> Iterable[Record]:
         """The jobs of all clusters with open runs."""
 
+    @abstractmethod
     def snapshot(
         self, ids: Sequence[ResourceId] = (), clusters: Sequence[str] = ()
     ) -> AbstractContextManager[None]:
@@ -151,3 +198,25 @@ class Repository(Protocol):
 
         It has the open jobs of the clusters, too, which are given by their guids.
         """
+
+    @property
+    @abstractmethod
+    def accounts(self) -> Rows:
+        """The rows of storage accounts."""
+
+    @property
+    @abstractmethod
+    def groups(self) -> Rows:
+        """The rows of resource groups."""
+
+    def remove_cluster(self, guid: str) -> None:
+        """Deletes the folder of a cluster."""
+        private_files.remove_folder(self.layout.cluster(guid))
+
+    def remove_runs(self, guids: Sequence[str]) -> None:
+        """Deletes the folders of runs; each is gone at once for those who read it meanwhile."""
+        for root in (self.layout.job(guid).root for guid in guids):
+            deleted = root.with_name(f"{root.name}.deleted")
+            with contextlib.suppress(FileNotFoundError):
+                root.rename(deleted)
+            private_files.remove_folder(deleted)

@@ -11,20 +11,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import NewJob, Spec, api_errors
-from batchai_magics.backends.service import home_subscription, resource_views, run_labels, stored_descriptions
+from batchai_magics.backends.folders import mounts, private_files
+from batchai_magics.backends.service import resource_views, run_labels, run_planner, stored_descriptions
 from batchai_magics.backends.service.context import (
     CLUSTER_SPEC,
     OUTPUT_ROOT,
-    AdmittedJob,
     BusyNodes,
     HomeContext,
     cluster_of,
     run_of,
     scale_of,
 )
+from batchai_magics.backends.service.home_subscription import HomeGroups, Nodes, check_quotas
 from batchai_magics.backends.service.host_runs import host_note, without_preparation
 from batchai_magics.backends.service.repository import AFTER, CLUSTER_GUID, GROUP, HOST_NOTE, OWNER, Record
 from batchai_magics.backends.service.resource_views import CHANGED
+from batchai_magics.backends.service.run_planner import AdmittedJob
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRequest,
@@ -46,7 +48,7 @@ from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import JobNeeds
+    from batchai_magics.backends.base import Accounts, JobNeeds
     from batchai_magics.models.cluster_spec import ClusterPatch
     from batchai_magics.models.mount_volumes import MountVolumes
 
@@ -80,7 +82,7 @@ def create(
             volumes = spec.node_setup.mount_volumes if spec.node_setup else None
             _check_file_servers(context, volumes)
             context.bounds.check_cluster(spec)
-            context.folders.check_cluster(spec)
+            mounts.setup_logs(context.layout, spec)  # raises if they are on no mount
             request = ClusterRequest(spec.vm_size, scale_of(spec.scale_settings), spec.what)
             with context.repository.transaction():
                 others = _within_quota(context, request, record.guid)
@@ -89,7 +91,7 @@ def create(
                 return _made_cluster(context, record, spec)
     inserted = _inserted(context, record)
     if isinstance(spec, WorkspaceSpec):
-        context.storage.groups.ensure(id.group, spec.location)
+        HomeGroups(context.repository.groups).ensure(id.group, spec.location)
     return inserted
 
 
@@ -132,19 +134,22 @@ def _made_cluster(context: HomeContext, record: Record, spec: ClusterSpec) -> Re
             context.runner.apply(cluster, ClusterChange(setup=setup))
 
     try:
-        with context.folders.batch():
-            context.folders.make_cluster(record.guid, spec)
+        with private_files.pipelined(context.layout.home):
+            volumes = spec.node_setup.mount_volumes if spec.node_setup else None
+            mounts.link(context.layout, context.layout.mounts(record.guid), volumes)
+            if logs := mounts.setup_logs(context.layout, spec):
+                private_files.make_folder(logs)
         task = spec.node_setup.setup_task if spec.node_setup else None
         values = ((item.name, item.value) for item in (task.secrets if task else None) or ())
         setup = PlannedSetup()
         if context.facts.prepares_nodes:
-            setup = context.folders.node_setup(record.guid, spec, context.facts.site)
+            setup = run_planner.node_setup(context.layout, record.guid, spec, context.facts.site)
         setup = replace(setup, secrets={name: text.get_secret_value() for name, text in values if text})
         (made,) = _recorded(context, [record], apply)
         return made
     finally:
         if made is not record:
-            context.folders.remove_cluster(record.guid)
+            context.repository.remove_cluster(record.guid)
 
 
 def create_jobs(context: HomeContext, jobs: Sequence[NewJob]) -> list[Record]:
@@ -178,7 +183,8 @@ def _check_environment(context: HomeContext, job: JobSpec, cluster: ClusterSpec)
     has_own_uv = job.container_settings or (cluster.node_setup and cluster.node_setup.setup_task)
     if making is None or has_own_uv:  # the image or the setup task may bring it
         return
-    made = context.folders.shares.glob(f"*/*/{FOLDER}/{making['digest']}/bin/python")
+    shares = context.layout.home / "shares"
+    made = shares.glob(f"*/*/{FOLDER}/{making['digest']}/bin/python")
     if not any(made) and not context.facts.has_uv():
         what = "--with and the packages of a script need uv to make the environment"
         text = f"{what}, and the machine that submits has none"
@@ -198,7 +204,7 @@ def _admitted(
         "cluster": cluster.id,
         CLUSTER_GUID: cluster.guid,
         CLUSTER_SPEC: cluster.spec,
-        OUTPUT_ROOT: context.folders.output_root(spec, cluster_spec, record.guid),
+        OUTPUT_ROOT: str(mounts.output_root(context.layout, spec, cluster_spec, record.guid)),
         **run_labels.initial(records),
         **({AFTER: [each.run.guid for each in after]} if after else {}),
     }
@@ -213,7 +219,7 @@ def _admitted(
     state = context.runner.check(RunRequest.of(spec), cluster_of(cluster))
     record = record.changed({**more, **state})
     site = replace(context.site(cluster_of(cluster)), container_engine=engine)
-    return AdmittedJob(record, spec, cluster, site, notes, records, after)
+    return AdmittedJob(context.layout, record, spec, cluster, site, notes, records, after)
 
 
 def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[Predecessor, ...]:
@@ -269,10 +275,10 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
     cluster, made = jobs[0].cluster, list[Record]()
 
     def submit(new: Sequence[Record]) -> None:
-        with context.folders.batch():
+        with private_files.pipelined(context.layout.home):
             runs = []
             for job in (job for job in jobs if job.record in new):
-                runs.append(context.folders.make_run(job))
+                runs.append(job.planned_run())
                 context.repository.add_open_job(job.record)
             context.runner.submit(runs)
 
@@ -282,7 +288,7 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
         kept = {record.guid for record in made}
         for record in (job.record for job in jobs if job.record.guid not in kept):
             context.repository.remove_open_job(record)
-            context.folders.remove_runs([record.guid])
+            context.repository.remove_runs([record.guid])
     fresh = [job.record for job, record in zip(jobs, made, strict=True) if record is job.record]
     for record in fresh:
         run_labels.pin_if_tagged(context, record)
@@ -365,8 +371,8 @@ def _same(existing: Record | None, record: Record) -> Record | None:
 def _within_quota(context: HomeContext, request: ClusterRequest, guid: str) -> list[EngineState]:
     """Raises ConflictError if a cluster exceeds the quota; returns the states of the other clusters."""
     others = [record for record in context.repository.clusters() if record.guid != guid]
-    requested = home_subscription.Nodes(request.vm_size, request.scale.maximum)
-    home_subscription.check_quotas(requested, context.quota_nodes(others), context.core_quota)
+    requested = Nodes(request.vm_size, request.scale.maximum)
+    check_quotas(requested, map(Nodes.of, others), context.core_quota)
     return [record.more for record in others]
 
 
@@ -378,7 +384,6 @@ def delete(context: HomeContext, id: ResourceId) -> None:
     _fail_dependents(context, jobs)
     context.runner.stop(list(map(run_of, jobs)))
     _wait_for_end(context, jobs)
-    context.folders.discard_backups([job.guid for job in jobs])
     with context.repository.transaction() if clusters else contextlib.nullcontext():
         for cluster in clusters:
             text = f"The cluster {cluster.name} was deleted"
@@ -387,10 +392,10 @@ def delete(context: HomeContext, id: ResourceId) -> None:
         context.repository.delete(id)
     for job in jobs:
         context.repository.remove_open_job(job)
-    context.folders.remove_runs([job.guid for job in jobs])
+    context.repository.remove_runs([job.guid for job in jobs])
     for cluster in clusters:
         if not context.open_runs(cluster.guid):
-            context.folders.remove_cluster(cluster.guid)
+            context.repository.remove_cluster(cluster.guid)
 
 
 def _fail_dependents(context: HomeContext, jobs: Sequence[Record]) -> None:
@@ -419,3 +424,22 @@ def _wait_for_end(context: HomeContext, jobs: Sequence[Record]) -> None:
         context.runner.reconcile()
         time.sleep(_POLL_S)
     context.runner.reconcile()  # records the end of what has lost its process: its nodes are released
+
+
+class ServiceGroups(HomeGroups):
+    """The resource groups of a home, which are deleted with all their workspaces and storage accounts."""
+
+    def __init__(self, context: HomeContext, accounts: Accounts | None) -> None:
+        super().__init__(context.repository.groups)
+        self._context, self._accounts = context, accounts
+
+    def delete(self, name: str) -> None:
+        """Deletes a group with everything in it; jobs are ended first."""
+        self.show(name)
+        for workspace in (record.resource_id for record in self._context.repository.workspaces()):
+            if workspace.group.lower() == name.lower():
+                delete(self._context, workspace)
+        if self._accounts:
+            for account in self._accounts.list(name):
+                self._accounts.delete(account.name)
+        self.rows.delete(name)

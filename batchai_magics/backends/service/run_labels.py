@@ -9,10 +9,11 @@ import contextlib
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.folders import private_files, rank_files
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
-from batchai_magics.records.record_files import LABELS
+from batchai_magics.records.record_files import LABELS, PARAMETERS
 from batchai_magics.untrusted_files import parse_json
 
 if TYPE_CHECKING:
@@ -49,10 +50,12 @@ def read(context: HomeContext, jobs: Collection[ResourceId]) -> dict[str, Labels
     parents = [record.resource_id.parent for record in one_of_each.values()]
     experiments = context.repository.find_all(parents)
     pinned = {guid for each in experiments for _, guid in _pinned(each).values()}
-    logged = context.folders.logged_parameters([record.guid for record in records])
+    files = {record.guid: context.layout.job(record.guid).records / PARAMETERS for record in records}
+    with private_files.read_ahead(files=files.values()):
+        logged = {guid: rank_files.logged_in(file) for guid, file in files.items()}
     found: dict[str, Labels] = {}
     for record in records:
-        labels = _stored(record).with_parameters(logged.get(record.guid, {}))
+        labels = _stored(record).with_parameters(logged[record.guid])
         tags = tuple(tag for tag in labels.tags if tag != BASELINE)
         labels = labels._replace(tags=(BASELINE, *tags) if record.guid in pinned else tags)
         if any(labels):
@@ -115,7 +118,8 @@ def _find(context: HomeContext, job: ResourceId, guid: str) -> Record | None:
 def _change_stored(context: HomeContext, job: ResourceId, wanted: LabelChange) -> Record:
     def changed(record: Record) -> Record:
         labels = _checked(wanted, _stored(record))
-        context.folders.back_up_labels(record.guid, labels.to_text())
+        with contextlib.suppress(OSError):  # they come from there if all records are lost
+            private_files.write(context.layout.job(record.guid).records / LABELS, labels.to_text())
         return record.changed({_LABELS: labels.to_json()})
 
     return context.repository.change(job, changed)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.folders import mounts, private_files
@@ -12,11 +13,13 @@ from batchai_magics.backends.folders.outbox import Outbox
 from batchai_magics.backends.folders.run_end import StopIfRequest
 from batchai_magics.backends.node import containers
 from batchai_magics.backends.node.job_environment import JOB_MODULES, with_module_path
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.preflight import max_excluded
 from batchai_magics.backends.node.ranks.gpus import BY_BUS, ORDER
 from batchai_magics.backends.service import resource_views, stored_descriptions
-from batchai_magics.backends.service.context import OUTPUT_ROOT, AdmittedJob, cluster_of, run_of
-from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup
+from batchai_magics.backends.service.context import OUTPUT_ROOT, cluster_of, run_of
+from batchai_magics.backends.service.repository import Record
+from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup, Predecessor
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
@@ -30,30 +33,43 @@ from batchai_magics.records.record_checks import addresses_of
 from batchai_magics.records.record_files import CHANNELS, MACHINES, SUBMISSION
 
 
-class RunPlanner:
-    """Makes the folder and the Plans of one run."""
+@dataclass(frozen=True)
+class AdmittedJob:
+    """A job that its cluster can run, before it is created; makes the folder and the Plans of its run.
 
-    def __init__(self, layout: Layout, admitted: AdmittedJob) -> None:
-        self._layout, self._admitted, record = layout, admitted, admitted.record
-        self._cluster = resource_views.cluster_spec(admitted.cluster.spec)
-        self._segment = stored_descriptions.output_segment(record.resource_id, record.guid)
-        self._job = layout.job(record.guid)
-        root = str(record.more[OUTPUT_ROOT])
-        self._logs = layout.home / root / self._segment / STDOUTERR
+    Attributes:
+        layout: Where the files of the home are.
+        record: The record that it gets.
+        spec: What it runs, with secrets.
+        cluster: The record of its cluster.
+        site: What its Plan depends on.
+        notes: For the user, about the cluster.
+        records: The texts of the run's record files, by name.
+        after: The runs after which it starts.
+    """
+
+    layout: Layout
+    record: Record
+    spec: JobSpec
+    cluster: Record
+    site: EngineSite
+    notes: Sequence[str]
+    records: Mapping[str, str]
+    after: tuple[Predecessor, ...] = ()
 
     def planned_run(self) -> PlannedRun:
         """Creates the folder with its links; returns what the run starts."""
-        spec, job, task = self._admitted.spec, self._job, _setup_task(self._cluster)
+        spec, job, task = self.spec, self._job, _setup_task(self._cluster_spec)
         for folder in (job.shared_temp, self._logs):
             private_files.make_folder(folder)
-        for name, text in self._admitted.records.items():
+        for name, text in self.records.items():
             if name == CHANNELS:
                 Outbox.of_run(job).open(addresses_of(text))
             else:
                 private_files.write(job.records / name, text)
         for name, module in JOB_MODULES.items():
             private_files.write(job.python / name, module.read_text(encoding="utf-8"))
-        mounts.link(self._layout, job.mounts, spec.mount_volumes)
+        mounts.link(self.layout, job.mounts, spec.mount_volumes)
         if spec.batchai_stop_if:
             StopIfRequest(spec.batchai_stop_if, spec.batchai_patterns or {}).write(job.stop_if)
         plan = self._plan(spec)
@@ -65,20 +81,37 @@ class RunPlanner:
         source = spec.container_settings.image_source_registry if spec.container_settings else None
         password = source.credentials.password if source and source.credentials else None
         return PlannedRun(
-            run_of(self._admitted.record),
-            cluster_of(self._admitted.cluster),
+            run_of(self.record),
+            cluster_of(self.cluster),
             plan,
-            after=self._admitted.after,
+            after=self.after,
             setup=self._setup_plan(task, [node.id for node in plan.nodes]) if task else None,
             registry_password=password.get_secret_value() if password else "",
             secrets={item.name: item.value.get_secret_value() for item in spec.secrets or () if item.value},
         )
 
+    @property
+    def _job(self) -> JobLayout:
+        return self.layout.job(self.record.guid)
+
+    @property
+    def _cluster_spec(self) -> ClusterSpec:
+        return resource_views.cluster_spec(self.cluster.spec)
+
+    @property
+    def _segment(self) -> str:
+        return stored_descriptions.output_segment(self.record.resource_id, self.record.guid)
+
+    @property
+    def _logs(self) -> Path:
+        root = str(self.record.more[OUTPUT_ROOT])
+        return self.layout.home / root / self._segment / STDOUTERR
+
     def _plan(self, spec: JobSpec) -> Plan:
         """The plan of the job, with its log files made, and with what runs its containers."""
         nodes, site = [self._node(index) for index in range(spec.node_count)], self._job_site(spec)
-        plan = with_own_logs(planning.plan(spec, nodes, site), self._layout.home)
-        engine = self._admitted.site.container_engine
+        plan = with_own_logs(planning.plan(spec, nodes, site), self.layout.home)
+        engine = self.site.container_engine
         if engine:  # an image may have a module path of its own
             commands = [with_module_path(process.command, self._job.python) for process in plan.processes]
             processes = zip(plan.processes, commands, strict=True)
@@ -92,23 +125,23 @@ class RunPlanner:
             once = {"command_line": copied_once(preparation.command_line)}
             spec = spec.model_copy(update={"job_preparation": preparation.model_copy(update=once)})
         plan = planning.with_preparation(spec, plan, site)
-        notes = [*plan.notes, *self._admitted.notes]
-        root = PurePosixPath(self._admitted.record.more[OUTPUT_ROOT])
+        notes = [*plan.notes, *self.notes]
+        root = PurePosixPath(self.record.more[OUTPUT_ROOT])
         if PurePosixPath(self._job.unmounted) in (root, *root.parents):
             prefix = spec.std_out_err_path_prefix
             notes.append(f"stdOutErrPathPrefix {prefix} is on no mount: the logs go with the job")
         return plan._replace(notes=tuple(notes))
 
     def _node(self, number: int) -> PlanNode:
-        site, name = self._admitted.site, reference(ReferenceKind.NODE, number)
-        nodes = str(self._layout.nodes(self._admitted.cluster.guid))
+        site, name = self.site, reference(ReferenceKind.NODE, number)
+        nodes = str(self.layout.nodes(self.cluster.guid))
         # on the nodes' own disks, or where working directories are kept
         workdir = reference(ReferenceKind.SCRATCH, 0) if site.has_scratch else str(self._job.workdir)
         tmpdir = joined([nodes, "/", name, "/", site.tmpdir]) if site.tmpdir else ""
         return PlanNode(name, joined([workdir, "/", name]), tmpdir)
 
     def _job_site(self, spec: JobSpec) -> JobSite:
-        job, admitted, site = self._job, self._admitted, self._admitted.site
+        job, site = self._job, self.site
         environ, streams, count = site.environ, ("stdout", "stderr"), spec.node_count
         module_path = ":".join(filter(None, [environ.get("PYTHONPATH"), str(job.python)]))
         return JobSite(
@@ -116,23 +149,23 @@ class RunPlanner:
             shared_temp=str(job.shared_temp),
             host_file=str(job.host_file),
             output_segment=self._segment,
-            mount_root=str(self._layout.mounts(admitted.cluster.guid)),
+            mount_root=str(self.layout.mounts(self.cluster.guid)),
             job_mount_root=str(job.mounts),
             python="python" if site.container_engine else site.python,
             python_wrapper=site.script_wrapper,
             addresses=references(ReferenceKind.ADDRESS, count),
-            gpu_count=spec.batchai_gpus or lookup(self._cluster.vm_size).gpus,
+            gpu_count=spec.batchai_gpus or lookup(self._cluster_spec.vm_size).gpus,
             core_count=site.core_count,
             devices=references(ReferenceKind.DEVICES, count) if site.has_devices else (),
             ports=references(ReferenceKind.PORT, port_count(spec)),
-            guid=admitted.record.guid,
+            guid=self.record.guid,
             rank_python=site.python,
             exits=str(job.exits),
             preparation_exits=str(job.preparation_exits),
             records=Output(*(LogPaths("", str(job.spans(name)), str(job.times(name))) for name in streams)),
             hidden=str(job.secret_spans),
             telemetry=str(job.telemetry),
-            machines=str(job.records / MACHINES) if SUBMISSION in admitted.records else "",
+            machines=str(job.records / MACHINES) if SUBMISSION in self.records else "",
             device_order=environ.get(ORDER) or BY_BUS,
             disk_grace_s=site.disk_grace_s,
             module_path="" if site.container_engine else module_path,
@@ -142,12 +175,12 @@ class RunPlanner:
 
     def _setup_plan(self, task: SetupTask, names: Sequence[str]) -> Plan:
         """The setup task of a run's cluster, a process on each of its nodes."""
-        guid, asked = self._admitted.cluster.guid, self._cluster.node_setup
+        guid, asked = self.cluster.guid, self._cluster_spec.node_setup
         assert asked, "it has a setup task"
-        root, folder = str(self._layout.mounts(guid)), str(self._layout.nodes(guid))
-        logs = str(mounts.setup_logs(self._layout, self._cluster))
+        root, folder = str(self.layout.mounts(guid)), str(self.layout.nodes(guid))
+        logs = str(mounts.setup_logs(self.layout, self._cluster_spec))
         nodes = [PlanNode(name, joined([folder, "/", name])) for name in names]
-        python = self._admitted.site.python
+        python = self.site.python
         plans = [
             planning.setup(asked, node, mount_root=root, python=python, exits="", logs=logs) for node in nodes
         ]
@@ -197,7 +230,7 @@ def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: EngineSite) -
     folder = joined([str(layout.nodes(guid)), "/", name])
     tmpdir = joined([folder, "/", site.tmpdir]) if site.tmpdir else ""
     node, exits = PlanNode(name, folder, tmpdir), joined([folder, "/exits"])
-    logs = str(mounts.setup_logs(layout, spec)) if task else ""
+    logs = str(mounts.setup_logs(layout, spec) or "")
     return PlannedSetup(
         planning.setup(asked, node, mount_root=root, python=site.python, exits=exits, logs=logs)
     )

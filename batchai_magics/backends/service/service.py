@@ -6,21 +6,37 @@ import contextlib
 import gc
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot, check_supported
 from batchai_magics.backends.base.backend_defaults import ignoring_existing, runs
-from batchai_magics.backends.service.context import BusyNodes, HomeContext, busy_nodes, cluster_of, run_of
+from batchai_magics.backends.folders import mounts, private_files, run_output
+from batchai_magics.backends.folders.entries import resolve_inside
+from batchai_magics.backends.folders.run_output import Logs
+from batchai_magics.backends.service import stored_descriptions
+from batchai_magics.backends.service.context import (
+    CLUSTER_SPEC,
+    OUTPUT_ROOT,
+    BusyNodes,
+    HomeContext,
+    busy_nodes,
+    cluster_of,
+    run_of,
+)
 from batchai_magics.backends.service.service_facets import ServiceFacets
-from batchai_magics.backends.service.stored_descriptions import RecordedJob
+from batchai_magics.backends.service.stored_descriptions import RecordedJob, output_segment
 from batchai_magics.errors import BatchAIError, NotFoundError
+from batchai_magics.launch.job_bounds import JobBounds
 from batchai_magics.models.job_execution import STDOUTERR
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Chunk, FileRef, JobNeeds, NewJob, Patch, Spec
-    from batchai_magics.backends.service.repository import Record
+    from batchai_magics.backends.service.repository import Record, Repository
+    from batchai_magics.backends.service.runner import Runner
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.resources import Node, Resource
@@ -37,8 +53,18 @@ class Service(ServiceFacets):
 
     capabilities = Capabilities(name="")  # each backend has its own; this implements the abstract property
 
-    def __init__(self, context: HomeContext) -> None:
-        self.context, self.capabilities = context, context.facts.capabilities
+    def __init__(
+        self,
+        repository: Repository,
+        runner: Runner,
+        *,
+        setting: str,
+        core_quota: int,
+        bounds: JobBounds | None = None,
+    ) -> None:
+        """`setting` is the setting that selects the home, for error messages."""
+        self.context = HomeContext(repository, runner, setting, core_quota, bounds or JobBounds())
+        self.capabilities = runner.facts.capabilities
 
     def host_note(self, job: JobSpec) -> str:
         """What to tell the user of a job that will run without its image; see `Backend.host_note`."""
@@ -73,7 +99,7 @@ class Service(ServiceFacets):
         notes: tuple[str, ...] = ()
         if isinstance(spec, ClusterSpec) and not self.context.repository.find(id):
             notes = self.context.facts.notes_of_cluster(spec)
-        with self.context.folders.refusing_full_disk():
+        with self.context.refusing_full_disk():
             record = resource_changes.create(self.context, id, spec, owner, records)
         made = self._views([record])[0]
         self.reconcile()
@@ -86,7 +112,7 @@ class Service(ServiceFacets):
         for job in jobs:
             check_supported(self.capabilities, job.spec)
         records = []
-        with self.context.folders.refusing_full_disk():
+        with self.context.refusing_full_disk():
             for begin in range(0, len(jobs), BATCH):
                 records += resource_changes.create_jobs(self.context, jobs[begin : begin + BATCH])
                 self.reconcile()
@@ -102,10 +128,9 @@ class Service(ServiceFacets):
                 with ignoring_existing(self, id):
                     self.create(id, spec)
         if needs.share:
-            with self.context.folders.refusing_full_disk():
-                shares = self.context.storage.shares
-                shares.make(needs.share)
-                shares.upload(needs.share, needs.files)
+            with self.context.refusing_full_disk():
+                self.shares.make(needs.share)
+                self.shares.upload(needs.share, needs.files)
         return runs(self, needs.job)
 
     def show(self, id: ResourceId) -> Resource:
@@ -157,7 +182,7 @@ class Service(ServiceFacets):
         from batchai_magics.backends.service import resource_changes
         from batchai_magics.models.resources import WorkspacePatch
 
-        with self.context.folders.refusing_full_disk():
+        with self.context.refusing_full_disk():
             if isinstance(patch, WorkspacePatch):
                 resource_changes.change_tags(self.context, id, dict(patch.tags))
             else:
@@ -212,13 +237,19 @@ class Service(ServiceFacets):
         limit: int | None = None,
     ) -> Sequence[OutputFile]:
         """Lists a folder of a job's output directory, sorted by name; URLs of files here never expire."""
-        return self.context.folders.files(self.context.repository.get(job), directory_id, path, limit)
+        folder = self._output(self.context.repository.get(job), directory_id)
+        return run_output.output_listing(folder, path, limit=limit)
 
     def read(self, file: FileRef, offset: int = 0, limit: int = 1 << 20) -> Chunk:
         """At most `limit` bytes of a file from `offset`, with the ranks that wrote them, and when."""
         job = self.context.repository.get(file.job)
         is_open = self.context.status(job).is_open
-        return self.context.folders.read(job, file.directory_id, file.path, offset, limit, is_open=is_open)
+        folder, layout = self._output(job, file.directory_id), self.context.layout.job(job.guid)
+        if file.directory_id.lower() != STDOUTERR:
+            path = resolve_inside(folder, file.path)
+            return run_output.read_output(path, offset, limit, is_complete=not is_open)
+        with private_files.read_ahead([layout.root], listed=[folder]):
+            return Logs(folder, layout, is_open).read(file.path, offset, limit)
 
     def tail(
         self,
@@ -230,11 +261,24 @@ class Service(ServiceFacets):
     ) -> Mapping[str, Chunk]:
         """The new bytes of all of a job's logs; most have none, and nothing but their sizes is read."""
         record = self.context.repository.get(job)
-        changed = self.context.folders.changed_logs(record, positions)
+        folder, layout = self._output(record, STDOUTERR), self.context.layout.job(record.guid)
+        changed = run_output.changed_logs(folder, positions)
         if not changed:
             return {}
-        is_open = self.context.status(record).is_open
-        return self.context.folders.tail(record, changed, limit, is_open=is_open)
+        is_open = self.context.status(record).is_open  # before the logs are read: then an ended one has all
+        with private_files.read_ahead([layout.root], listed=[folder]):
+            return Logs(folder, layout, is_open).tail(changed, limit)
+
+    def _output(self, job: Record, directory_id: str) -> Path:
+        """The folder of one of a job's output directories."""
+        layout = self.context.layout
+        if directory_id.lower() == STDOUTERR:
+            return layout.home / _logs_folder(job.id, job.guid, job.more[OUTPUT_ROOT])
+        from batchai_magics.backends.service import resource_views  # loads the models
+
+        cluster = resource_views.cluster_spec(job.more[CLUSTER_SPEC])
+        spec, segment = stored_descriptions.job_spec(job.spec), output_segment(job.resource_id, job.guid)
+        return mounts.output_folder(layout, spec, cluster, directory_id, segment)
 
     def _views(self, records: Sequence[Record]) -> Sequence[Resource]:
         """Converts records to resources; the files for their status are read together."""
@@ -263,6 +307,12 @@ class Service(ServiceFacets):
         with self.context.snapshot(clusters=[record]):
             nodes = self.context.runner.nodes(cluster, BusyNodes(self.context, record.guid))
         return resource_views.cluster(record, nodes, self.context.facts.warnings(cluster))
+
+
+@lru_cache(maxsize=1024)
+def _logs_folder(id: str, guid: str, output_root: str) -> str:
+    """The folder of a run's logs, relative to the home or absolute; cached for polling."""
+    return f"{output_root}/{output_segment(ResourceId.parse(id), guid)}/{STDOUTERR}"
 
 
 @contextlib.contextmanager

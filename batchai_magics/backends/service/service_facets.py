@@ -16,8 +16,7 @@ from batchai_magics.backends.service.runner import ClusterRef, NodeCommand, Scal
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Accounts, CommandOutput, NodeCommands, Storage
-    from batchai_magics.backends.service.home_subscription import OwnGroups
+    from batchai_magics.backends.base import Accounts, CommandOutput, Groups, NodeCommands, Storage
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.runs.labels import LabelChange, Labels
     from batchai_magics.models.subscription import Usage
@@ -28,10 +27,11 @@ class ServiceFacets(BackendBase):
     """Facets that are made on first access."""
 
     context: HomeContext
+    shares: Storage  # those of the home, even if its users have none
     storage: Storage | None
     containers: Storage | None
     accounts: Accounts | None
-    groups: OwnGroups
+    groups: Groups
     node_commands: NodeCommands | None
     setup_logs: ServiceSetupLogs
     telemetry: ServiceTelemetry
@@ -51,25 +51,33 @@ def make_lazy(cls: type, factories: Mapping[str, Callable[..., object]]) -> None
         setattr(cls, name, facet)
 
 
-def _groups(service: ServiceFacets) -> OwnGroups:
-    from batchai_magics.backends.service import resource_changes
-    from batchai_magics.backends.service.home_subscription import OwnGroups
+def _storage(service: ServiceFacets, kind: str, noun: str) -> Storage:
+    from batchai_magics.backends.folders.shares import FolderStorage
 
-    repository = service.context.repository
-    return OwnGroups(
-        service.context.storage.groups.rows,
-        service.accounts,
-        workspaces=lambda: [record.resource_id for record in repository.workspaces()],
-        delete=lambda workspace: resource_changes.delete(service.context, workspace),
-    )
+    layout = service.context.layout
+    users = service.context.jobs_using
+    return FolderStorage(layout.home / kind, layout.unfinished(kind), noun, users)
+
+
+def _accounts(service: ServiceFacets) -> Accounts:
+    from batchai_magics.backends.service.home_subscription import HomeAccounts
+
+    return HomeAccounts(service.context.repository, service.context.jobs_using)
+
+
+def _groups(service: ServiceFacets) -> Groups:
+    from batchai_magics.backends.service import resource_changes
+
+    return resource_changes.ServiceGroups(service.context, service.accounts)
 
 
 make_lazy(
     ServiceFacets,
     {
-        "storage": lambda service: service.context.storage.shares,
-        "containers": lambda service: service.context.storage.containers,
-        "accounts": lambda service: service.context.storage.accounts,
+        "shares": lambda service: _storage(service, "shares", "share"),
+        "storage": lambda service: service.shares,
+        "containers": lambda service: _storage(service, "containers", "container"),
+        "accounts": _accounts,
         "groups": _groups,
         "node_commands": lambda service: (
             ServiceNodeCommands(service.context) if service.context.facts.has_node_commands else None
@@ -114,12 +122,14 @@ class ServiceSetupLogs:
     def files(self, cluster: ResourceId, path: str = "", *, expiry_min: int = 60) -> Sequence[OutputFile]:
         """Lists a folder of a setup task's output, sorted by name."""
         from batchai_magics.backends.base import api_errors
+        from batchai_magics.backends.folders import mounts, run_output
         from batchai_magics.backends.service import resource_views
 
         spec = resource_views.cluster_spec(self._context.repository.get(cluster).spec)
-        if not (spec.node_setup and spec.node_setup.setup_task):
+        logs = mounts.setup_logs(self._context.layout, spec)
+        if logs is None:
             raise api_errors.no_setup_logs()
-        return self._context.folders.setup_files(spec, path)
+        return run_output.output_listing(logs, path)
 
 
 class ServiceTelemetry:
@@ -130,8 +140,10 @@ class ServiceTelemetry:
 
     def read(self, job: ResourceId, *, after: float = 0.0) -> TelemetryRecord:
         """The samples taken after the time `after`, in seconds since 1970."""
+        from batchai_magics.backends.folders import rank_files
+
         record = self._context.repository.get(job)
-        return self._context.folders.telemetry(record.guid, after)
+        return rank_files.read_telemetry(self._context.layout.job(record.guid).telemetry, after)
 
 
 class ServiceRecords:
@@ -142,7 +154,10 @@ class ServiceRecords:
 
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files with these names, and those in these folders."""
-        return self._context.folders.records(self._context.repository.get(job).guid, names)
+        from batchai_magics.backends.folders import run_output
+
+        record = self._context.repository.get(job)
+        return run_output.read_records(self._context.layout.job(record.guid).records, names)
 
     def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
         """The labels of those jobs that have any, by key."""
@@ -182,7 +197,7 @@ class ServiceUsages:
 
     def list(self, location: str) -> Sequence[Usage]:
         """The usage of each quota, the same in every location."""
-        from batchai_magics.backends.service import home_subscription
+        from batchai_magics.backends.service.home_subscription import Nodes, quota_usages
 
-        nodes = self._context.quota_nodes(self._context.repository.clusters())
-        return home_subscription.quota_usages(nodes, self._context.core_quota)
+        nodes = map(Nodes.of, self._context.repository.clusters())
+        return quota_usages(nodes, self._context.core_quota)

@@ -17,7 +17,6 @@ from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.node_programs import RUN_COMMAND, start_words
 from batchai_magics.backends.node.outcome import TERMINATE, failed_with
 from batchai_magics.backends.service.file_repository import FileClock, FileRepository
-from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -34,6 +33,7 @@ from batchai_magics.backends.service.runner import (
     RunRequest,
     RunStatus,
 )
+from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.undelivered import Undelivered
 from batchai_magics.backends.slurm import bundle_writer, client
 from batchai_magics.backends.slurm.client import SlurmClient
@@ -316,7 +316,7 @@ class SlurmRunner(Runner):
         self._machine.close()
 
 
-class SlurmBackend(FolderService):
+class SlurmBackend(Service):
     """Jobs on a Slurm cluster. State, shares and logs are below its home, which hosts and nodes share."""
 
     def __init__(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import Span
+from batchai_magics.backends.folders.run_output import Logs
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.ranks.output_streams import SPAN
-from batchai_magics.backends.service.home_directory import Logs
 
 
 @pytest.fixture

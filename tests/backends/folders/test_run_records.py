@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders import rank_files
-from batchai_magics.backends.service import home_directory, run_labels
+from batchai_magics.backends.folders import rank_files, run_output
+from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
 from tests.backends.local.still import Still, still
@@ -20,11 +20,11 @@ def test_files_are_read_by_name_and_by_folder(tmp_path: Path) -> None:
     (tmp_path / "machines").mkdir()
     for name in ("a.json", "machines/b", "machines/a", "machines/c.part"):
         (tmp_path / name).write_text(name)
-    found = home_directory.read_records(tmp_path, ["a.json", "machines/", "machines", "none", "none/"])
+    found = run_output.read_records(tmp_path, ["a.json", "machines/", "machines", "none", "none/"])
     complete = {name: name.encode() for name in ("a.json", "machines/a", "machines/b")}
     assert found == {**complete, "machines/c.part": b""}
     with pytest.raises(StorageError):
-        home_directory.read_records(tmp_path, ["../a.json"])
+        run_output.read_records(tmp_path, ["../a.json"])
 
 
 def test_logged_parameters_hold_no_secret(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import save
+from batchai_magics.backends.folders.run_output import read_records
 from batchai_magics.backends.node import job_module
-from batchai_magics.backends.service.home_directory import read_records
 from batchai_magics.records.artifacts import FOLDER, artifacts_in
 from tests.world import until
 

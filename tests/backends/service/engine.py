@@ -12,7 +12,6 @@ from batchai_magics.backends.base import Capabilities, CommandEnd, api_errors
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
 from batchai_magics.backends.service.file_repository import FileRepository
-from batchai_magics.backends.service.folder_service import FolderService
 from batchai_magics.backends.service.runner import (
     ClusterChange,
     ClusterRef,
@@ -231,7 +230,7 @@ def opened(home: Path, core_quota: int = 100) -> EngineHome:
     """A service over an engine in memory."""
     layout, engine = Layout(home), Engine()
     repository = FileRepository(layout)
-    service = FolderService(repository, engine, setting="memory.home", core_quota=core_quota)
+    service = Service(repository, engine, setting="memory.home", core_quota=core_quota)
     return EngineHome(service, engine, layout)
 
 

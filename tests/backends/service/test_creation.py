@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from batchai_magics.backends.folders import mounts
 from batchai_magics.backends.service.repository import Record
+from batchai_magics.backends.service.run_planner import AdmittedJob
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
@@ -162,14 +164,13 @@ def test_of_two_who_create_the_same_job_at_once_one_submits_it(
 def test_a_cluster_that_is_resized_while_a_job_is_submitted_is_told_of_it(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folders_of_home = home.service.context.folders
-    make_run = folders_of_home.make_run
+    planned_run = AdmittedJob.planned_run
 
-    def make_run_meanwhile(*job, **planned) -> object:
+    def planned_meanwhile(job: AdmittedJob) -> object:
         home.service.update(CLUSTER, patched(1))
-        return make_run(*job, **planned)
+        return planned_run(job)
 
-    monkeypatch.setattr(folders_of_home, "make_run", make_run_meanwhile)
+    monkeypatch.setattr(AdmittedJob, "planned_run", planned_meanwhile)
     home.job()
     during, after = home.engine.resizes
     assert during.runs == []
@@ -245,15 +246,14 @@ def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(
     home: EngineHome, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another process creates the cluster while this one makes its folder."""
-    folders_of_home, others = home.service.context.folders, []
-    make_cluster = folders_of_home.make_cluster
+    link, others = mounts.link, []
 
-    def make_cluster_twice(guid, spec) -> None:
-        make_cluster(guid, spec)
+    def link_twice(*mounted: object) -> None:
+        link(*mounted)
         if not others:
             others.append("another process")
             home.cluster(ELSEWHERE)
 
-    monkeypatch.setattr(folders_of_home, "make_cluster", make_cluster_twice)
+    monkeypatch.setattr(mounts, "link", link_twice)
     assert home.cluster(ELSEWHERE).id == ELSEWHERE
     assert folders(home, "clusters") == {home.guid(CLUSTER), home.guid(ELSEWHERE)}

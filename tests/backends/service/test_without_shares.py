@@ -30,8 +30,8 @@ print(Path(__file__).with_name("data.csv").read_text(), n)
 def place(tmp_path: Path) -> Iterator[Place]:
     """The place of the example runner, without shares."""
     with PLACES["processes"].open(tmp_path / "place", PlaceOptions()) as place:
-        behind = place.backend
-        bare = Service(behind.context)
+        home = place.backend.context
+        bare = Service(home.repository, home.runner, setting=home.setting, core_quota=home.core_quota)
         bare.storage = bare.containers = bare.accounts = None
         yield replace(place, backend=bare)
 

@@ -33,8 +33,7 @@ KILLED_AT = [*BODIES][-3:]  # each is created in another way
 KILLED = """
 import os, signal, sys
 from batchai_magics.backends.service import resource_changes
-from batchai_magics.backends.service.home_accounts import HomeAccounts
-from batchai_magics.backends.service.home_subscription import HomeGroups
+from batchai_magics.backends.service.home_subscription import HomeAccounts, HomeGroups
 from batchai_magics.cli import main
 
 def killing(create, name_of):

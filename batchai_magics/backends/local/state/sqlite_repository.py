@@ -8,15 +8,17 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.base import Page
+from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import resource_table
 from batchai_magics.backends.local.state.job_table import IS_OPEN
 from batchai_magics.backends.local.state.resource_table import LAST_CHARACTER, record_of
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.local.state.table_rows import columns, rows_of_keys
-from batchai_magics.backends.service.repository import Record, RecordPage
+from batchai_magics.backends.service.repository import Record, RecordPage, Repository
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 
@@ -35,7 +37,7 @@ _JSON = frozenset({"tags"})
 
 
 class TableRows:
-    """The rows of a table; see `backends.service.home_subscription.Rows`."""
+    """The rows of a table; see `backends.service.repository.Rows`."""
 
     def __init__(self, store: Store, table: NamedRows) -> None:
         self._store, self._table = store, table
@@ -89,11 +91,27 @@ _OPEN = f"SELECT resource.* FROM job JOIN resource USING (key) WHERE {IS_OPEN}"
 _INSIDE = "(key = ? OR (key >= ? AND key < ?))"
 
 
-class SqliteRepository:
-    """The records of a home in its database; see `backends.service.repository.Repository`."""
+class SqliteRepository(Repository):
+    """The records of a home in its database, and its folders, in which jobs may have mounted something."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the files of the home are; StorageError if another version made it: none may be written."""
+        self._store.check_version()
+        return Layout(self._store.path.parent)
+
+    @property
+    def accounts(self) -> TableRows:
+        """The rows of storage accounts."""
+        return TableRows(self._store, ACCOUNTS)
+
+    @property
+    def groups(self) -> TableRows:
+        """The rows of resource groups."""
+        return TableRows(self._store, GROUPS)
 
     def now(self) -> float:
         """The time by this machine's clock, in seconds since 1970."""
@@ -133,10 +151,29 @@ class SqliteRepository:
             return record
 
     def delete(self, id: ResourceId) -> None:
-        """Deletes a record and those inside it, also on a full disk."""
-        self._store.insist(
-            lambda db: db.execute(f"DELETE FROM resource WHERE {_INSIDE}", _subtree_keys(id.key))
-        )
+        """Deletes a record and those inside it, also on a full disk.
+
+        The copies of jobs' rows from which a lost database is rebuilt are deleted first.
+        """
+        keys = _subtree_keys(id.key)
+        with self._store.read() as db:
+            jobs = db.execute(f"SELECT guid FROM resource WHERE {_INSIDE} AND kind = 'jobs'", keys).fetchall()
+        for (guid,) in jobs:
+            with contextlib.suppress(OSError):
+                self.layout.job(guid).made.unlink()
+        self._store.insist(lambda db: db.execute(f"DELETE FROM resource WHERE {_INSIDE}", keys))
+
+    def remove_cluster(self, guid: str) -> None:
+        """Deletes what belongs to a cluster alone, after unmounting."""
+        from batchai_magics.backends.local import unmanaged_mounts
+
+        unmanaged_mounts.remove_cluster(self.layout, guid)
+
+    def remove_runs(self, guids: Sequence[str]) -> None:
+        """Deletes the folders of runs, after unmounting."""
+        from batchai_magics.backends.local import unmanaged_mounts
+
+        unmanaged_mounts.remove_jobs(self.layout, guids)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:

@@ -82,7 +82,7 @@ class Store:
         self, path: Path, *, may_make: bool = True, busy_s: float = BUSY_S, stuck_s: float = LOCKED_S
     ) -> None:
         """`busy_s` is how long a lock is waited for; after each `stuck_s` of that `unlock` is called."""
-        self._path = path
+        self.path = path
         self._busy_s, self._stuck_s = busy_s, stuck_s
         self.reserve = DiskReserve(path.with_name("reserve"))
         self._lock = threading.RLock()
@@ -101,7 +101,7 @@ class Store:
             try:
                 yield self._open().connection
             except sqlite3.Error as error:
-                database_errors.raise_translated(self._path, error)
+                database_errors.raise_translated(self.path, error)
             except KeyboardInterrupt:
                 # The traceback may keep a half-read cursor alive, which would block writers.
                 if not (self._file and self._file.connection.in_transaction):  # else the rollback releases it
@@ -140,7 +140,7 @@ class Store:
             self.leave_snapshot()
             file = self._open()
             if file.is_copy:
-                raise database_errors.read_only(self._path.parent)
+                raise database_errors.read_only(self.path.parent)
             connection = file.connection
             try:
                 self._begin(connection)  # a pending KeyboardInterrupt is raised here
@@ -184,19 +184,19 @@ class Store:
 
     def check_version(self) -> None:
         """Raises StorageError if another version made the store: call it before anything else is written."""
-        if self._path.exists():
+        if self.path.exists():
             with self.read():
                 pass
 
     def make_reserve(self) -> None:
         """Allocates the disk reserve; raises StorageError on a full disk."""
         self.check_version()
-        private_files.make_home(self._path.parent)
+        private_files.make_home(self.path.parent)
         self._is_lost = False
         try:
             self.reserve.allocate()
         except OSError as error:
-            raise database_errors.no_room(self._path.parent, error) from error
+            raise database_errors.no_room(self.path.parent, error) from error
 
     def close(self) -> None:
         """Closes the file; the next use reopens it."""
@@ -218,7 +218,7 @@ class Store:
     def _begin(self, connection: sqlite3.Connection) -> None:
         """Begins a transaction; calls `unlock` while another process holds the lock for long."""
         self._roll_back_interrupted()
-        wait = database_errors.LockWait(self._path, self._busy_s, writer_of)
+        wait = database_errors.LockWait(self.path, self._busy_s, writer_of)
         busy_timeout = "PRAGMA busy_timeout = {:.0f}"  # in milliseconds
         connection.execute(busy_timeout.format(1000 * min(self._stuck_s, self._busy_s)))
         try:
@@ -244,16 +244,16 @@ class Store:
                 return file
             self.close()
             if not file.is_copy:
-                self._is_lost = not self._path.exists()
+                self._is_lost = not self.path.exists()
                 error = database_errors.missing if self._is_lost else database_errors.replaced
-                raise error(self._path)
-        if self._is_lost and not self._path.exists():
-            raise database_errors.missing(self._path)
+                raise error(self.path)
+        if self._is_lost and not self.path.exists():
+            raise database_errors.missing(self.path)
         self._is_lost = False
 
         def opened() -> DatabaseFile:
-            with translate_errors(self._path):
-                return DatabaseFile(self._path, may_make=self._may_make, busy_s=self._busy_s)
+            with translate_errors(self.path):
+                return DatabaseFile(self.path, may_make=self._may_make, busy_s=self._busy_s)
 
         self._file = self._with_reserve(opened)
         self._opened_count += 1

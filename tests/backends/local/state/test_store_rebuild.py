@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.run_end import write_end
-from batchai_magics.backends.local.local_folders import LocalFolders
 from batchai_magics.backends.local.state import store_rebuild
+from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.local.watch import process, supervisor
 from batchai_magics.backends.service import run_labels
@@ -135,7 +135,7 @@ def test_a_job_whose_deletion_was_killed_stays_deleted(still: Still, monkeypatch
     still.cluster()
     kept, deleted = still.job("kept"), still.job("deleted")
     still.fail(deleted)
-    monkeypatch.setattr(LocalFolders, "remove_runs", killed)
+    monkeypatch.setattr(SqliteRepository, "remove_runs", killed)
     with pytest.raises(KeyboardInterrupt):
         still.backend.delete(deleted)
     found_again(still)

@@ -13,16 +13,11 @@ from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.sqlite_repository import (
-    ACCOUNTS,
-    GROUPS,
     SqliteRepository,
-    TableRows,
 )
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service.file_repository import LOCK_EXPIRY_S, FileRepository
-from batchai_magics.backends.service.home_accounts import FileRows
-from batchai_magics.backends.service.home_subscription import Rows
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Record, Repository
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
@@ -45,10 +40,6 @@ class Home(ABC):
         """Its records, opened once more."""
 
     @abstractmethod
-    def rows(self, name: str) -> Rows:
-        """Its named rows: `accounts` or `groups`."""
-
-    @abstractmethod
     def begin(self, records: Repository, job: Record) -> None:
         """The run of a job begins."""
 
@@ -68,9 +59,6 @@ class FileHome(Home):
 
     def opened(self) -> Repository:
         return FileRepository(Layout(self.folder))
-
-    def rows(self, name: str) -> Rows:
-        return FileRows(self.folder / name)
 
     def begin(self, records: Repository, job: Record) -> None:
         records.add_open_job(job)
@@ -96,9 +84,6 @@ class SqliteHome(Home):
 
     def opened(self) -> Repository:
         return SqliteRepository(Store(self.path))
-
-    def rows(self, name: str) -> Rows:
-        return TableRows(Store(self.path), {"accounts": ACCOUNTS, "groups": GROUPS}[name])
 
     def begin(self, records: Repository, job: Record) -> None:
         cluster = job.more[CLUSTER_GUID]

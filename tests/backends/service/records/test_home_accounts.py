@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.service.home_accounts import HomeAccounts
-from batchai_magics.backends.service.home_subscription import HomeGroups
+from batchai_magics.backends.service.home_subscription import HomeAccounts, HomeGroups
 from tests.backends.service.records.homes import Home
 
 
 @pytest.fixture
 def groups(home: Home) -> HomeGroups:
-    return HomeGroups(home.rows("groups"))
+    return HomeGroups(home.opened().groups)
 
 
 @pytest.fixture
-def accounts(home: Home, groups: HomeGroups, tmp_path: Path) -> HomeAccounts:
-    return HomeAccounts(Layout(tmp_path / "folders"), groups, home.rows("accounts"))
+def accounts(home: Home) -> HomeAccounts:
+    return HomeAccounts(home.opened())
 
 
 def test_an_account_is_read_as_it_was_created(home: Home, groups: HomeGroups, accounts: HomeAccounts) -> None:
     made = accounts.create("acc", "Mine", "here", "Standard_GRS")
     assert (made.name, made.group, made.location, made.sku) == ("acc", "Mine", "here", "Standard_GRS")
-    assert HomeAccounts(Layout(home.folder), groups, home.rows("accounts")).show("acc") == made
+    assert HomeAccounts(home.opened()).show("acc") == made
     assert [group.name for group in groups.list()] == ["Mine"]
 
 

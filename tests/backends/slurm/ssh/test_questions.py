@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.folders.run_output import Logs
 from batchai_magics.backends.machines.ssh_connection import SshConnection
 from batchai_magics.backends.service import file_repository
-from batchai_magics.backends.service.home_directory import Logs
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec

@@ -1,4 +1,4 @@
-"""The folders of a home on this machine, where jobs may have mounted something, and their cleaning."""
+"""Lists and removes what is in a home on this machine."""
 
 from __future__ import annotations
 
@@ -12,44 +12,13 @@ from operator import itemgetter
 from pathlib import Path
 
 from batchai_magics.backends.base import StoredItem
-from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.backends.service import run_labels, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, run_of
-from batchai_magics.backends.service.home_directory import HomeDirectory
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import ConflictError, StorageError
 from batchai_magics.models.resource_ids import Kind
-from batchai_magics.records.record_files import LABELS
-
-
-class LocalFolders(HomeDirectory):
-    """Folders that are unmounted before they are deleted."""
-
-    def remove_cluster(self, guid: str) -> None:
-        """Deletes what belongs to a cluster alone, after unmounting."""
-        from batchai_magics.backends.local import unmanaged_mounts
-
-        unmanaged_mounts.remove_cluster(self._layout, guid)
-
-    def discard_backups(self, guids: Sequence[str]) -> None:
-        """Deletes the copies of jobs' rows from which a lost database is rebuilt."""
-        for guid in guids:
-            with contextlib.suppress(OSError):
-                self._layout.job(guid).made.unlink()
-
-    def back_up_labels(self, guid: str, text: str) -> None:
-        """Writes the labels beside the copy of the job's row."""
-        with contextlib.suppress(OSError):
-            private_files.write(self._layout.job(guid).records / LABELS, text)
-
-    def remove_runs(self, guids: Sequence[str]) -> None:
-        """Deletes the folders of runs, after unmounting."""
-        from batchai_magics.backends.local import unmanaged_mounts
-
-        unmanaged_mounts.remove_jobs(self._layout, guids)
-
 
 MAX_NAMES = 5  # of jobs in a message
 
