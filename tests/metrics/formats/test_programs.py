@@ -18,13 +18,6 @@ def told(text, *names):
 
 
 class TestKeras:
-    def test_a_redrawn_bar_belongs_to_its_epoch(self):
-        bars = [f"{n}/48 {BAR} - ETA: 0s - loss: 0.{n}00" for n in (10, 20)]
-        erase = "\b" * 60 + "\r"
-        text = "".join(f"Epoch {epoch}/2\n{erase.join(bars)}\n" for epoch in (1, 2))
-        expected = [(epoch, n, n / 100) for epoch in (1, 2) for n in (10, 20)]
-        assert told(text, "loss") == expected
-
     def test_a_number_that_is_drawn_again_is_told_once(self):
         text = (
             f"Epoch 1/2\n48/48 {BAR} - ETA: 0s - loss: 0.9490\r"
@@ -36,35 +29,12 @@ class TestKeras:
         text = "".join(f"Epoch {n}/2\n48/48 {BAR} - 1s 5ms/step - loss: 0.9490\n" for n in (1, 2))
         assert told(text, "loss") == [(1, 48, 0.949), (2, 48, 0.949)]
 
-    def test_keras_2_counts_samples(self):
-        text = f"Epoch 1/12\n\n  640/60000 {BAR} - ETA: 1:02 - loss: 2.2917 - acc: 0.1484"
-        text += f"\b\b\b\r60000/60000 {BAR} - 8s 132us/step - loss: 2.6e-01 - acc: 0.9200 - val_acc: nan\n"
-        assert told(text, "loss") == [(1, 640, 2.2917), (1, 60000, 0.26)]
-        assert told(text, "step_time") == [(1, 60000, 132e-6)]
-
     def test_the_first_line_an_epoch_has_no_count_in_keras_2(self):
         assert told("Epoch 3/12\n - 8s - loss: 0.0200 - acc: 0.9900\n", "acc") == [(3, None, 0.99)]
 
     def test_an_unknown_number_of_batches_is_no_hindrance(self):
         text = f"Epoch 1/2\n     10/Unknown {BAR} - ETA: 0s - loss: 0.5000\r\n"
         assert told(text, "loss") == [(1, 10, 0.5)]
-
-    def test_keras_3_tells_the_time_left_until_its_last_bar(self):
-        def bar(step, time):
-            return (
-                f"\x1b[1m{step}/48\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m━━\x1b[0m \x1b[1m{time}\x1b[0m "
-                f"714us/step - accuracy: 0.5 - loss: 0.{step}"
-            )
-
-        text = f"Epoch 1/2\n{bar(10, '1:24')}\r{bar(20, '30s')}\r{bar(48, '2s')}\n"
-        assert told(text, "loss") == [(1, 10, 0.10), (1, 20, 0.20), (1, 48, 0.48)]
-        assert told(text, "epoch_time") == [(1, 48, 2)]
-
-    def test_each_rank_has_its_own_epoch(self):
-        text = "[1,0]<stdout>:Epoch 1/2\n[1,1]<stdout>:Epoch 2/2\n"
-        text += "".join(f"[1,{rank}]<stdout>:48/48 - 1s - loss: 0.5000\n" for rank in (0, 1))
-        losses = [r for r in read(text) if isinstance(r, Measurement) and r.name == "loss"]
-        assert [(r.rank, r.epoch) for r in losses] == [(0, 1), (1, 2)]
 
     def test_a_second_run_begins_at_its_first_epoch(self):
         run = "".join(f"Epoch {n}/2\n48/48 - 1s - loss: 0.{n}\n" for n in (1, 2))
@@ -118,9 +88,6 @@ class TestCaffe:
             )
         }  # fmt: skip
 
-    def test_the_older_line_is_read(self):
-        assert told("Iteration 100, loss = 0.22\n", "loss") == [(None, 100, 0.22)]
-
     def test_caffe2s_loss_belongs_to_the_iteration_before(self):
         text = "INFO:resnet50_trainer:Finished iteration 3/31 of epoch 2 (4.34 images/sec)\n"
         text += "INFO:resnet50_trainer:Training loss: 6.9, accuracy: 0.03\n"
@@ -136,21 +103,6 @@ class TestMlperf:
 
     def test_another_value_of_the_epoch_is_another_record(self):
         assert len(read(f"{self.LINE}\n{self.LINE.replace('0.107', '0.108')}\n")) == 2
-
-    def test_a_deferred_value_is_read(self):
-        text = ":::MLPv0.5.0 resnet 1541026345.12 (b.py:1) opt_learning_rate : "
-        text += '{ "deferred": true, "value": 0.5 }\n'
-        assert told(text, "opt_learning_rate") == [(None, None, 0.5)]
-
-    def test_a_plain_number_is_read(self):
-        assert told(":::MLPv0.5.0 resnet 1541026345.12 (b.py:1) train_epoch: 12\n", "train_epoch") == [
-            (None, None, 12)
-        ]
-
-    def test_both_styles_of_the_newer_prefix_are_read(self):
-        old = ':::MLL 1560000000.123 eval_accuracy: {"value": 0.7, "metadata": {"epoch_num": 4}}\n'
-        new = ':::MLL {"time_ms": 1, "key": "eval_accuracy", "value": 0.8, "metadata": {"epoch_num": 4}}\n'
-        assert told(old + new, "eval_accuracy") == [(4, None, 0.7), (4, None, 0.8)]
 
 
 class TestJson:
@@ -169,9 +121,6 @@ class TestJson:
         )
         (record,) = read(text)
         assert (record.name, record.value, record.unit, record.step) == ("top_1_accuracy", 0.5, "fraction", 7)
-
-    def test_a_rank_in_the_object_is_the_records(self):
-        assert [r.rank for r in read('{"rank": 2, "step": 10, "loss": 0.5}\n')] == [2]
 
     def test_nested_metrics_are_read(self):
         assert told('{"step": 10, "metrics": {"loss": 0.5, "ok": true}}\n', "loss", "ok") == [(None, 10, 0.5)]
@@ -201,11 +150,6 @@ class TestOthers:
             (0, 14, 2, 1549883162.0),
         ]
 
-    def test_the_older_imagenet_example_is_read(self):
-        text = "Epoch: [0][10/5005]\tTime 0.312 (0.411)\tData 0.001 (0.105)\tLoss 6.9012 (7.0034)"
-        text += "\tPrec@1 0.391 (0.210)\tPrec@5 1.172 (0.920)\n * Prec@1 69.758 Prec@5 89.078\n"
-        assert told(text, "top_5", "val_top_1") == [(0, 10, 1.172), (None, None, 69.758)]
-
     def test_hogwilds_process_number_is_no_metric(self):
         text = "4711\tTrain Epoch: 1 [640/60000 (1%)]\tLoss: 2.310000\n"
         assert [(r.name, r.step) for r in measurements(read(text))] == [("loss", 640)]
@@ -222,15 +166,6 @@ class TestOthers:
             (None, 8100, 1.652),
             (None, 8100, 1.0),
         ]
-
-    def test_pairs_may_be_parted_in_several_ways(self):
-        for text in (
-            "step=10, loss=0.5",
-            "loss=0.5; step=10",
-            "step=10 | loss=0.5",
-            "global_step=10\tloss=0.5",
-        ):
-            assert told(text + "\n", "loss") == [(None, 10, 0.5)]
 
     def test_words_between_pairs_numbers_are_left_out(self):
         assert [r.name for r in read("epoch=1 phase=train loss=0.5 acc=93%\n")] == ["loss", "acc"]

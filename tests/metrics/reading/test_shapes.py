@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.log_reader import read_table
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from tests.metrics.formats.program_lines import KNOWN_LINES, LINES
+from tests.metrics.formats.program_lines import KNOWN_LINES
 from tests.metrics.log_text import HEADER, step, step_lines, total
 from tests.metrics.reading.test_any_bytes import losses, rates
 from tests.metrics.shapes import SHAPES, dressed, lines_in
@@ -50,7 +50,8 @@ def lines_of(log):
     return log.splitlines(keepends=True)
 
 
-EPOCH, BAR, LOSS = "Epoch 1/12", LINES["Keras 2 bar"][0], LINES["convolutional.py loss"][0]
+EPOCH, LOSS = "Epoch 1/12", "Minibatch loss: 1.652, learning rate: 0.006302"
+BAR = "48/48 [==============================] - 1s 5ms/step - loss: 0.9490 - accuracy: 0.4954"
 PLACED, RATE = "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.310000", "Iter #3: 101.2 img/sec per GPU"
 BELOW = "I0608 01:25:32.246443   551 solver.cpp:397]     Test net output #0: accuracy = 0.9913"
 GLUED = f"{KNOWN_LINES[-1]}INFO:root:Epoch[0] Batch [20]\tSpeed: 13681.57 samples/sec"
