@@ -2,7 +2,9 @@
 
 `@pytest.mark.needs("auto_scale")` and `lacks` name a capability, a facet, or an entry of `PlaceKind.lacks`;
 `@pytest.mark.place_options(idle_s=0.5)` changes settings. With the fixture `engine`, it runs containers.
-Where a place has only samples of a module, these are the tests with `@pytest.mark.sample`.
+`@pytest.mark.decided_by("service")` says who decides what a test is about: the service above all engines, the
+engine, or the programs on nodes. Where a place has only samples of these, they are the tests with
+`@pytest.mark.sample`.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ __all__ = ["docker", "engine", "mpi_image", "podman", "short_folder"]
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "needs(capability): what the backend of a contract test can do")
     config.addinivalue_line("markers", "lacks(capability): what the backend of a contract test cannot do")
-    config.addinivalue_line("markers", "sample: also runs where the place has only samples of its module")
+    config.addinivalue_line("markers", "decided_by(whom): the service, the engine, or the programs on nodes")
+    config.addinivalue_line("markers", "sample: also runs where the place has only samples of its kind")
     config.addinivalue_line("markers", "place_options(**settings): the backend's settings in a contract test")
 
 
@@ -48,15 +51,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "place" in metafunc.fixturenames:
         wanted = {"needs": True, "lacks": False}
         marks = [mark for mark in metafunc.definition.iter_markers() if mark.name in wanted]
-        module = metafunc.module.__name__.rpartition(".")[2]
+        decider = metafunc.definition.get_closest_marker("decided_by")
+        assert decider, f"{metafunc.definition.nodeid} does not say what decides it"
+        words = {metafunc.module.__name__.rpartition(".")[2], decider.args[0]}
         is_sample = metafunc.definition.get_closest_marker("sample") is not None
         fit = [
             name
             for name, offer in PLACES.items()
             if all(offer.has(mark.args[0]) is wanted[mark.name] for mark in marks)
-            and (not offer.only or module in offer.only)
-            and module not in offer.elsewhere
-            and (is_sample or module not in offer.samples)
+            and offer.runs(words, is_sample=is_sample)
         ]
         metafunc.parametrize("place", fit, indirect=True)
 

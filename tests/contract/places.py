@@ -43,34 +43,12 @@ from tests.default_resources import ensure_defaults
 from tests.server.running import connected, serving
 from tests.world import FOLLOWED, World, processes_of, until
 
+# Modules that run over ssh in place of the usual Slurm: what is read and written there is the same.
 _OF_FILES = frozenset({"test_output", "test_storage", "test_uploads"})
-# What a runner does. Its files, records, pages and accounts are the service's, which the local backend shows.
-_OF_RUNNERS = frozenset(
-    {"test_backend_options", "test_clusters", "test_grace", "test_missing_engine", "test_notifications"}
-    | {"test_processes", "test_promises", "test_running", "test_scheduling", "test_toolkits"}
-)
 NOT_SLURMS = frozenset(
     {"auto_scale", "preemption", "early_restart", "early_setup", "new_nodes", "strict_order", "open_mpi"}
 )  # Slurm owns nodes and queue; nodes are set up by the first job that gets them, and starts ranks itself;
 # it begins a run again only when its credentials have expired
-
-# What nodes and ranks do, whichever way a job has come there: behind a server, samples of it are enough.
-_OF_NODES = frozenset(
-    {"test_attempts", "test_clusters", "test_containers", "test_directories", "test_grace"}
-    | {"test_inherited_environment", "test_metrics", "test_preflight", "test_processes", "test_profile"}
-    | {
-        "test_running",
-        "test_scheduling",
-        "test_stacks",
-        "test_temporary_files",
-        "test_toolkits",
-        "test_uploads",
-        "test_workdir",
-    }
-)
-
-# What nodes do alike, whoever starts their programs. Files that stay on a node are those of scratch folders.
-_OF_ANY_NODES = frozenset({"test_directories", "test_metrics", "test_profile", "test_workdir"})
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
 NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
@@ -121,15 +99,23 @@ PROCESSES = Capabilities(
 
 @dataclass(frozen=True)
 class PlaceKind:
-    """How a kind of place is opened, and what its backend supports."""
+    """How a kind of place is opened, what its backend supports, and which contract tests run there.
+
+    `only`, `samples` and `elsewhere` hold names of modules, and words of `decided_by`.
+    """
 
     open: Callable[[Path, PlaceOptions], AbstractContextManager[Place]]
     capabilities: Capabilities
     lacks: frozenset[str] = frozenset()  # missing facets and other features that `needs` may name
     skip_reason: Callable[[], str] = str  # why it cannot be opened here; empty if it can
-    only: frozenset[str] = frozenset()  # the contract modules to run; empty: all
-    samples: frozenset[str] = frozenset()  # the modules of which only the tests marked `sample` run
-    elsewhere: frozenset[str] = frozenset()  # the modules that run in another place on the same engine
+    only: frozenset[str] = frozenset()  # what runs there; empty: all
+    samples: frozenset[str] = frozenset()  # of which only the tests marked `sample` run
+    elsewhere: frozenset[str] = frozenset()  # what runs in another place on the same engine
+
+    def runs(self, words: set[str], *, is_sample: bool) -> bool:
+        """Whether a test runs there, by its module and by what decides it."""
+        is_wanted = not self.only or bool(self.only & words)
+        return is_wanted and not self.elsewhere & words and (is_sample or not self.samples & words)
 
     def has(self, name: str) -> bool:
         """Whether its backend has a capability or facet."""
@@ -356,13 +342,22 @@ def _azureml(folder: Path, options: PlaceOptions) -> Iterator[Place]:
         backend.close()
 
 
+SERVICE, ENGINE, NODES = "service", "engine", "nodes"  # who decides what a contract test is about
 PLACES = {
     "local": PlaceKind(_local, LOCAL),
     "arm": PlaceKind(
-        _arm, replace(LOCAL, name="arm", pace=PACE), frozenset({"ownership"}), samples=_OF_NODES
+        _arm,
+        replace(LOCAL, name="arm", pace=PACE),
+        frozenset({"ownership"}),
+        samples=frozenset({ENGINE, NODES}),
     ),
     "slurm": PlaceKind(
-        _slurm, SLURM, NOT_SLURMS, real_slurm.skip_reason, samples=_OF_ANY_NODES, elsewhere=_OF_FILES
+        _slurm,
+        SLURM,
+        NOT_SLURMS,
+        real_slurm.skip_reason,
+        samples=frozenset({SERVICE, NODES}),
+        elsewhere=_OF_FILES,
     ),
     "slurm over ssh": PlaceKind(
         _over_ssh,
@@ -374,28 +369,15 @@ PLACES = {
     "slurm with scratch": PlaceKind(
         _slurm_scratch, SLURM, NOT_SLURMS, real_slurm.skip_reason, only=frozenset({"test_workdir"})
     ),
-    "processes": PlaceKind(
-        _processes,
-        PROCESSES,
-        NOT_OF_PROCESSES,
-        only=_OF_RUNNERS,
-        samples=frozenset({"test_processes", "test_toolkits"}),
-    ),
-    "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES),
-    "ray": PlaceKind(
-        _ray,
-        RayFacts.capabilities,
-        NOT_RAYS,
-        real_ray.skip_reason,
-        # The whole contract passes here; the rest, of files and records, takes as long again.
-        only=_OF_RUNNERS | {"test_attempts", "test_chains", "test_inherited_environment", "test_stacks"},
-        samples=frozenset({"test_inherited_environment"}),
-    ),
     "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,
         NOT_SLURMS | {"own_nodes", "fixed_nodes"},
         real_slurm.skip_reason,
-        only=frozenset({"test_clusters", "test_scheduling"}),  # of nodes
+        only=frozenset({"test_clusters", "test_scheduling"}),
+        samples=frozenset({SERVICE}),
     ),
+    "processes": PlaceKind(_processes, PROCESSES, NOT_OF_PROCESSES, only=frozenset({ENGINE})),
+    "azureml": PlaceKind(_azureml, AZUREML, NOT_AZURES, samples=frozenset({NODES})),
+    "ray": PlaceKind(_ray, RayFacts.capabilities, NOT_RAYS, real_ray.skip_reason, only=frozenset({ENGINE})),
 }

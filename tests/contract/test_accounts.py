@@ -12,7 +12,7 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import WorkspaceSpec
 from tests.contract.place import HOLD, Place
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("accounts")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service"), pytest.mark.needs("accounts")]
 
 
 def workspace(place: Place, group: str, name: str) -> ResourceId:
@@ -53,6 +53,7 @@ def test_deleting_a_group_deletes_workspaces_jobs_and_accounts(place: Place) -> 
     assert place.backend.show(place.workspace)
 
 
+@pytest.mark.sample
 def test_accounts_have_unique_names_and_two_keys_and_are_deleted_with_their_shares(place: Place) -> None:
     with pytest.raises(SpecError, match="3 to 24"):
         place.backend.accounts.create("No", "g", "eastus")
@@ -83,6 +84,7 @@ def test_accounts_have_unique_names_and_two_keys_and_are_deleted_with_their_shar
 # file servers
 
 
+@pytest.mark.sample
 @pytest.mark.needs("file_servers")
 def test_a_file_server_keeps_what_jobs_write_to_it(place: Place) -> None:
     missing = {"fileServer": {"id": str(place.workspace.child(Kind.FILE_SERVER, "nope"))}}

@@ -10,6 +10,7 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
 
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 SHOW = """
 import json, os, sys
 port = os.environ["AZ_BATCHAI_PYTORCH_INIT_METHOD"].rpartition(":")[2]
@@ -20,7 +21,6 @@ ARGUMENTS = ["--seed", "7700000000", "--n", "77000000001", "node-0.of-x", '{"sub
 LIKE = '["", {"subject": "node", "number": 0}] <port 0> 7700000000'
 
 
-@pytest.mark.slow
 def test_text_like_a_node_or_a_port_stays_as_it_is_and_the_jobs_module_path_comes_first(place: Place) -> None:
     toolkit = {
         "pythonScriptFilePath": place.put("show.py", SHOW),

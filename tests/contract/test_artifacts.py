@@ -11,7 +11,7 @@ from batchai_magics.cell.cell_uploads import DOWNLOAD
 from batchai_magics.jobs.job_handle import Job
 from tests.contract.place import Place
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 SAVES = """
 import os, pathlib
 from batchai_magics import save
@@ -40,6 +40,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
+@pytest.mark.sample
 @pytest.mark.needs("workdir")
 def test_what_a_run_saves_is_listed_and_downloaded(place: Place, tmp_path_factory) -> None:
     job, to = saved(place), tmp_path_factory.mktemp("to")

@@ -12,7 +12,7 @@ from tests.contract.resumable import RESUMED, said, started
 from tests.patience import PATIENCE_S
 from tests.world import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("restarts")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine"), pytest.mark.needs("restarts")]
 SECOND_STEP_WITHIN = "PT12S"  # an attempt that waits at its second step has reached it, under any load
 
 
@@ -43,6 +43,7 @@ def test_a_run_that_reaches_its_time_limit_continues_where_it_stopped_with_its_u
     assert [line for line in lines if not line.startswith("[batchai]")] == ["sent", "changed"]
 
 
+@pytest.mark.decided_by("nodes")
 @pytest.mark.needs("early_restart")
 def test_a_run_that_stops_early_because_it_is_warned_continues(place: Place) -> None:
     fields = {"batchaiMaxRestarts": 1, "batchaiSignalBefore": "PT9M59S"}
@@ -61,6 +62,7 @@ def test_a_run_has_so_many_restarts_as_it_asks_for(place: Place) -> None:
     assert [each.number for each in job.attempts] == [1, 2]
 
 
+@pytest.mark.decided_by("nodes")
 def test_a_failing_run_is_not_restarted(place: Place) -> None:
     job = place.run("exit 3", batchaiMaxRestarts=5)
     assert (job.execution.exit_code, job.attempts) == (3, ())

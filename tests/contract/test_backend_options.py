@@ -17,7 +17,7 @@ from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
 from tests.server.running import connected, serving_backend
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("nofile_options")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine"), pytest.mark.needs("nofile_options")]
 
 
 def test_the_option_reaches_the_processes(place: Place) -> None:

@@ -9,6 +9,7 @@ from batchai_magics.launch import planning
 from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
 
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 DOUBLING = [
     {"name": f"A{number}", "value": f"$A{number - 1}$A{number - 1}" if number else "xx"}
     for number in range(60)
@@ -17,7 +18,6 @@ DOUBLING = [
 DOUBLED = " ".join(f"--env {each['name']}={each['value']}" for each in DOUBLING)
 
 
-@pytest.mark.slow
 def test_a_job_that_is_too_large_is_refused_by_name_and_not_planned(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -33,7 +33,6 @@ def test_a_job_that_is_too_large_is_refused_by_name_and_not_planned(
             place.backend.show(place.job())
 
 
-@pytest.mark.slow
 def test_nothing_is_written_for_a_job_that_is_too_large(place: Place) -> None:
     before = stored_files(place)
     for line, reason in (

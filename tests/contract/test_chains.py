@@ -11,7 +11,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, Place
 from tests.world import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("chains")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine"), pytest.mark.needs("chains")]
 
 
 def after(*jobs: ResourceId, field: str = "batchaiAfter") -> dict[str, list[str]]:
@@ -88,7 +88,7 @@ def test_a_deleted_or_cancelled_predecessor_ends_what_waits_for_it_which_can_be_
     assert error_of(place, waits)[0] == "DependencyFailed"
 
 
-@pytest.mark.sample
+@pytest.mark.decided_by("service")
 def test_a_predecessor_that_is_missing_or_the_job_itself_is_refused_before_the_submission(
     place: Place,
 ) -> None:
@@ -105,7 +105,7 @@ def test_a_predecessor_that_is_missing_or_the_job_itself_is_refused_before_the_s
     assert place.backend.names(place.experiment, Kind.JOB) == []
 
 
-@pytest.mark.sample
+@pytest.mark.decided_by("service")
 def test_a_name_means_its_latest_run_which_is_part_of_what_a_cell_is(place: Place) -> None:
     place.run_cell("prep", "print(1)")
     first = place.submit("train --after prep")

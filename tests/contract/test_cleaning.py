@@ -10,9 +10,10 @@ from batchai_magics.backends.base import CLEANING
 from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError
 from tests.contract.place import HOLD, Place
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 
 
+@pytest.mark.sample
 def test_what_is_kept_is_told_and_stays_while_a_job_runs_and_old_runs_go(place: Place) -> None:
     if place.backend.cleaning is None:
         with pytest.raises(CapabilityError, match="no data on this machine to remove"):

@@ -10,7 +10,7 @@ from batchai_magics.models.states import ExecutionState, NodeState
 from tests.contract.place import HOLD, MOUNTED, Place, auto, manual
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine")]
 hasty = pytest.mark.place_options(core_quota=20, idle_s=0.5)
 
 
@@ -35,7 +35,7 @@ def test_a_new_cluster_is_resizing_and_then_steady_and_new_nodes_have_new_ids(pl
     assert not ids & {node.id for node in place.backend.nodes(made.id)}
 
 
-@pytest.mark.sample
+@pytest.mark.decided_by("service")
 @pytest.mark.needs("node_images")
 def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place) -> None:
     asked = {"publisher": "microsoft-ads", "offer": "linux", "sku": "x"}
@@ -51,7 +51,7 @@ def test_the_image_of_the_nodes_is_shown_with_what_the_service_adds(place: Place
         assert place.make_cluster(name, scale=manual(0), **fields)  # the same again is the same
 
 
-@pytest.mark.sample
+@pytest.mark.decided_by("service")
 @pytest.mark.needs("setup_tasks")
 def test_setup_output_on_no_mount_is_refused(place: Place) -> None:
     task = {"setupTask": {"commandLine": "true", "stdOutErrPathPrefix": "/var/log"}}
@@ -230,7 +230,7 @@ def test_a_command_beside_a_job_ends_when_nobody_reads_it_any_more(place: Place)
 # quotas
 
 
-@pytest.mark.sample
+@pytest.mark.decided_by("service")
 @pytest.mark.needs("own_quota")
 @hasty
 def test_the_core_quota_is_kept_and_usages_count_clusters_and_cores(place: Place) -> None:

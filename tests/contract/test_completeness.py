@@ -21,7 +21,6 @@ from batchai_magics.backends.base import (
     Telemetry,
     Usages,
 )
-from tests.contract.places import PLACES
 
 TESTS = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
 HELPERS = (Path(__file__).parent / "places.py").read_text()
@@ -50,8 +49,3 @@ def test_backends_are_asked_for_their_verbs_only() -> None:
 
 def test_every_facet_is_one_of_a_backend() -> None:
     assert {facet.attribute for facet in FACETS} <= verbs(Backend)
-
-
-@pytest.mark.parametrize("module", sorted(frozenset().union(*(kind.samples for kind in PLACES.values()))))
-def test_a_module_of_which_samples_run_somewhere_has_some(module: str) -> None:
-    assert "@pytest.mark.sample\n" in (Path(__file__).parent / f"{module}.py").read_text()

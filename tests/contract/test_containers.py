@@ -18,6 +18,7 @@ from tests.world import processes_of, until
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.decided_by("nodes"),
     pytest.mark.needs("containers"),
     pytest.mark.needs("container_engine"),
     pytest.mark.usefixtures("engine"),
@@ -54,6 +55,7 @@ def test_secrets_reach_the_container_by_name_only(place: Place) -> None:
     assert job.wait(PATIENCE_S).log() == "9\n"
 
 
+@pytest.mark.decided_by("engine")
 def test_ranks_in_containers_of_two_nodes_compute_together(place: Place, mpi_image: str) -> None:
     script = """
 from mpi4py import MPI
@@ -98,6 +100,7 @@ def test_a_run_whose_container_is_killed_continues(place: Place, engine: str) ->
     assert job.log() == f"up\n[batchai] attempt 2 begins on {second.nodes[0]}: {first.reason}\n1\nup\n"
 
 
+@pytest.mark.decided_by("engine")
 def test_a_terminated_container_is_gone(place: Place, engine: str, tmp_path: Path) -> None:
     job = submit(place, "echo up; trap '' TERM; while true; do sleep 1; done", batchaiGrace="PT2S")
     until(lambda: job.log() == "up\n")

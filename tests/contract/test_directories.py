@@ -9,7 +9,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.contract.place import MOUNTED, Place
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 
 def run(place: Place, command: str, **fields: object) -> Job:

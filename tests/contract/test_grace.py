@@ -13,7 +13,7 @@ from tests.contract.place import Place
 from tests.contract.places import PLACES
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine")]
 
 # It takes as long to save as the test wants.
 SAVER = """

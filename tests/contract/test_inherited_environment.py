@@ -13,7 +13,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE
 from tests.contract.place import Place
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 TUNING = {
     "NCCL_DEBUG": "WARN",
     "NCCL_SOCKET_IFNAME": "eth0",
@@ -81,6 +81,7 @@ MASKED_PROXY = PASSED["https_proxy"].replace(f"me:{PASSWORD}", "*" * len(f"me:{P
 SECRETS = {"HF_TOKEN": "hush", "WANDB_API_KEY": "hush", "TORCH_URL_PASSWORD": "hush"}
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.needs("own_environment")
 def test_what_a_run_needs_or_is_tuned_by_reaches_it_and_its_preparation_and_nothing_else(
     place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
@@ -99,6 +100,7 @@ def test_what_a_run_needs_or_is_tuned_by_reaches_it_and_its_preparation_and_noth
     assert [file for file in left.stdout.splitlines() if not file.endswith(logs)] == []
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("own_environment")
 @pytest.mark.needs("hidden_secrets")

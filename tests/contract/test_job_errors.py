@@ -14,7 +14,7 @@ from batchai_magics.jobs.submit import submit
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 FAILS = """
 import os
 def load(batch):
@@ -24,6 +24,7 @@ load({})
 """
 
 
+@pytest.mark.sample
 def test_an_exception_is_told_with_its_rank_its_line_of_the_cell_and_what_the_notebook_has(
     place: Place, tmp_path: Path
 ) -> None:

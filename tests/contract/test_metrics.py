@@ -16,7 +16,7 @@ from batchai_magics.widgets.job.job_view import followed_job
 from tests.contract.place import Place
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 REPORT = "from batchai_magics import log; [log(step=s, loss=s / 4, images_per_sec=100 * s) for s in (1, 2)]"
 

@@ -10,10 +10,11 @@ from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("container_engine")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine"), pytest.mark.needs("container_engine")]
 IMAGE = {"containerSettings": {"imageSourceRegistry": {"image": "tf:1"}}, "batchaiNeedsImage": True}
 
 
+@pytest.mark.sample
 def test_a_job_whose_image_the_user_named_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (containers, bundle_writer):
         monkeypatch.setattr(module, "ENGINES", ("none-such",))

@@ -14,11 +14,12 @@ from tests.webhook import SECRET, Webhook, webhook
 from tests.world import until
 
 __all__ = ["webhook"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine")]
 
 SCRIPT = """print('{"step": 3, "loss": 0.5}')"""
 
 
+@pytest.mark.sample
 @pytest.mark.needs("notifications")
 def test_the_end_is_told_and_numbers_are_exported(place: Place, webhook: Webhook, tmp_path: Path) -> None:
     runs = tmp_path / "runs"
@@ -34,6 +35,7 @@ def test_the_end_is_told_and_numbers_are_exported(place: Place, webhook: Webhook
     assert (delivery["channel"], delivery["kind"]) == ("webhook", "ended")
 
 
+@pytest.mark.sample
 @pytest.mark.lacks("notifications")
 def test_where_nothing_would_send_them_a_job_that_asks_for_them_is_refused(place: Place) -> None:
     for option in ("--notify true", "--export tensorboard=runs"):

@@ -14,7 +14,7 @@ from batchai_magics.models.job_execution import FileKind
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import files_containing, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 MODEL = {"id": "MODEL", "pathPrefix": MOUNTED, "pathSuffix": "files"}
 BIND = 'import socket; socket.socket(socket.AF_UNIX).bind("socket")'
 SPECIAL = f"echo aa > a; mkfifo pipe; ln -s me me; python3 -c '{BIND}'"

@@ -15,7 +15,7 @@ from tests.contract.place import Place, manual
 from tests.throttle import found_alone, program_of, throttled
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 
 def report_of(place: Place, id: ResourceId) -> PreflightReport:
@@ -46,6 +46,7 @@ def test_nodes_are_measured_alone_and_in_pairs_before_the_first_rank(place: Plac
 SUM = "from mpi4py import MPI; print(MPI.COMM_WORLD.allreduce(1), flush=True)"
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.needs("preflight")
 def test_the_ranks_of_a_job_are_one_world_without_the_first_node_which_is_slow(place: Place) -> None:
     three = place.make_cluster("three", scale=manual(3))

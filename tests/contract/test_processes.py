@@ -17,13 +17,14 @@ from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 from tests.world import files_containing, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 RANK = "from mpi4py import MPI; rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size\n"
 SLEEP = "import time\nprint('up', flush=True)\ntime.sleep(1000)"
 LOGGED = "from batchai_magics import log\nfor step in range(3):\n    log(step=step, loss=1 / (1 + step))"
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("mpi")
 def test_ranks_on_two_nodes_have_one_communicator_and_whole_lines_known_by_rank(place: Place) -> None:
@@ -79,6 +80,7 @@ def test_ranks_that_join_no_mpi_are_warned_of_where_they_print_the_same_or_impor
     assert "The 2 processes ran independently" in shown[-1].execution.errors[0].message
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("separate_stderr")
 @pytest.mark.needs("mpi")
@@ -100,6 +102,7 @@ def test_a_rank_killed_by_a_signal_is_recorded_as_a_shell_would(place: Place) ->
     assert (job.exit_code, job.ranks()[0].rank) == (137, 1)
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.needs("shared_job_folder")
 @pytest.mark.needs("storage")
 def test_the_environment_and_the_places_of_output_are_those_of_the_service(place: Place) -> None:
@@ -127,6 +130,7 @@ def test_the_environment_and_the_places_of_output_are_those_of_the_service(place
     assert stored.decode() == job.log()
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.lacks("own_environment")
 def test_what_the_notebook_exports_does_not_leak_into_jobs(
     place: Place, monkeypatch: pytest.MonkeyPatch
@@ -136,6 +140,7 @@ def test_what_the_notebook_exports_does_not_leak_into_jobs(
     assert job.log() == "False\n"
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.needs("shared_job_folder")
 def test_preparation_runs_once_on_every_node_before_the_processes(place: Place) -> None:
     prep = "'echo prepared; echo x >> $AZ_BATCHAI_SHARED_JOB_TEMP/count'"
@@ -149,6 +154,7 @@ def test_preparation_runs_once_on_every_node_before_the_processes(place: Place) 
 # -- secrets
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 def test_secrets_reach_a_job_and_one_that_waited_and_no_file_or_command_line_shows_them(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -170,6 +176,7 @@ def test_secrets_reach_a_job_and_one_that_waited_and_no_file_or_command_line_sho
 # -- hostile output
 
 
+@pytest.mark.sample
 def test_binary_rubbish_is_kept_byte_for_byte_and_seen_before_a_line_ends(place: Place) -> None:
     code = "import sys, time\nsys.stdout.buffer.write(bytes(range(256)) * 400)\nsys.stdout.flush()"
     job = place.submit("j", f"{code}\ntime.sleep(1000)")
@@ -197,6 +204,7 @@ time.sleep(1000)
 """
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 def test_terminate_ends_stubborn_processes_and_what_they_daemonized(place: Place, tmp_path: Path) -> None:
     pids = tmp_path / "pids"

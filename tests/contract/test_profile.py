@@ -18,7 +18,7 @@ from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 # Rank 1 loads for 60 ms of a step and works for 40; the others work for 40 ms, and wait for it. What each
 # part really takes on a busy machine, every rank measures itself.

@@ -21,7 +21,7 @@ from tests.contract.place import HOLD, MOUNTED, USER, Place
 from tests.contract.places import PLACES
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 MISSING = "/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/x"
 VAULT = {"sourceVault": {"id": "v"}, "secretUrl": "https://v.vault.azure.net/secrets/a"}
 
@@ -73,6 +73,8 @@ def test_a_workspace_is_made_once_and_has_the_tags_that_it_was_given_last(place:
     place.backend.delete(tagged)
 
 
+@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 def test_a_job_that_has_ended_is_changed_by_no_creation_or_termination_and_outlives_its_cluster(
     place: Place,
 ) -> None:
@@ -106,6 +108,7 @@ def test_creating_the_same_cluster_again_returns_it(place: Place) -> None:
         place.backend.delete(first.id)
 
 
+@pytest.mark.sample
 @pytest.mark.needs("storage")
 def test_what_a_job_needs_is_made_where_it_is_missing_or_not_at_all(place: Place) -> None:
     spec = place.backend.show(place.cluster).spec
@@ -139,6 +142,7 @@ def test_the_runs_of_a_jobs_name_are_told_with_what_it_needs(place: Place) -> No
 # 19: names
 
 
+@pytest.mark.sample
 @pytest.mark.needs("experiments")
 def test_lists_and_names_are_in_the_order_of_creation_and_no_letter_case_tells_apart(place: Place) -> None:
     created = ["resnet", "other", "resnet-2", "ResNet-10", "resne"]
@@ -157,6 +161,8 @@ def test_lists_and_names_are_in_the_order_of_creation_and_no_letter_case_tells_a
         names(place.workspace.child(Kind.EXPERIMENT, "nope"), Kind.JOB)
 
 
+@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 def test_a_backend_is_what_it_is_offered_as(place: Place, request: pytest.FixtureRequest) -> None:
     offer = PLACES[request.node.callspec.params["place"]]
     assert place.backend.capabilities == offer.capabilities
@@ -165,6 +171,8 @@ def test_a_backend_is_what_it_is_offered_as(place: Place, request: pytest.Fixtur
 # 3, 8: states
 
 
+@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 def test_a_failed_job_or_preparation_has_its_own_code(place: Place) -> None:
     info = place.run("no_such_program").execution
     assert info.exit_code == 127
@@ -176,6 +184,8 @@ def test_a_failed_job_or_preparation_has_its_own_code(place: Place) -> None:
     assert "ran" not in [file.name for file in place.backend.files(job.id)]
 
 
+@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 def test_a_terminated_job_failed_without_an_exit_code_and_a_deleted_one_is_ended_first(place: Place) -> None:
     place.backend.terminate(place.start(HOLD))
     job = place.wait(place.job())
@@ -198,6 +208,8 @@ sleep 0.5; exit 7
 """
 
 
+@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 def test_ranks_have_their_exits_and_the_one_that_failed_first_is_first_with_its_last_lines(
     place: Place, request: pytest.FixtureRequest
 ) -> None:
@@ -228,6 +240,8 @@ def test_ranks_have_their_exits_and_the_one_that_failed_first_is_first_with_its_
 # 5: at the same time
 
 
+@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 def test_many_threads_may_ask_at_once(place: Place) -> None:
     problems: list[BaseException] = []
 
@@ -246,6 +260,8 @@ def test_many_threads_may_ask_at_once(place: Place) -> None:
     assert len(place.backend.list(place.experiment, Kind.JOB)) == 4
 
 
+@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 def test_two_processes_see_and_end_the_same_job(place: Place) -> None:
     job = place.start(HOLD)
     with place.reopen() as other:
@@ -258,6 +274,8 @@ def test_two_processes_see_and_end_the_same_job(place: Place) -> None:
 # 6: secrets
 
 
+@pytest.mark.decided_by("nodes")
+@pytest.mark.sample
 @pytest.mark.needs("separate_stderr")
 def test_what_a_job_prints_of_its_secrets_is_told_and_left_as_it_is(place: Place) -> None:
     command = (
@@ -318,6 +336,7 @@ def test_every_verb_about_a_job_says_that_it_is_missing(place: Place) -> None:
 # 9: ending and deleting
 
 
+@pytest.mark.sample
 def test_deleting_an_experiment_deletes_its_jobs(place: Place) -> None:
     place.start()
     place.backend.delete(place.experiment)
@@ -335,6 +354,7 @@ def test_deleting_the_workspace_ends_and_forgets_everything(place: Place) -> Non
         assert not place.backend.list(place.workspace, kind)
 
 
+@pytest.mark.decided_by("nodes")
 def test_a_process_that_was_killed_tells_how_much_memory_it_had(place: Place) -> None:
     big = "import os; kept = b'x' * 200_000_000; os.kill(os.getpid(), 9)"
     (rank,) = place.run(f'python3 -c "{big}"').ranks

@@ -13,10 +13,11 @@ from batchai_magics.records.record_files import SUBMISSION
 from tests.contract.place import Place
 from tests.world import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("records")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service"), pytest.mark.needs("records")]
 TEXT = json.dumps({"script": "print('à la carte')"})
 
 
+@pytest.mark.sample
 def test_a_job_has_the_records_that_it_was_created_with(place: Place) -> None:
     id, spec = place.job(), place.spec()
     place.backend.create(id, spec, records={SUBMISSION: TEXT})
@@ -61,6 +62,7 @@ def test_what_a_script_logs_as_its_parameters_is_among_its_labels_without_secret
     assert job.labels().parameters == {"lr": 0.25, "login": "me:***", "seed": 1, "model": "a"}
 
 
+@pytest.mark.sample
 @pytest.mark.needs("atomic_labels")
 def test_labels_are_changed_by_several_processes_at_once_and_listed(place: Place) -> None:
     hold = place.submit("hold --tag slow,wide --args '--lr 0.5'", "import time; time.sleep(1000)")
@@ -85,6 +87,7 @@ def test_labels_are_changed_by_several_processes_at_once_and_listed(place: Place
         place.backend.records.relabel(place.job("missing"), LabelChange(("a",)))
 
 
+@pytest.mark.sample
 def test_one_run_of_an_experiment_is_the_baseline(place: Place) -> None:
     records = place.backend.records
     one, two = place.start(name="one"), place.start(name="two")

@@ -14,7 +14,7 @@ from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 from tests.world import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("records")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes"), pytest.mark.needs("records")]
 RUN = 'cd "$BATCHAI_ARTIFACT_DIR/.." && mkdir -p records/artifacts telemetry'
 RECORDS = ("records/parameters.json", "records/headline.json", "records/artifacts/0.jsonl")
 FILES = (*RECORDS, "telemetry/x.jsonl", "stdout.spans", "stdout.times")

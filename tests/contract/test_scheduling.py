@@ -12,7 +12,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place, manual
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("engine")]
 
 
 def run_order(place: Place, names: list[str], **fields: object) -> list[str]:
@@ -45,17 +45,6 @@ def test_two_jobs_share_a_cluster(place: Place) -> None:
     assert place.backend.nodes(jobs[1]) == [nodes[1]]
 
 
-@pytest.mark.needs("own_nodes")  # else it starts at once
-def test_a_job_waits_until_all_its_nodes_are_idle(place: Place) -> None:
-    one = place.start(HOLD, "one")
-    place.is_up(one)
-    two = place.start(HOLD, "two", nodeCount=2)
-    assert place.backend.show(two).state is ExecutionState.QUEUED
-    place.has(place.cluster, running=1, idle=1)
-    place.backend.terminate(one)
-    until(lambda: place.backend.show(two).state is ExecutionState.RUNNING)
-
-
 @pytest.mark.sample
 @pytest.mark.needs("own_nodes")  # else the others start at once
 def test_a_queued_job_knows_who_is_before_it_and_can_be_terminated(place: Place) -> None:
@@ -81,6 +70,7 @@ def test_a_queued_job_says_why_in_every_output(place: Place) -> None:
     assert "nodes" in listed.waiting
 
 
+@pytest.mark.decided_by("service")
 @pytest.mark.needs("own_nodes")  # else the other one starts at once
 def test_a_job_is_shown_with_its_own_nodes_and_none_while_it_waits(place: Place) -> None:
     first = place.start(HOLD, "first")

@@ -14,7 +14,7 @@ from tests.webhook import Webhook, webhook
 from tests.world import until
 
 __all__ = ["webhook"]
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 # Once a rank has printed, it stays in the same functions: what it waits in is not written in Python.
 HANG = """
@@ -32,6 +32,7 @@ read_a_batch() if os.environ["AZ_BATCHAI_TASK_INDEX"] == "2" else wait_for_the_o
 """
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("node_commands")
 def test_the_rank_that_hangs_elsewhere_is_named_also_to_who_follows_and_the_job_goes_on(place: Place) -> None:
@@ -60,6 +61,7 @@ def test_the_rank_that_hangs_elsewhere_is_named_also_to_who_follows_and_the_job_
         job.stacks()
 
 
+@pytest.mark.decided_by("nodes")
 @pytest.mark.needs("notifications")
 @pytest.mark.needs("node_commands")
 def test_the_notification_of_a_standstill_says_where_the_ranks_are(

@@ -12,10 +12,11 @@ from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place
 from tests.world import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 # 12: looks
 
 
+@pytest.mark.sample
 @pytest.mark.needs("current_status")
 def test_a_look_is_what_show_gives_one_by_one_and_reconciling_changes_nothing(place: Place) -> None:
     first = place.run(name="first")
@@ -63,6 +64,7 @@ def test_a_log_written_anew_is_told_from_the_one_that_was_read(place: Place, cha
     assert not mark.matches(place.backend.tail(id, {"log": mark.offset})["log"])
 
 
+@pytest.mark.sample
 def test_a_tail_has_files_that_the_job_itself_writes_in_pieces_of_one_file(place: Place) -> None:
     own = "cd $AZ_BATCHAI_STDOUTERR_DIR; mkdir sub; echo in > sub/x; echo own > mine.txt"
     id = place.run(f"seq 200; printf abc >&2; {own}").id
@@ -122,6 +124,7 @@ def names(place: Place, page: Page | None) -> list[list[str]]:
     return found
 
 
+@pytest.mark.sample
 @pytest.mark.needs("experiments")
 def test_pages_together_are_the_list_although_resources_come_and_go(place: Place) -> None:
     whole = place.backend.list(place.workspace, Kind.EXPERIMENT)

@@ -14,7 +14,7 @@ from batchai_magics.models.job_execution import FileKind
 from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import HOLD, Place
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("storage")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service"), pytest.mark.needs("storage")]
 DATA = bytes(range(256)) * 100
 DIGEST = hashlib.sha256(DATA).hexdigest()
 

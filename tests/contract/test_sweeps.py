@@ -13,7 +13,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, Place
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 MPI = """
 import os
 from mpi4py import MPI
@@ -25,6 +25,7 @@ if world.rank == 0:
 """
 
 
+@pytest.mark.sample
 def test_jobs_are_created_together_and_identical_ones_are_found(place: Place) -> None:
     jobs = [NewJob(place.job(f"together-{n}x"), place.spec(f"echo {n}")) for n in range(3)]
     place.backend.create(jobs[1].id, jobs[1].spec)
@@ -38,6 +39,7 @@ def test_jobs_are_created_together_and_identical_ones_are_found(place: Place) ->
         place.backend.create_jobs([NewJob(jobs[0].id, place.spec("echo another"))])
 
 
+@pytest.mark.sample
 def test_jobs_are_terminated_together_also_those_that_are_gone(place: Place) -> None:
     jobs = [NewJob(place.job(f"ended-{n}"), place.spec("sleep 600")) for n in range(3)]
     done = place.run("echo done").id

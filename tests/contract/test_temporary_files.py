@@ -10,7 +10,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.backends.local.boxes import IMAGE
 from tests.contract.place import Place
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 SOCKETS = """
 import multiprocessing, os, socket, stat, tempfile

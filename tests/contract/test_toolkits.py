@@ -14,7 +14,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 
 def run(place: Place, script: str, **settings: object) -> Job:
@@ -40,6 +40,7 @@ while not os.path.exists(is_up):
 """
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("shared_job_folder")
 def test_parameter_servers_have_files_and_are_ended_when_the_workers_are_done(place: Place) -> None:
@@ -54,6 +55,7 @@ def test_parameter_servers_have_files_and_are_ended_when_the_workers_are_done(pl
     }
 
 
+@pytest.mark.decided_by("engine")
 def test_pytorch_processes_meet_at_the_given_address_and_get_their_arguments(place: Place) -> None:
     """As torch's own gloo and `init_process_group` do it: rank 0 listens, the others come and add up."""
     script = """
@@ -92,6 +94,7 @@ def test_a_failing_worker_ends_the_others(place: Place) -> None:
     assert (job.exit_code, job.ranks()[0].rank) == (5, 1)
 
 
+@pytest.mark.decided_by("engine")
 @pytest.mark.needs("remote_start")
 @pytest.mark.needs("mpi")
 def test_a_custom_command_can_start_mpi_itself(place: Place) -> None:

@@ -15,7 +15,7 @@ from tests.cell.shiny_wheel import needs_uv, shiny_wheel
 from tests.contract.place import Place
 from tests.patience import PATIENCE_S
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes")]
 
 FILES = {
     "a/__init__.py": "",

@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import HOLD, Place
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("service")]
 
 
 def sent(resource):

@@ -13,7 +13,7 @@ from batchai_magics.models.states import ExecutionState
 from tests.contract.place import HOLD, MOUNTED, Place, auto, manual
 from tests.world import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.needs("workdir")]
+pytestmark = [pytest.mark.slow, pytest.mark.decided_by("nodes"), pytest.mark.needs("workdir")]
 MODEL = {"id": "MODEL", "pathPrefix": MOUNTED, "pathSuffix": "files"}
 SAVE = "printf model > model.pt"
 
