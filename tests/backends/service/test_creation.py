@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from batchai_magics.backends.folders import mounts
-from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.run_planner import AdmittedJob
 from batchai_magics.errors import ServiceError, SpecError
 from batchai_magics.models.cluster_spec import ClusterPatch
@@ -19,7 +16,6 @@ from tests.backends.service.engine import (
     EXPERIMENT,
     WORKSPACE,
     EngineHome,
-    job_spec,
 )
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
@@ -55,13 +51,6 @@ def test_a_cluster_asks_the_engine_for_what_it_says_beside_the_other_ones(home: 
     assert [other["size"] for other in others] == [2]
 
 
-def test_a_cluster_of_no_size_has_no_nodes(home: EngineHome) -> None:
-    auto = {"autoScale": {"minimumNodeCount": 0, "maximumNodeCount": 0}}
-    home.cluster(ELSEWHERE, scaleSettings=auto)
-    assert home.engine.allocations[-1][0].scale.initial == 0
-    assert home.service.nodes(ELSEWHERE) == []
-
-
 def test_the_secrets_of_a_setup_task_go_to_the_engine_and_nowhere_else(home: EngineHome) -> None:
     task = {
         "commandLine": "true",
@@ -73,26 +62,6 @@ def test_the_secrets_of_a_setup_task_go_to_the_engine_and_nowhere_else(home: Eng
     assert home.engine.setup_secrets[home.guid(CLUSTER)] == {}
     texts = [path.read_bytes() for path in home.layout.home.rglob("*") if path.is_file()]
     assert not [text for text in texts if b"hush-hush" in text]
-
-
-def test_a_job_asks_the_engine_for_what_it_says(home: EngineHome) -> None:
-    limits = {"maxWallClockTime": "PT90S"}
-    home.job(nodeCount=2, schedulingPriority="high", constraints=limits)
-    home.job("low", schedulingPriority="low")
-    home.job("usual")
-    asked, low, usual = home.engine.asked
-    assert (asked.node_count, asked.priority, asked.limits.wall_s) == (2, 0, 90.0)
-    assert (low.priority, usual.priority, usual.limits.wall_s) == (2, 1, 7 * 24 * 3600.0)
-    assert (asked.backend_options, asked.what) == ({}, "the job description")
-
-
-def test_a_job_is_planned_for_its_nodes_with_its_secrets_beside(home: EngineHome) -> None:
-    secrets = [{"name": "TOKEN", "value": "hush-hush"}]
-    home.job(customToolkitSettings={"commandLine": "python train.py"}, nodeCount=2, secrets=secrets)
-    planned = home.engine.planned[home.guid(JOB)]
-    assert "python train.py" in planned.plan.processes[0].command
-    assert planned.secrets == {"TOKEN": "hush-hush"}
-    assert "hush-hush" not in planned.plan.to_json()
 
 
 @pytest.mark.parametrize(
@@ -230,16 +199,6 @@ def test_when_a_cluster_changed_is_shown_with_it(home: EngineHome) -> None:
         before.provisioning.created,
         AllocationState.STEADY,
     )
-
-
-def test_the_record_of_a_job_keeps_its_cluster_as_it_was(home: EngineHome) -> None:
-    home.job()
-    record: Record = home.service.context.repository.get(JOB)
-    assert (record.more["cluster"], record.more["cluster_guid"]) == (str(CLUSTER), home.guid(CLUSTER))
-    assert json.loads(record.more["cluster_spec"])["properties"]["vmSize"] == "Standard_D1"
-    assert record.more["node_count"] == 1
-    assert record.more["output_root"].endswith("out")
-    assert job_spec().settings == home.service.show(JOB).spec.settings
 
 
 def test_of_two_who_create_the_same_cluster_at_once_one_keeps_its_folder(

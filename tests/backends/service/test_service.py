@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import CommandEnd
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.launch.outcome import Outcome, RunAttempt
-from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
-from tests.backends.service.engine import CLUSTER, EXPERIMENT, EngineHome, opened
+from tests.backends.service.engine import CLUSTER, EXPERIMENT, EngineHome
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 OTHER = EXPERIMENT.child(Kind.JOB, "k")
@@ -70,23 +67,6 @@ def test_a_cluster_is_resizing_while_nodes_come_or_go(home: EngineHome, state: N
     assert (cluster.id, cluster.allocation_state) == (CLUSTER, AllocationState.RESIZING)
 
 
-def test_nodes_of_a_cluster_and_of_a_job_tell_who_uses_them(home: EngineHome) -> None:
-    home.job()
-    assert home.service.nodes(JOB) == []
-    home.engine.start(home.guid(JOB), "node1")
-    (of_job,) = home.service.nodes(JOB)
-    assert (of_job.id, of_job.state, of_job.job) == ("node1", NodeState.RUNNING, JOB)
-    assert (of_job.since, of_job.ip_address) == (datetime.fromtimestamp(20.0, timezone.utc), "node1")
-    used, free = home.service.nodes(CLUSTER)
-    assert used == of_job
-    assert (free.id, free.state, free.job, free.ip_address) == (
-        "node2",
-        NodeState.IDLE,
-        None,
-        "address of node2",
-    )
-
-
 def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> None:
     home.job("j")
     home.job("k")
@@ -99,28 +79,7 @@ def test_the_status_of_many_is_one_question_to_the_engine(home: EngineHome) -> N
     assert home.engine.status_reads == 1
 
 
-def output_of(home: EngineHome) -> Path:
-    """The folder of the job's logs."""
-    folder = next(path.parent for path in home.layout.home.rglob("stdouterr") if path.is_dir()) / "stdouterr"
-    folder.mkdir(exist_ok=True)
-    return folder
-
-
 # -- deleting
-
-
-def test_deleting_a_job_ends_it_and_leaves_nothing_but_its_output(home: EngineHome) -> None:
-    home.job("j")
-    home.job("k")
-    guid = home.guid(JOB)
-    (output_of(home) / "stdout.txt").write_bytes(b"kept")
-    home.service.delete(JOB)
-    assert home.engine.statuses[guid].result is not None
-    assert not home.layout.job(guid).root.exists()
-    assert [job.id for job in home.service.list(EXPERIMENT, Kind.JOB)] == [OTHER]
-    assert home.service.show(OTHER).state is ExecutionState.QUEUED
-    assert [run.name for _, run, _ in home.service.context.all_open_runs()] == ["k"]
-    assert [path.read_bytes() for path in home.layout.home.rglob("stdout.txt")] == [b"kept"]
 
 
 def test_the_folder_of_a_cluster_stays_while_one_of_its_runs_does(home: EngineHome) -> None:
@@ -163,16 +122,6 @@ def test_a_job_that_does_not_end_is_not_deleted(home: EngineHome, monkeypatch: p
 # -- facets
 
 
-def test_a_command_runs_on_a_node_of_a_cluster_beside_its_open_runs(home: EngineHome) -> None:
-    home.job("j")
-    home.job("k")
-    home.engine.end(home.guid(OTHER))
-    text, end = home.service.node_commands.execute(CLUSTER, "node2", "ls", tick_s=0.5)
-    assert text == f"{home.guid(CLUSTER)} node2 ls ['j'] 2 0.5".encode()
-    assert end == CommandEnd(0)
-    assert b"0.0" in next(home.service.node_commands.execute(CLUSTER, "node2", "ls"))
-
-
 def test_a_command_runs_on_the_nodes_of_a_job_and_on_no_others(home: EngineHome) -> None:
     home.job()
     home.engine.start(home.guid(JOB), "node1")
@@ -183,28 +132,4 @@ def test_a_command_runs_on_the_nodes_of_a_job_and_on_no_others(home: EngineHome)
             home.service.node_commands.execute(id, node, "ls")
 
 
-def test_closing_it_closes_the_engine(tmp_path: Path) -> None:
-    home = opened(tmp_path / "home")
-    assert home.service.capabilities.name == "memory"
-    home.service.close()
-    assert home.engine.is_closed
-
-
 # -- what else a record and a run tell
-
-
-def test_the_exits_of_all_ranks_are_shown_with_their_nodes(home: EngineHome) -> None:
-    assert home.job().ranks == ()
-    exits = (ProcessExit(1, "node2", 3, 30.0, 1 << 20), ProcessExit(0, "node1"))
-    result = Outcome(3, ranks=exits, ended=31.0)
-    home.engine.statuses[home.guid(JOB)] = RunStatus(ExecutionState.FAILED, 31.0, 20.0, result=result)
-    failed, lost = home.service.show(JOB).ranks
-    assert (failed.rank, failed.node, failed.exit_code, failed.peak_bytes) == (1, "node2", 3, 1 << 20)
-    assert failed.ended == datetime.fromtimestamp(30.0, timezone.utc)
-    assert (lost.rank, lost.node, lost.exit_code, lost.ended, lost.peak_bytes) == (
-        0,
-        "node1",
-        None,
-        None,
-        None,
-    )

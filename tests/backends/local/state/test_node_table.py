@@ -32,13 +32,6 @@ def test_of_idle_nodes_the_one_that_was_idle_longest_goes(still: Still) -> None:
     assert still.nodes(cluster) == {second: "idle"}
 
 
-def test_of_nodes_alike_the_newest_goes(still: Still) -> None:
-    cluster, (first, _) = ready(still)
-    still.change("UPDATE node SET since = 0")
-    still.resize(cluster, 1)
-    assert still.nodes(cluster) == {first: "idle"}
-
-
 @pytest.mark.slow
 def test_who_was_told_to_end_is_not_queued_again_instead(still: Still) -> None:
     cluster, _ = ready(still)
@@ -57,13 +50,6 @@ def test_a_leaving_node_is_replaced_when_the_cluster_grows_again(still: Still) -
     still.resize(cluster, 0, "waitforjobcompletion")
     still.resize(cluster, 1)
     assert list(still.nodes(cluster).values()) == ["leaving", "preparing"]
-
-
-def test_a_preempted_idle_node_is_replaced_by_one_and_no_job_stops(still: Still) -> None:
-    cluster, (first, second) = ready(still)
-    assert not still.preempt(cluster, first)
-    assert list(still.nodes(cluster).values()) == ["idle", "preparing"]
-    assert second in still.nodes(cluster)
 
 
 @pytest.mark.parametrize(("problem", "state"), [("", "idle"), ("no disk", "unusable")])

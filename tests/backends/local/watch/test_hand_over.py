@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.watch import detached_process, node_allocation, outcome_writer, process
+from batchai_magics.backends.local.watch import detached_process, node_allocation, outcome_writer
 from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE
 from batchai_magics.errors import StorageError
@@ -193,13 +193,6 @@ def finish(still: Still, job: ResourceId, *, takes_next: bool = True) -> str:
     return writer.next_job.key.rpartition("/")[2] if writer.next_job else ""
 
 
-def test_the_end_of_a_job_gives_its_nodes_to_the_next(still: Still) -> None:
-    job = running(still, "b", "c")
-    assert finish(still, job) == "b"
-    assert still.assigned() == ["b"]  # c is not this process's to run
-    assert still.state(still.experiment.child(job.kind, "b"))["spawner"] == process.own_identity()
-
-
 def test_the_next_job_gets_its_nodes_although_the_store_refused_at_first(
     still: Still, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,23 +210,6 @@ def fail(error: Exception) -> NoReturn:
 def test_a_supervisor_that_takes_no_more_jobs_leaves_the_queue_alone(still: Still) -> None:
     assert not finish(still, running(still, "b"), takes_next=False)
     assert not still.assigned()
-
-
-def test_priority_says_which_job_is_next(still: Still) -> None:
-    job = running(still, "b")
-    still.job("z", schedulingPriority="high")
-    assert finish(still, job) == "z"
-
-
-def test_a_job_that_does_not_fit_yet_is_not_taken_and_none_behind_it(still: Still) -> None:
-    cluster = still.cluster()
-    still.prepare()
-    first, _ = still.job("a"), still.job("b")
-    still.schedule()
-    still.job("large", 2)
-    still.job("small")
-    assert not finish(still, first)
-    assert list(still.nodes(cluster).values()) == ["idle", "running"]
 
 
 @pytest.mark.parametrize("column", ["python = '/other/python'", "needs_secrets = 1, supervisor = '1:1:x'"])

@@ -118,20 +118,6 @@ def test_a_spawner_that_lives_does_not_stand_for_a_supervisor_that_is_dead(still
     assert codes(still, job) == ["JobSupervisorLost"]
 
 
-def test_a_job_that_waits_for_nodes_needs_nobody(still: Still) -> None:
-    still.cluster()
-    job = still.job()
-    still.change("UPDATE job SET spawner = ?", dead())
-    assert not reconciler.recover_jobs(still.store, still.layout)
-    assert still.state(job)["state"] == "queued"
-
-
-def test_a_job_that_has_ended_stays_as_it_is(still: Still) -> None:
-    job = lost(still, state="succeeded")
-    assert not reconciler.recover_jobs(still.store, still.layout)
-    assert still.state(job)["state"] == "succeeded"
-
-
 def test_nodes_given_by_who_died_are_given_again(still: Still) -> None:
     job = lost(still, supervisor="", spawner=dead(), state="queued")
     assert reconciler.recover_jobs(still.store, still.layout)
@@ -259,31 +245,3 @@ def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monke
     )
     reconciler.recover_jobs(still.store, still.layout)
     assert still.state(job)["state"] == "running"
-
-
-@pytest.mark.slow
-def test_what_a_lost_job_left_behind_is_ended_and_forgotten(still: Still) -> None:
-    job = lost(still)
-    guid = still.state(job)["guid"]
-    left = subprocess.Popen(["sleep", "1000"], env={**os.environ, process.MARK: guid})
-    stranger = subprocess.Popen(["sleep", "1000"], env={**os.environ, process.MARK: "another"})
-    sign_in = still.layout.job(guid).registry
-    sign_in.mkdir(parents=True)
-    reconciler.recover_jobs(still.store, still.layout)
-    assert not process.marked(guid)
-    assert stranger.poll() is None
-    assert not sign_in.exists()
-    for child in (left, stranger):
-        child.kill()
-        child.wait()
-
-
-def test_keeping_up_ends_a_lost_job_and_gives_its_nodes_to_the_next(still: Still) -> None:
-    job = lost(still, node_count=2)
-    still.change("UPDATE node SET job = (SELECT guid FROM job), state = 'running'")
-    reconciler.reconcile_if_due(still.store, still.layout)
-    assert codes(still, job) == ["JobSupervisorLost"]
-    reconciler.reconcile_if_due(still.store, still.layout)
-    still.job("next", 2)
-    reconciler.reconcile_if_due(still.store, still.layout)
-    assert still.assigned() == ["next"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from batchai_magics.backends.local.watch import detached_process, process, scheduler
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.errors import ServiceError
-from tests.backends.local.still import Stand, Still, dead
+from tests.backends.local.still import Still
 
 pytestmark = pytest.mark.slow
 
@@ -26,15 +25,6 @@ def test_a_job_that_fills_the_cluster_blocks_no_other_cluster(still: Still) -> N
     still.job("z", cluster="other")
     still.schedule()
     assert still.assigned() == ["a", "z"]
-
-
-def test_who_gives_nodes_is_noted_so_that_its_death_is_noticed(still: Still) -> None:
-    still.cluster()
-    still.prepare()
-    job = still.job()
-    still.change("UPDATE job SET spawner = ?", dead())
-    still.schedule()
-    assert still.state(job)["spawner"] == process.own_identity()
 
 
 def test_a_job_whose_secrets_nobody_holds_gets_no_nodes(still: Still) -> None:
@@ -63,44 +53,6 @@ def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, mon
     monkeypatch.setattr(detached_process, "start", and_another)
     still.schedule()
     assert still.state(job)["supervisor"] == "another"
-
-
-@pytest.fixture
-def starts(monkeypatch: pytest.MonkeyPatch) -> list[tuple[detached_process.Program, Mapping[str, Any]]]:
-    """The programs that would have been started, each with its secrets."""
-    noted: list[tuple[detached_process.Program, Mapping[str, Any]]] = []
-
-    def start(program: detached_process.Program, *, secrets: Mapping[str, Any]) -> Stand:
-        noted.append((program, secrets))
-        return Stand()
-
-    monkeypatch.setattr(detached_process, "start", start)
-    return noted
-
-
-def test_a_supervisor_is_told_its_job_and_runs_in_the_jobs_interpreter(still: Still, starts) -> None:
-    still.cluster()
-    still.prepare()
-    job = still.job()
-    still.change("UPDATE job SET python = '/other/python'")
-    still.schedule()
-    ((program, secrets),) = starts
-    guid = still.state(job)["guid"]
-    assert (program.module, program.python) == ("supervisor", "/other/python")
-    assert program.arguments == (str(still.layout.home), job.key, guid)
-    assert program.log == still.layout.job(guid).supervisor_log
-    assert secrets == JobSecrets()._asdict()
-
-
-def test_each_new_job_gets_its_own_secrets_and_a_supervisor_that_is_noted(still: Still, starts) -> None:
-    still.cluster()
-    secrets = {still.state(still.job(name))["guid"]: JobSecrets({"NAME": name}) for name in ("a", "b")}
-    assert len(scheduler.schedule(still.store, still.layout, secrets=secrets)) == 2
-    assert {program.arguments[2]: told["variables"] for program, told in starts} == {
-        guid: of_job.variables for guid, of_job in secrets.items()
-    }
-    noted = {name for (name,) in still.rows("SELECT supervisor FROM job")}
-    assert noted == {process.identity(Stand.pid)}
 
 
 @pytest.fixture
