@@ -46,7 +46,7 @@ ResumeTimeout=120
 ResumeRate=0
 SuspendRate=0
 PrivateData=cloud
-SlurmctldParameters=idle_on_node_suspend,cloud_dns"""
+SlurmctldParameters=idle_on_node_suspend,cloud_dns,power_save_interval=1"""
 
 
 class ElasticSlurm(RealSlurm):
