@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.backends.ray import real_ray
 
 
-@pytest.fixture(scope="package")
-def ray() -> Iterator[real_ray.RealRay]:
-    """A Ray with three nodes."""
+@pytest.fixture
+def ray() -> real_ray.RealRay:
+    """The Ray with three nodes that the contract's tests of this process share."""
     if reason := real_ray.skip_reason():
         pytest.skip(reason)
-    ray = real_ray.RealRay()
-    yield ray
-    ray.stop()
+    return real_ray.SHARED.get()
+
+
+def pytest_sessionfinish() -> None:
+    """No fixture's end: that may come with a fast test, which starts no process."""
+    real_ray.SHARED.stop()

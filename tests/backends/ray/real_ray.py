@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.ports import free_port
@@ -49,13 +51,14 @@ class RealRay:
         assert self._said() == "up", (self.folder / "cluster.log").read_text()
         self.address = f"127.0.0.1:{port}"
 
-    def kill(self, name: str) -> None:
-        """Ends a node, not the head, without a word."""
+    @contextlib.contextmanager
+    def without(self, name: str) -> Iterator[None]:
+        """Ends a node, not the head, without a word; adds it again on exit."""
         self._order(f"kill {name}")
-
-    def add(self, name: str) -> None:
-        """Adds a node."""
-        self._order(f"add {name}")
+        try:
+            yield
+        finally:
+            self._order(f"add {name}")
 
     def stop(self) -> None:
         """Ends all of it."""

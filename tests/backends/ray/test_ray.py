@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import socket
 import subprocess
 import sys
@@ -12,10 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
 import psutil
 import pytest
-from nbclient import NotebookClient
 
 from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.node.job_layout import JobLayout
@@ -31,8 +28,6 @@ from batchai_magics.untrusted_files import read_json
 from tests.backends.ray import real_ray
 from tests.contract.place import HOLD, MOUNTED, Place, PlaceOptions
 from tests.contract.places import ray_place
-from tests.notebooks.quickstart import short_quickstart
-from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.ports import deaf_port
 from tests.small_disk import SmallDisk
 from tests.world import FOLLOWED, files_containing, until
@@ -112,23 +107,12 @@ def test_a_run_that_loses_a_node_continues_on_others(place: Place, ray: real_ray
     job = place.start(UNTIL_GO, nodeCount=2, batchaiMaxRestarts=1)
     place.is_up(job)
     name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
-    ray.kill(name)
-    until(lambda: place.log(job).count(b"up\n") == 2)
-    place.backend.storage.upload(place.share, {"go": b""})
-    shown = place.wait(job)
+    with ray.without(name):
+        until(lambda: place.log(job).count(b"up\n") == 2)
+        place.backend.storage.upload(place.share, {"go": b""})
+        shown = place.wait(job)
     assert shown.state is ExecutionState.SUCCEEDED
     assert [attempt.reason for attempt in shown.attempts] == ["a node of it was lost", ""]
-    ray.add(name)
-
-
-def test_a_run_that_loses_a_node_names_it(place: Place, ray: real_ray.RealRay) -> None:
-    job = place.start(HOLD, nodeCount=2)
-    place.is_up(job)
-    name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
-    ray.kill(name)
-    (error,) = place.wait(job).execution.errors
-    assert (error.code, name in error.message) == ("JobNodeLost", True)
-    ray.add(name)
 
 
 def node_programs() -> list[psutil.Process]:
@@ -171,11 +155,10 @@ def test_a_lost_node_is_named_although_its_program_was_killed_first(
     for program in node_programs():
         program.kill()
         program.wait()
-    ray.kill(name)
-    supervisor.resume()
-    (error,) = place.wait(job).execution.errors
+    with ray.without(name):
+        supervisor.resume()
+        (error,) = place.wait(job).execution.errors
     assert (error.code, name in error.message) == ("JobNodeLost", True)
-    ray.add(name)
 
 
 def queued(place: Place, monkeypatch: pytest.MonkeyPatch, command: str = "echo ran") -> SupervisedFiles:
@@ -298,28 +281,26 @@ def on_disk(disk: SmallDisk) -> Iterator[Place]:
         ray.stop()
 
 
-def test_a_run_that_ends_on_a_full_disk_has_ended_once_there_is_room(
+def test_runs_that_end_or_are_stopped_on_a_full_disk_say_so_once_there_is_room(
     on_disk: Place, disk: SmallDisk, tmp_path: Path
 ) -> None:
-    job = on_disk.start(f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done")
-    on_disk.is_up(job)
+    ends = on_disk.start(f"echo up; until [ -e {tmp_path}/go ]; do sleep 0.05; done", "ends")
+    on_disk.is_up(ends)
     disk.fill()
     (tmp_path / "go").touch()
     until(lambda: [*on_disk.backend.runner.layout.jobs.glob("*/end.part")])
     disk.free()
-    assert on_disk.wait(job).state is ExecutionState.SUCCEEDED
-
-
-def test_a_run_that_is_stopped_on_a_full_disk_says_so(on_disk: Place, disk: SmallDisk) -> None:
-    job = on_disk.start(HOLD)
-    on_disk.is_up(job)
+    assert on_disk.wait(ends).state is ExecutionState.SUCCEEDED
+    on_disk.backend.delete(ends)
+    stopped = on_disk.start(HOLD, "stopped")
+    on_disk.is_up(stopped)
     disk.fill_with_files()
     (disk.folder / "files" / "0").unlink()
     (root,) = on_disk.backend.runner.layout.jobs.iterdir()
     (root / "stop").write_text("terminate")  # takes the room of that one
     until(lambda: not processes("ray.node.run_node"))
     disk.free()
-    assert [error.code for error in on_disk.wait(job).execution.errors] == ["JobTerminated"]
+    assert [error.code for error in on_disk.wait(stopped).execution.errors] == ["JobTerminated"]
 
 
 def test_a_run_fails_with_its_predecessor_although_it_is_behind_one_that_does_not_fit(place: Place) -> None:
@@ -349,27 +330,19 @@ def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
     assert place.wait(job).state is ExecutionState.SUCCEEDED
 
 
-def test_a_run_on_another_cluster_is_not_lost(place: Place) -> None:
-    job = place.start(UNTIL_GO)
-    place.is_up(job)
-    other = real_ray.RealRay(1)
-    try:
-        settings = replace(place.backend.runner._settings, address=other.address)
-        with contextlib.closing(RayBackend(settings)) as reader:
-            reader.reconcile()
-            shown = reader.show(job)
-    finally:
-        other.stop()
-    assert shown.state is ExecutionState.RUNNING
-    assert [error.code for error in shown.execution.errors] == ["RayClusterDiffers"]
-    place.backend.storage.upload(place.share, {"go": b""})
-    assert place.wait(job).state is ExecutionState.SUCCEEDED
-
-
-def test_a_run_of_a_cluster_that_has_ended_is_lost_after_a_minute(place: Place) -> None:
+def test_a_run_on_another_cluster_is_lost_a_minute_after_that_has_ended(place: Place) -> None:
+    here = place.start(UNTIL_GO, "here")
+    place.is_up(here)
     other = real_ray.RealRay(1)
     settings = replace(place.backend.runner._settings, address=other.address)
     with contextlib.closing(RayBackend(settings)) as elsewhere:
+        elsewhere.reconcile()
+        shown = elsewhere.show(here)
+        assert shown.state is ExecutionState.RUNNING
+        assert [error.code for error in shown.execution.errors] == ["RayClusterDiffers"]
+        place.backend.storage.upload(place.share, {"go": b""})
+        assert place.wait(here).state is ExecutionState.SUCCEEDED
+        place.backend.delete(here)
         elsewhere.create(place.job(), place.spec(HOLD))
         elsewhere.reconcile()
         place.is_up(place.job())
@@ -448,24 +421,6 @@ def test_jobs_that_ask_for_some_gpus_share_a_node(place: Place) -> None:
     assert len(devices) == 2
     assert {*devices} <= {"0", "1"}
     place.backend.storage.upload(place.share, {"go": b""})
-
-
-def test_the_quickstart_runs(ray: real_ray.RealRay, tmp_path: Path) -> None:
-    notebook = nbformat.read(short_quickstart(tmp_path), as_version=4)
-    client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}})
-    client.extra_arguments = ["--log-level=ERROR"]
-    own = {
-        "BATCHAI_BACKEND": "ray",
-        "BATCHAI_RAY_HOME": str(tmp_path / "home"),
-        "BATCHAI_RAY_ADDRESS": ray.address,
-        "BATCHAI_RAY_RAY_PYTHON": str(real_ray.PYTHON),
-        "BATCHAI_CONFIG": str(tmp_path / "none.yaml"),
-    }
-    client.execute(env={**os.environ, **real_ray.ENV, **own})
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    texts = [output.data["text/plain"] for output in outputs if "data" in output]
-    assert any("[succeeded] quickstart" in text and "2 nodes × 2 processes" in text for text in texts)
-    assert any(re.search(r"^processes +4\b", text, re.M) and "by rank" in text for text in texts)
 
 
 # refused before anything is written

@@ -32,6 +32,7 @@ OPTIONS = {
     "object_store_memory": 80_000_000,
     "include_dashboard": False,
     "include_log_monitor": False,
+    "no_monitor": True,  # of an autoscaler
     "node_ip_address": "127.0.0.1",
 }
 NAMESPACE = ("unshare", "-m", "--propagation", "slave", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"')
