@@ -25,7 +25,10 @@ from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.submit import submit
+from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
+from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
+from batchai_magics.models.resources import Cluster
 from tests.default_resources import ensure_defaults
 from tests.patience import PATIENCE_S
 
@@ -56,6 +59,31 @@ class World:
     def run(self, line: str, script: str = "print('hello')", **names: object) -> Job:
         """Submits a cell and waits for the end of its job."""
         return self.submit(line, script, **names).wait(PATIENCE_S)
+
+    def start(self, command: str, name: str = "j", *, cluster: str = "default", **fields: object) -> Job:
+        """Creates a job of the custom toolkit on one node."""
+        properties = {
+            "cluster": {"id": str(self.workspace.child(Kind.CLUSTER, cluster))},
+            "nodeCount": 1,
+            "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
+            "customToolkitSettings": {"commandLine": command},
+            **fields,
+        }
+        self.backend.create(self.job_id(name), JobSpec.from_wire({"properties": properties}))
+        return Job(self.backend, self.job_id(name))
+
+    def make_cluster(self, count: int = 1, **fields: object) -> Cluster:
+        """Creates the cluster `c`, of so many nodes."""
+        login = {"adminUserName": "me", "adminUserPassword": "hush"}
+        scale = {"manual": {"targetNodeCount": count}}
+        properties = {"vmSize": "STANDARD_D1", "userAccountSettings": login, "scaleSettings": scale}
+        spec = ClusterSpec.from_wire({"properties": {**properties, **fields}})
+        return self.backend.create(self.workspace.child(Kind.CLUSTER, "c"), spec)
+
+    def resize(self, cluster: ResourceId, count: int) -> None:
+        """Changes the number of a cluster's nodes."""
+        scale = {"scaleSettings": {"manual": {"targetNodeCount": count}}}
+        self.backend.update(cluster, ClusterPatch.from_wire({"properties": scale}))
 
     def job_id(self, name: str) -> ResourceId:
         """The id of a job of the default experiment."""

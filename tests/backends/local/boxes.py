@@ -15,8 +15,6 @@ import pytest
 
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT
-from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.job_spec import JobSpec
 from tests.world import World, until
 
 IMAGE, MPI_IMAGE = "localhost/ours:1", "localhost/mpi:1"
@@ -156,16 +154,3 @@ def boxes(engine: str, tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "home", limits=LocalSettings(container_command=str(wrapper)))
     yield made
     made.close()
-
-
-def submit(world: World, command: str, name: str = "j", **fields: object) -> Job:
-    properties = {
-        "cluster": {"id": str(world.cluster)},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-        "containerSettings": {"imageSourceRegistry": {"image": IMAGE}},
-        "customToolkitSettings": {"commandLine": command},
-        **fields,
-    }
-    world.backend.create(world.job_id(name), JobSpec.from_wire({"properties": properties}))
-    return Job(world.backend, world.job_id(name))

@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node import requirements
-from batchai_magics.models.cluster_spec import ClusterSpec
-from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
 from tests.world import World, until
 
@@ -38,16 +36,8 @@ def test_where_this_user_may_not_the_setup_log_says_so(tmp_path: Path) -> None:
 
 def a_setup_task_of_somebody(folder: Path) -> None:
     world = World(folder / "home")
-    properties = {
-        "vmSize": "STANDARD_D1",
-        "userAccountSettings": {"adminUserName": "me", "adminUserPassword": "hush"},
-        "scaleSettings": {"manual": {"targetNodeCount": 1}},
-        "nodeSetup": {
-            "setupTask": {"commandLine": "id -u", "runElevated": True, "stdOutErrPathPrefix": SHARE}
-        },
-    }
-    cluster = world.workspace.child(Kind.CLUSTER, "c")
-    world.backend.create(cluster, ClusterSpec.from_wire({"properties": properties}))
+    task = {"commandLine": "id -u", "runElevated": True, "stdOutErrPathPrefix": SHARE}
+    cluster = world.make_cluster(nodeSetup={"setupTask": task}).id
     until(lambda: world.backend.show(cluster).node_states.idle_node_count == 1)
     logs = [next(world.home.rglob(f"{name}-tvm-*.txt")) for name in ("stdout", "stderr")]
     tell([log.read_text() for log in logs])

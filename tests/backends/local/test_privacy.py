@@ -16,7 +16,6 @@ import pytest
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
-from batchai_magics.models.job_spec import JobSpec
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
 from tests.world import World, until
@@ -40,19 +39,14 @@ def open_to_others(home: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_nothing_below_the_home_is_open_to_others_but_what_a_job_wrote(world: World) -> None:
-    properties = {
-        "cluster": {"id": str(world.cluster)},
-        "nodeCount": 2,
-        "stdOutErrPathPrefix": MOUNTED,
-        "jobPreparation": {"commandLine": "true"},
-        "customMpiSettings": {"commandLine": f"touch {OWN}; sleep 1000", "processCount": 2},
-    }
     world.backend.storage.upload("batchaishare", {"folder/file": b"x"})
     world.backend.storage.make("another")
     size = world.backend.storage.begin("another", "deep/file", 1)
     world.backend.storage.write("another", "deep/file", size, b"x")
     world.backend.accounts.create("account", "group", "here")
-    world.backend.create(world.job_id("j"), JobSpec.from_wire({"properties": properties}))
+    ranks = {"commandLine": f"touch {OWN}; sleep 1000", "processCount": 2}
+    fields = {"customToolkitSettings": None, "customMpiSettings": ranks}
+    world.start("", nodeCount=2, jobPreparation={"commandLine": "true"}, **fields)
     own = world.home / "shares" / "local" / "batchaishare" / "own"
     until(own.exists)
     assert stat.S_IMODE(own.stat().st_mode) == 0o666

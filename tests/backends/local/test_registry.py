@@ -17,9 +17,8 @@ import pytest
 
 from batchai_magics.backends.node import containers
 from batchai_magics.errors import CapabilityError, SpecError
-from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.states import ExecutionState
-from tests.backends.local.boxes import IMAGE, submit
+from tests.backends.local.boxes import IMAGE
 from tests.ports import free_port
 from tests.world import PATIENCE_S, World, files_containing, until
 
@@ -90,7 +89,7 @@ def answers(port: int) -> bool:
 @pytest.mark.slow
 def test_a_private_image_is_pulled_with_its_credentials(boxes: World, served: Registry) -> None:
     served.forget()
-    job = submit(boxes, "cat /in-the-image; env", containerSettings=served.settings()).wait(PATIENCE_S)
+    job = boxes.start("cat /in-the-image; env", containerSettings=served.settings()).wait(PATIENCE_S)
     assert job.state is ExecutionState.SUCCEEDED, job.log(file="execution.log")
     assert job.log().startswith("yes\n")
     assert files_containing(boxes.home, "team/ours")
@@ -103,7 +102,7 @@ def test_a_private_image_is_pulled_with_its_credentials(boxes: World, served: Re
 @pytest.mark.slow
 def test_a_wrong_password_fails_the_job_by_the_services_code(boxes: World, served: Registry) -> None:
     served.forget()
-    job = submit(boxes, "true", containerSettings=served.settings("guessed-it")).wait(PATIENCE_S)
+    job = boxes.start("true", containerSettings=served.settings("guessed-it")).wait(PATIENCE_S)
     (error,) = job.show().execution.errors
     assert (error.code, error.details[0].value) == ("FailedStartingContainer", served.image)
     assert "could not be pulled" in error.message
@@ -113,20 +112,20 @@ def test_a_wrong_password_fails_the_job_by_the_services_code(boxes: World, serve
 @pytest.mark.slow
 def test_a_job_that_waits_keeps_the_password_in_memory_alone(boxes: World, served: Registry) -> None:
     served.forget()
-    resize(boxes, 0)
-    job = submit(boxes, "cat /in-the-image", containerSettings=served.settings())
+    boxes.resize(boxes.cluster, 0)
+    job = boxes.start("cat /in-the-image", containerSettings=served.settings())
     until(lambda: boxes.supervisor(job).is_running())
     words = [" ".join(p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])]
     assert not [line for line in words if PASSWORD in line]
     assert not files_containing(boxes.home, PASSWORD)
     boxes.backend.close()  # what submitted it goes away; another process gives it its nodes
-    resize(boxes, 1)
+    boxes.resize(boxes.cluster, 1)
     assert job.wait(PATIENCE_S).log() == "yes\n", job.log(file="execution.log")
 
 
 @pytest.mark.slow
 def test_a_sign_in_that_a_killed_supervisor_left_is_gone_with_the_job(world: World) -> None:
-    job = submit(world, "echo up; sleep 1000", containerSettings=None)
+    job = world.start("echo up; sleep 1000")
     until(lambda: job.log() == "up\n")
     left = world.backend.layout.job(world.guid(job)).registry
     left.mkdir()
@@ -135,19 +134,14 @@ def test_a_sign_in_that_a_killed_supervisor_left_is_gone_with_the_job(world: Wor
     until(lambda: job.is_done and not left.exists())
 
 
-def resize(world: World, count: int) -> None:
-    scale = {"scaleSettings": {"manual": {"targetNodeCount": count}}}
-    world.backend.update(world.cluster, ClusterPatch.from_wire({"properties": scale}))
-
-
 def test_credentials_without_a_password_are_refused_before_anything_is_written(world: World) -> None:
     source = {"image": "x", "credentials": {"username": "me"}}
     with pytest.raises(SpecError, match=r"credentials\.password"):
-        submit(world, "true", containerSettings={"imageSourceRegistry": source})
+        world.start("true", containerSettings={"imageSourceRegistry": source})
     vault = {"sourceVault": {"id": "v"}, "secretUrl": "https://v/secrets/a"}
     source = {"image": "x", "credentials": {"username": "me", "passwordSecretReference": vault}}
     with pytest.raises(CapabilityError, match="passwordSecretReference"):
-        submit(world, "true", containerSettings={"imageSourceRegistry": source})
+        world.start("true", containerSettings={"imageSourceRegistry": source})
 
 
 # -- the sign-in ---------------------------------------------------------------

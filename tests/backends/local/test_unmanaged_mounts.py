@@ -11,9 +11,7 @@ from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.ranks.leftovers import mount_mark
 from batchai_magics.errors import SpecError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
-from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.resources import Cluster
 from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
 from tests.world import PATIENCE_S, World, until
@@ -28,32 +26,8 @@ def volumes(command: str, place: str = "data") -> dict[str, object]:
     return {"unmanagedFileSystems": [{"mountCommand": command, "relativeMountPath": place}]}
 
 
-def make(world: World, count: int = 2, **setup: object) -> Cluster:
-    scale = {"manual": {"targetNodeCount": count}}
-    properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER, "scaleSettings": scale}
-    spec = ClusterSpec.from_wire({"properties": {**properties, "nodeSetup": setup}})
-    return world.backend.create(world.workspace.child(Kind.CLUSTER, "c"), spec)
-
-
-def resize(world: World, cluster: Cluster, count: int) -> None:
-    scale = {"scaleSettings": {"manual": {"targetNodeCount": count}}}
-    world.backend.update(cluster.id, ClusterPatch.from_wire({"properties": scale}))
-
-
 def idle(world: World, cluster: Cluster) -> int:
     return world.backend.show(cluster.id).node_states.idle_node_count
-
-
-def run(world: World, command: str, *, cluster: str = "c", name: str = "j", **fields: object) -> Job:
-    properties = {
-        "cluster": {"id": str(world.workspace.child(Kind.CLUSTER, cluster))},
-        "nodeCount": 1,
-        "stdOutErrPathPrefix": SHARE,
-        "customToolkitSettings": {"commandLine": command},
-        **fields,
-    }
-    world.backend.create(world.job_id(name), JobSpec.from_wire({"properties": properties}))
-    return Job(world.backend, world.job_id(name))
 
 
 def mounted(world: World) -> int:
@@ -84,8 +58,12 @@ def a_cluster_with_a_folder_of_the_machine(folder: Path) -> None:
         "commandLine": "echo set up with $(cat $AZ_BATCHAI_MOUNT_ROOT/data/file)",
         "stdOutErrPathPrefix": SHARE,
     }
-    cluster = make(world, mountVolumes=volumes(f"mount --bind '{theirs}'"), setupTask=task)
-    job = run(world, "cat $AZ_BATCHAI_MOUNT_ROOT/data/file; touch $AZ_BATCHAI_MOUNT_ROOT/data/made-by-j")
+    cluster = world.make_cluster(
+        2, nodeSetup={"mountVolumes": volumes(f"mount --bind '{theirs}'"), "setupTask": task}
+    )
+    job = world.start(
+        "cat $AZ_BATCHAI_MOUNT_ROOT/data/file; touch $AZ_BATCHAI_MOUNT_ROOT/data/made-by-j", cluster="c"
+    )
     tell(job.wait(PATIENCE_S).log(), mounted(world))
     until(lambda: idle(world, cluster) == 2)
     (log, *_) = [
@@ -94,10 +72,10 @@ def a_cluster_with_a_folder_of_the_machine(folder: Path) -> None:
     (at,) = world.home.rglob(log.name)
     tell(at.read_text())
     tell(idle(world, cluster), mounted(world))
-    resize(world, cluster, 0)
+    world.resize(cluster.id, 0)
     until(lambda: not idle(world, cluster) and not mounted(world))
     tell(idle(world, cluster), mounted(world))
-    resize(world, cluster, 1)
+    world.resize(cluster.id, 1)
     until(lambda: idle(world, cluster) == 1)
     tell(idle(world, cluster), mounted(world))
     world.backend.delete(cluster.id)
@@ -113,21 +91,21 @@ def test_a_mount_that_fails_makes_the_node_unusable_in_the_words_of_mount(tmp_pa
 
 def a_cluster_of_somebody_without_rights(folder: Path) -> None:
     world = World(folder / "home")
-    cluster = make(world, 1, mountVolumes=volumes("mount -t tmpfs none"))
+    cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes("mount -t tmpfs none")})
     until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
     tell(world.backend.show(cluster.id).errors[0].message)
     world.close()
 
 
 def test_a_command_that_mounts_nothing_is_told(world: World) -> None:
-    cluster = make(world, 1, mountVolumes=volumes("echo no mount at"))
+    cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes("echo no mount at")})
     until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
     assert "nothing is mounted at" in world.backend.show(cluster.id).errors[0].message
 
 
 def test_a_cluster_whose_mount_command_hangs_can_be_deleted(world: World) -> None:
     default = set(world.backend.layout.clusters.iterdir())
-    cluster = make(world, 1, mountVolumes=volumes("sleep 1000 #"))
+    cluster = world.make_cluster(nodeSetup={"mountVolumes": volumes("sleep 1000 #")})
     (folder,) = set(world.backend.layout.clusters.iterdir()) - default
     until(lambda: process.marked(mount_mark(folder.name)))
     world.backend.delete(cluster.id)
@@ -156,7 +134,7 @@ def jobs_with_mounts_of_their_own(folder: Path) -> None:
     output = {"id": "MODEL", "pathPrefix": "$AZ_BATCHAI_JOB_MOUNT_ROOT/data"}
 
     def start(name: str, command: str, **fields: object) -> Job:
-        return run(world, command, cluster="default", name=name, **{"mountVolumes": mount, **fields})
+        return world.start(command, name, **{"mountVolumes": mount, **fields})
 
     def end(job: Job) -> None:
         job.wait(PATIENCE_S)

@@ -13,8 +13,6 @@ import psutil
 import pytest
 
 from batchai_magics.backends.local.watch import process
-from batchai_magics.models.cluster_spec import ClusterPatch
-from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, processes_of, until
@@ -29,18 +27,11 @@ KILLS = 12
 
 def submit_all(world: World, count: int, *, holding: int = 0) -> list[str]:
     """Of the first ones, `holding` in all, every other does not end by itself."""
-    scale = {"manual": {"targetNodeCount": NODES}}
-    world.backend.update(world.cluster, ClusterPatch.from_wire({"properties": {"scaleSettings": scale}}))
+    world.resize(world.cluster, NODES)
     names = [f"j{number:03}" for number in range(count)]
     for number, name in enumerate(names):
         line = HOLD if number % 2 and number < 2 * holding else NOTE
-        properties = {
-            "cluster": {"id": str(world.cluster)},
-            "nodeCount": 1,
-            "stdOutErrPathPrefix": "$AZ_BATCHAI_MOUNT_ROOT/autoafs",
-            "customToolkitSettings": {"commandLine": line.format(name=name)},
-        }
-        world.backend.create(world.job_id(name), JobSpec.from_wire({"properties": properties}))
+        world.start(line.format(name=name), name)
     return names
 
 

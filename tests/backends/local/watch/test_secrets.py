@@ -11,8 +11,6 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.watch import scheduler
 from batchai_magics.backends.local.watch.detached_process import JobSecrets
 from batchai_magics.backends.local.watch.reconciler import Reconciler
-from batchai_magics.models.cluster_spec import ClusterSpec
-from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until
 
@@ -23,14 +21,7 @@ CODE = "import os, time\nprint(len(os.environ['TOKEN']), flush=True)\ntime.sleep
 
 def test_a_job_that_starts_again_has_its_secrets_again(world: World, monkeypatch) -> None:
     monkeypatch.setenv("TOKEN", "hush-hush")
-    properties = {
-        "vmSize": "STANDARD_D1",
-        "vmPriority": "lowpriority",
-        "userAccountSettings": {"adminUserName": "me", "adminUserPassword": "hush"},
-        "scaleSettings": {"manual": {"targetNodeCount": 1}},
-    }
-    cluster = world.workspace.child(Kind.CLUSTER, "c")
-    world.backend.create(cluster, ClusterSpec.from_wire({"properties": properties}))
+    cluster = world.make_cluster(vmPriority="lowpriority").id
     job = world.submit("j --cluster c --secret TOKEN", CODE)
     for times in (1, 2):
         until(lambda times=times: job.log().count("9\n") == times)

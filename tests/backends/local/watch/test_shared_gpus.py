@@ -13,7 +13,6 @@ from batchai_magics.backends.local.state import job_table, node_table, run_statu
 from batchai_magics.backends.local.watch import node_allocation
 from batchai_magics.errors import SpecError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
@@ -134,8 +133,7 @@ def test_a_smaller_cluster_is_advised_if_its_nodes_have_enough_gpus(shared: Stil
 @pytest.fixture
 def one_node(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path / "home")
-    patch = ClusterPatch.from_wire({"properties": {"scaleSettings": manual(1)}})
-    made.backend.update(made.cluster, patch)
+    made.resize(made.cluster, 1)
     yield made
     made.close()
 
