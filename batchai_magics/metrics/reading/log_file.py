@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, chain, count, groupby
-from operator import add, attrgetter
+from itertools import accumulate, chain, count
+from operator import add
 
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow
 from batchai_magics.metrics.grammar.position_grammar import step_of
@@ -21,7 +21,7 @@ from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
 from batchai_magics.metrics.reading.plan_cache import PlanCache
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
-from batchai_magics.metrics.reading.tagged_streams import StreamLine, TaggedStreams
+from batchai_magics.metrics.reading.tagged_streams import StreamLines, TaggedStreams
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 
@@ -90,7 +90,7 @@ class LogFile:
             last = self._splitter.finish()
             yield from chain.from_iterable(self._read_block(last) if last else ())
         for line in self._streams.finish(self._splitter.offset):
-            yield from self._read_alone(self._lines_of([line]))
+            yield from self._read_alone(self._lines_of(line))
         yield from self.states.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
@@ -119,11 +119,11 @@ class LogFile:
         if not (has_tag(block.data) or self._streams.is_within_line or block.data[-1:] != b"\n"):
             yield from self._read_all(self._untagged_lines(block))
             return
-        for is_whole, lines in groupby(self._streams.demultiplex(block), attrgetter("is_whole")):
-            if is_whole:
-                yield from self._read_all(self._lines_of([*lines]))
+        for lines in map(self._lines_of, self._streams.demultiplex(block)):
+            if lines.is_continued or not lines.has_end:
+                yield self._read_alone(lines)
             else:
-                yield from map(self._read_alone, (self._lines_of([line]) for line in lines))
+                yield from self._read_all(lines)
 
     def _untagged_lines(self, block: Block) -> Lines:
         """The lines of a block of one process."""
@@ -133,21 +133,13 @@ class LogFile:
         ends = [*map(add, accumulate(map(len, raw)), count(block.offset + 1))]
         return Lines(texts, ends, self._streams.rank, self._take_numbers(len(texts)))
 
-    def _lines_of(self, lines: Sequence[StreamLine]) -> Lines:
-        """Lines that several processes have completed; a single one need not be whole."""
-        texts = [strip_escapes(line.text).removesuffix(b"\n") for line in lines]
+    def _lines_of(self, lines: StreamLines) -> Lines:
+        """Lines that several processes have completed."""
+        texts = strip_escapes(b"\n".join(lines.texts)).split(b"\n")
         if self._patterns:  # Open MPI 5 puts a blank behind its tags
             texts = [text.removeprefix(b" ") for text in texts]
-        return Lines(
-            texts,
-            [line.end for line in lines],
-            None,
-            self._take_numbers(len(lines)),
-            [line.rank for line in lines],
-            [line.timestamp for line in lines],
-            is_continued=lines[0].is_continued,
-            has_end=lines[-1].text.endswith(b"\n"),
-        )
+        first = self._take_numbers(len(texts))
+        return Lines(texts, lines.ends, None, first, *lines[2:])
 
     def _take_numbers(self, line_count: int) -> int:
         """The number of the first of so many lines, which are the next ones of the file."""

@@ -53,7 +53,7 @@ LABELLED_RETURN = re.compile(
 RANK_WORD = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*\[(?:default|[Rr]ank ?)\d")
 """The prefixes of a line with a label that can be nothing but a rank."""
 
-_SIMPLE_TAG = re.compile(rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:")
+_TAG = re.compile(rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:")
 """The common form of a tag: group 1 is the rank, group 2 the stream."""
 
 _TAG = re.compile(rb"<(std(?:out|err|diag))>:")
@@ -93,15 +93,8 @@ def has_tag(data: bytes) -> bool:
     return b"<" in data and b"<std" in data
 
 
-def split_tags(line: bytes) -> list[TaggedText]:
+def split_tags(line: bytes) -> Iterator[TaggedText]:
     """The text between the tags of a line, in order."""
-    plain = _SIMPLE_TAG.match(line)
-    if plain and line.find(b"<std", plain.end()) < 0:
-        return [TaggedText(StreamKey(int(plain[1]), plain[2]), line[plain.end() :])]
-    return list(_split_at_tags(line))
-
-
-def _split_at_tags(line: bytes) -> Iterator[TaggedText]:
     key, timestamp, line_timestamp = None, None, None
     start = 0
     for tag in _TAG.finditer(line):

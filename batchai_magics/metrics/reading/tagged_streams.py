@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import accumulate, groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES, Block, split_lines
@@ -12,6 +15,8 @@ from batchai_magics.metrics.reading.prefix_patterns import StreamKey, TaggedText
 from batchai_magics.metrics.reading.timestamps import Timestamp
 
 _UNTAGGED = StreamKey(None)
+_TAGGED_LINE = re.compile(rb"(?m)^\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:(.*)$")
+"""A line with the common form of a tag: rank, stream and text."""
 
 
 class StreamLine(NamedTuple):
@@ -29,6 +34,25 @@ class StreamLine(NamedTuple):
         return not self.is_continued and self.text.endswith(b"\n")
 
 
+class StreamLines(NamedTuple):
+    """Whole lines of processes, or one that need not be whole, without newlines."""
+
+    texts: Sequence[bytes]
+    ends: Sequence[int]
+    ranks: list[int | None]
+    timestamps: list[Timestamp | None] | None = None
+    is_continued: bool = False
+    has_end: bool = True
+
+    @classmethod
+    def of(cls, lines: Sequence[StreamLine]) -> StreamLines:
+        """Some lines as columns."""
+        texts, ends, ranks, are_continued, timestamps = zip(*lines, strict=True)
+        clean = [text.removesuffix(b"\n") for text in texts]
+        has_end = texts[-1].endswith(b"\n")
+        return cls(clean, ends, [*ranks], [*timestamps], is_continued=are_continued[0], has_end=has_end)
+
+
 @dataclass(slots=True)
 class _Stream:
     """Output of one process since its last newline."""
@@ -42,6 +66,11 @@ class _Stream:
         line = StreamLine(self.carry, end, self.rank, self.is_continued, self.timestamp)
         self.carry, self.is_continued, self.timestamp = b"", line.text[-1:] != b"\n", None
         return line
+
+
+def _is_open(stream: _Stream) -> bool:
+    """Whether more of its line is to come."""
+    return bool(stream.carry or stream.is_continued or stream.timestamp)
 
 
 class TaggedStreams:
@@ -83,7 +112,33 @@ class TaggedStreams:
         finally:
             self._current = current
 
-    def demultiplex(self, block: Block) -> Iterator[StreamLine]:
+    def demultiplex(self, block: Block) -> Iterator[StreamLines]:
+        """The lines that streams complete: whole ones that follow each other at once, others one by one."""
+        found = self._tagged_lines(block)
+        if found:
+            yield found
+            return
+        for is_whole, lines in groupby(self._completed(block), attrgetter("is_whole")):
+            if is_whole:
+                yield StreamLines.of([*lines])
+            else:
+                yield from (StreamLines.of([line]) for line in lines)
+
+    def _tagged_lines(self, block: Block) -> StreamLines | None:
+        """The lines of a block each of which is a tag and a whole line; None if some are not."""
+        data, count = block.data, block.data.count(b"\n")
+        if data.count(b"<std") != count or b"\r" in data or any(map(_is_open, self._streams.values())):
+            return None
+        found = _TAGGED_LINE.findall(data)
+        if not found or len(found) != count:
+            return None
+        ranks, names, texts = zip(*found, strict=True)
+        known = {rank: int(rank) for rank in {*ranks}}
+        self.switch_to(StreamKey(known[ranks[-1]], names[-1]))
+        ends = accumulate((len(line) + 1 for line in data.split(b"\n")[:-1]), initial=block.offset)
+        return StreamLines(texts, [*ends][1:], [*map(known.__getitem__, ranks)])
+
+    def _completed(self, block: Block) -> Iterator[StreamLine]:
         """Assign the text between tags to its streams; yield each line as its stream completes it."""
         for line in split_lines(block):
             for piece in split_tags(line.data) if has_tag(line.data) else [TaggedText(None, line.data)]:
@@ -92,11 +147,11 @@ class TaggedStreams:
                 if carry[-1:] == b"\n" or len(carry) > MAX_LINE_BYTES:
                     yield self._current.take_line(line.end)
 
-    def finish(self, end: int) -> Iterator[StreamLine]:
+    def finish(self, end: int) -> Iterator[StreamLines]:
         """The unterminated lines, ordered by rank."""
         for key in sorted(self._streams, key=lambda key: (-1 if key.rank is None else key.rank, key.name)):
             if self._streams[key].carry:
-                yield self._streams[key].take_line(end)
+                yield StreamLines.of([self._streams[key].take_line(end)])
 
     def _take(self, piece: TaggedText) -> None:
         if piece.key:
