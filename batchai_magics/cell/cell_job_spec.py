@@ -92,16 +92,17 @@ def with_options(body: Mapping[str, Any], asked: CellOptions, share_path: str) -
     suffixes = {**asked.outputs}
     if asked.has_result:
         suffixes.setdefault(RESULT, RESULT.lower())
-    variables = [{"name": name, "value": value} for name, value in asked.env.items()]
-    secrets = [{"name": name, "value": value} for name, value in asked.secrets.items()]
-    inputs = [{"id": id, "path": path} for id, path in asked.inputs.items()]
+    lists = (
+        ("environmentVariables", "name", "value", asked.env),
+        ("secrets", "name", "value", asked.secrets),
+        ("inputDirectories", "id", "path", asked.inputs),
+    )
+    for key, by, field, values in lists:
+        _merge(merged, key, [{by: name, field: value} for name, value in values.items()], by=by)
     outputs = [
         {"id": id, "pathPrefix": share_path, **({"pathSuffix": suffix} if suffix else {})}
         for id, suffix in suffixes.items()
     ]
-    _merge(merged, "environmentVariables", variables, by="name")
-    _merge(merged, "secrets", secrets, by="name")
-    _merge(merged, "inputDirectories", inputs, by="id")
     _merge(merged, "outputDirectories", outputs, by="id")
     merged = with_conditions(merged, asked.stop_if, asked.patterns)
     return _with_settings(with_backend_options(merged, asked.backend_options), asked)

@@ -259,7 +259,8 @@ def read_options(
     if first and named and first != named:
         raise UsageError(f"the job has two names: {first} and {named}", hint="leave out --name")
     values["name"] = first or named
-    values["env"] = pairs("--env", _with_values(values.get("env", ()), env), form="NAME=VALUE")
+    if "env" in values:
+        values["env"] = pairs("--env", _with_values(values["env"], env), form="NAME=VALUE")
     names = values.get("secrets", ())
     for name in names:
         if "=" in name:
@@ -330,8 +331,7 @@ def _with_values(texts: Sequence[str], env: Mapping[str, str]) -> list[str]:
 
 def is_sweep(line: str) -> bool:
     """Whether a magic line describes a sweep."""
-    words = words_of(line)
-    return is_given("--sweep", words) or is_given("--seeds", words)
+    return any(word.partition("=")[0] in ("--sweep", "--seeds") for word in words_of(line))
 
 
 def words_of(line: str) -> list[str]:

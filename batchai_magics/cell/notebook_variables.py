@@ -56,7 +56,9 @@ def free_names(body: str, among: Collection[str]) -> list[str]:
 def global_names(body: str, among: Collection[str]) -> list[str]:
     """Those of the names that a script reads from its global scope but never binds there."""
     names = [name for name in dict.fromkeys(_WORD.findall(body)) if name in among]
-    tables = [*_tables(symtable.symtable(body, "<script>", "exec"))] if names else []
+    if not names:
+        return []
+    tables = [*_tables(symtable.symtable(body, "<script>", "exec"))]
     return [
         name
         for name in names

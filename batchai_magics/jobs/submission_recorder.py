@@ -120,9 +120,14 @@ class GitCheckout:
 
 def with_status(state: GitState, status: str, diff: str) -> GitState:
     """The state with what `git status --porcelain=v2 --branch -z` and `git diff` have printed."""
-    words = [line.split(" ", 2) for line in status.split("\0") if line.startswith("# branch.")]
-    head = {word[1]: word[2] for word in words if len(word) > 2}
-    untracked = [line[2:] for line in status.split("\0") if line.startswith("? ")]
+    head, untracked = dict[str, str](), list[str]()
+    for line in status.split("\0"):
+        kind, _, rest = line.partition(" ")
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            head[name] = value
+        elif kind == "?":
+            untracked.append(rest)
     heads = ((part.partition("\n")[0], part) for part in _FILE_OF_DIFF.split(diff))
     parts = (part for head, part in heads if not is_secret_file(head.rpartition(" b/")[2].strip('"')))
     text, is_cut = cut("".join(parts), MAX_DIFF)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from batchai_magics.launch.job_site import JobSite, batch_variables, host_lists, thread_variables
+from batchai_magics.launch.job_site import NO_RECORDS, JobSite, batch_variables, host_lists, thread_variables
 from batchai_magics.launch.plan import (
     GRACE_S,
     Containers,
@@ -55,13 +55,9 @@ def plan(job: JobSpec, nodes: Sequence[PlanNode], site: JobSite) -> Plan:
         item.name for item in job.secrets or ()
     }
     processes = [process._replace(env=_without(process.env, given)) for process in processes]
-    logs = (_log(f"{name}.txt", job, site) for name in ("stdout", "stderr"))
-    output = Output(
-        *(
-            log._replace(spans=record.spans if len(processes) > 1 else "", times=record.times)
-            for log, record in zip(logs, site.records, strict=True)
-        )
-    )
+    output = _output(site, records=site.records)
+    if len(processes) == 1:
+        output = Output(output.stdout._replace(spans=""), output.stderr._replace(spans=""))
     suffixes = [["-", node.id] for node in nodes] if len(nodes) > 1 else [[]]
     return Plan(
         guid=site.guid,
@@ -103,9 +99,7 @@ def with_preparation(job: JobSpec, plan: Plan, site: JobSite) -> Plan:
     processes = []
     for index, node in enumerate(plan.nodes):
         suffix = ["-", node.id] if len(plan.nodes) > 1 else []
-        names = (joined([f"{stream}-job_prep", *suffix, ".txt"]) for stream in ("stdout", "stderr"))
-        output = Output(*(_log(name, job, site) for name in names))
-        processes.append(Process(index, index, command, output=output))
+        processes.append(Process(index, index, command, output=_output(site, ["-job_prep", *suffix])))
     exits, mode = site.preparation_exits, LaunchMode.DIRECT
     preparation = plan._replace(
         processes=tuple(processes), launcher=mode, exits=exits, telemetry="", machines="", texts=()
@@ -214,9 +208,14 @@ def _with_own_logs(job: JobSpec, process: Process, output: Output, launcher: Lau
     return process._replace(own=Output(*files))
 
 
-def _log(name: str, job: JobSpec, site: JobSite) -> LogPaths:
-    hidden = joined([site.hidden, "/", name]) if site.hidden else ""
-    return LogPaths(joined([site.stdouterr, "/", name]), hidden=hidden)
+def _output(site: JobSite, suffix: Sequence[str] = (), *, records: Output = NO_RECORDS) -> Output:
+    """The logs with this suffix of their names, and what is recorded beside them."""
+    logs = []
+    for stream, record in zip(("/stdout", "/stderr"), records, strict=True):
+        name = joined([stream, *suffix, ".txt"])
+        hidden = joined([site.hidden, name]) if site.hidden else ""
+        logs.append(record._replace(path=joined([site.stdouterr, name]), hidden=hidden))
+    return Output(*logs)
 
 
 def _directories(job: JobSpec, variables: Mapping[str, str], segment: str) -> Iterator[Directory]:

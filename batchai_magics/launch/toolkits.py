@@ -244,18 +244,17 @@ TOPOLOGIES: Mapping[str, Callable[..., Topology]] = {
 
 def _script(settings: ScriptSettings, site: JobSite, args: str | None, *, wrapped: bool = False) -> str:
     """`exec python script args` for a shell, which expands the `$AZ_BATCHAI_*` in it."""
-    python = _quoted(settings.python_interpreter_path or site.python)
-    wrapper = _quoted(site.python_wrapper) if wrapped and site.python_wrapper else ""
-    return _words("exec", python, wrapper, _quoted(settings.python_script_file_path), args)
+    wrapper = site.python_wrapper if wrapped else ""
+    paths = (settings.python_interpreter_path or site.python, wrapper, settings.python_script_file_path)
+    return _words("exec", *(_quoted(path) for path in paths if path), args)
 
 
 def _words(*words: str | None) -> str:
     return " ".join(word for word in words if word)
 
 
-def _quoted(path: str | None) -> str:
+def _quoted(path: str) -> str:
     """A path in double quotes: variables are expanded, blanks are safe."""
-    path = path or ""
     for sign in ("\\", '"', "`"):
         path = path.replace(sign, "\\" + sign)
     return f'"{path}"'

@@ -70,18 +70,16 @@ def given_options(arguments: Mapping[str, Any], declared: Iterable[BackendOption
     Raises:
         UsageError: The engine does not accept a text; the message names the option.
     """
-    given = {
-        option: "yes" if option.is_switch else arguments[option.name]
-        for option in declared
-        if arguments.get(option.name)
-    }
-    for option, text in given.items():
-        try:
-            option.check(text)
-        except ValueError as error:
-            hint = "Nothing was written or submitted."
-            raise UsageError(f"{option.flag}: {error}", hint=hint) from None
-    return {option.name: text for option, text in given.items()}
+    given: dict[str, str] = {}
+    for option in declared:
+        if value := arguments.get(option.name):
+            given[option.name] = "yes" if option.is_switch else value
+            try:
+                option.check(given[option.name])
+            except ValueError as error:
+                hint = "Nothing was written or submitted."
+                raise UsageError(f"{option.flag}: {error}", hint=hint) from None
+    return given
 
 
 def with_backend_options(body: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
@@ -101,7 +99,9 @@ def check_texts(texts: Mapping[str, str], declared: Iterable[BackendOption], *, 
         SpecError: The engine does not accept a text; lists each of them. `what` names the description.
     """
     problems = []
-    for option in (option for option in declared if option.name in texts):
+    for option in declared:
+        if option.name not in texts:
+            continue
         try:
             option.check(texts[option.name])
         except ValueError as error:

@@ -178,13 +178,18 @@ class SecretMask:
     """Replaces secrets in texts: the known values in any encoding, and whatever looks like one."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
-        known = {value for value in values if len(value) >= MIN_LENGTH}
-        forms = {value.encode(errors="surrogateescape") for value in known}
-        forms |= {form for value in known for form in encodings(value) if len(form) >= MIN_ENCODED}
-        longest = sorted((form.decode("latin-1") for form in forms), key=lambda form: (-len(form), form))
-        self._known_bytes = re.compile("|".join(map(re.escape, longest))) if longest else None
-        texts = (form.encode("latin-1").decode(errors="surrogateescape") for form in longest)
-        self._known = re.compile("|".join(map(re.escape, texts))) if longest else None
+        forms: set[bytes] = set()
+        for value in values:
+            if len(value) >= MIN_LENGTH:
+                forms.add(value.encode(errors="surrogateescape"))
+                forms |= {form for form in encodings(value) if len(form) >= MIN_ENCODED}
+        longest = sorted(forms, key=lambda form: (-len(form), form))
+        in_latin, texts = (
+            "|".join(re.escape(form.decode(code, "surrogateescape")) for form in longest)
+            for code in ("latin-1", "utf-8")
+        )
+        self._known_bytes = re.compile(in_latin) if longest else None
+        self._known = re.compile(texts) if longest else None
 
     def __call__(self, text: str) -> str:
         """The text of any language, without secrets."""
