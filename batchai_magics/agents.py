@@ -337,8 +337,8 @@ class AgentTools:
         prepared = run_command.prepare(["--detach", *command])
         if isinstance(prepared, DisplayText):
             raise UsageError("this command would not submit a job", hint="Leave out --help and --dry-run.")
-        started = prepared.submit()
-        return {"job": started.job.name, "notes": [*prepared.notes, *filter(None, [started.note])]}
+        submitted = prepared.submit()
+        return {"job": submitted.job.name, "notes": [*prepared.notes, *filter(None, [submitted.note])]}
 
     def cancel(self, job: str) -> Data:
         """Cancel a job."""

@@ -160,20 +160,20 @@ def _run_script(words: Sequence[str]) -> int:
         print(prepared)
         return 0
     _print_notes(prepared.notes)
-    started = prepared.submit()
-    _print_notes([started.note] if started.note else [])
-    code = 0
-    if started.stream is None:
-        if not started.is_json:
-            print(started.job.name)
-    elif _is_live() and not started.is_json:
-        return _watch_run(started.job, started.stream.interrupt_message)
-    else:
-        code = _follow(started.stream, on_interrupt=lambda: _cancel_if_interrupted(started.job))
-    if started.is_json:
+    submitted, code = prepared.submit(), 0
+    job, is_json = submitted.job, prepared.line.is_json
+    _print_notes([submitted.note] if submitted.note else [])
+    if not prepared.line.is_detached:
+        stream = prepared.stream(submitted)
+        if _is_live() and not is_json:
+            return _watch_run(job, stream.interrupt_message)
+        code = _follow(stream, on_interrupt=lambda: _cancel_if_interrupted(job))
+    elif not is_json:
+        print(job.name)
+    if is_json:
         from batchai_magics.commands.output.command_result import Result
 
-        print(Result(started.job, is_summary=True).to_text("json"))
+        print(Result(job, is_summary=True).to_text("json"))
     return code
 
 

@@ -54,9 +54,12 @@ def run(invocation: Invocation, context: Context) -> Result | Stream | PendingCo
     translation = invocation.notes(context.settings)
     notes = translation if invocation.is_az else ()
     check_query(arguments.query)
+    lines, ids = [arguments], getattr(arguments, "ids", None)
+    if ids:
+        lines = [Namespace(**{**vars(arguments), "ids": [id]}) for id in ids]
     try:
         with translate_file_errors():
-            values = [handler(context, one) for one in _per_id(arguments)]
+            values = [handler(context, line) for line in lines]
             context.reconcile()  # not before: a command that ends queued jobs starts none of them
     except BatchAIError as error:
         error.hint = "\n".join(filter(None, (error.hint, *translation)))
@@ -96,12 +99,6 @@ def _joined(notes: tuple[str, ...], streams: list[Stream]) -> StreamParts:
     yield from map(Message, notes)
     for stream in streams:
         yield from stream.parts
-
-
-def _per_id(arguments: Namespace) -> list[Namespace]:
-    """One copy of the arguments per id of `--ids`; without `--ids`, the arguments unchanged."""
-    ids = getattr(arguments, "ids", None)
-    return [Namespace(**{**vars(arguments), "ids": [id]}) for id in ids] if ids else [arguments]
 
 
 def with_live_source(invocation: Invocation, result: Result, context: Context) -> Result:

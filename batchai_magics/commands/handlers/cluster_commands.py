@@ -19,10 +19,10 @@ from batchai_magics.errors import ServiceError, UsageError, command_error, visib
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
-from batchai_magics.models.documents.description import NOTHING, Description, load_file
+from batchai_magics.models.documents.description import NOTHING, load_file
 from batchai_magics.models.file_server import FileServerSpec
 from batchai_magics.models.job_spec import JobSpec, PreflightMode
-from batchai_magics.models.mount_volumes import with_volumes
+from batchai_magics.models.mount_volumes import AccountKey, with_volumes
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, Resource
 from batchai_magics.records.preflight import NodeCheck, PreflightReport, size_text
@@ -47,8 +47,9 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     """Creates a cluster from its file and options; options override the file."""
     id = context.target(arguments, Kind.CLUSTER)
     resource_commands.check_is_new(context, id)
-    described = _described(context, arguments)
-    body = _body(context, arguments, id, described.body)
+    account, file = machine_options.account_of(context, arguments), arguments.config_file
+    described = load_file(ClusterSpec, Path(file).expanduser(), account=account) if file else NOTHING
+    body = _body(context, arguments, id, described.body, account=account)
     notes = (*described.notes, *machine_options.notes(arguments))
     if not body.get("scaleSettings"):
         body["scaleSettings"], note = _default_scale(context)
@@ -99,19 +100,10 @@ def auto_scale(context: Context, arguments: Namespace) -> Resource:
     return context.backend.update(context.target(arguments, Kind.CLUSTER), patch)
 
 
-def _described(context: Context, arguments: Namespace) -> Description:
-    """Reads the cluster's file."""
-    if not arguments.config_file:
-        return NOTHING
-    account = machine_options.account_of(context, arguments)
-    return load_file(ClusterSpec, Path(arguments.config_file).expanduser(), account=account)
-
-
 def _body(
-    context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any]
+    context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
 ) -> dict[str, Any]:
     """The cluster's `properties`: those of the file, overridden by the options."""
-    account = machine_options.account_of(context, arguments)
     body = dict(of_file)
     image = machine_options.image_reference(arguments.image, arguments.custom_image)
     chosen = {
@@ -127,20 +119,15 @@ def _body(
     body["userAccountSettings"] = machine_options.account_settings(
         arguments, machine_options.object_of(body, "userAccountSettings", _ACCOUNT), context.backend
     )
-    body = _with_setup_task(body, arguments)
+    if arguments.setup_task:
+        if not arguments.setup_task_output:
+            raise command_error("--setup-task requires providing of --setup-task-output")
+        task = {"commandLine": arguments.setup_task, "stdOutErrPathPrefix": arguments.setup_task_output}
+        body["nodeSetup"] = {**_node_setup(body), "setupTask": task}
     body = _with_volumes(body, machine_options.with_mounts(_volumes(body), arguments, account, owner=id))
     body = _with_volumes(body, machine_options.with_keys(_volumes(body), context.backend))
     subnet = machine_options.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
     return {**body, "subnet": subnet} if subnet else body
-
-
-def _with_setup_task(body: dict[str, Any], arguments: Namespace) -> dict[str, Any]:
-    if not arguments.setup_task:
-        return body
-    if not arguments.setup_task_output:
-        raise command_error("--setup-task requires providing of --setup-task-output")
-    task = {"commandLine": arguments.setup_task, "stdOutErrPathPrefix": arguments.setup_task_output}
-    return {**body, "nodeSetup": {**_node_setup(body), "setupTask": task}}
 
 
 def _node_setup(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +217,10 @@ def check(context: Context, arguments: Namespace) -> PreflightResult:
     """Measures nodes with a job of their cluster, which waits until they are free."""
     cluster = show(context, arguments)
     assert isinstance(cluster, Cluster)
-    count = arguments.nodes or _node_count(cluster)
+    count = arguments.nodes or cluster.node_states.total
+    if not count:
+        hint = "Give --nodes N, or resize the cluster: an auto-scaled one adds nodes for the check."
+        raise UsageError(f"cluster {cluster.id.name} has no nodes now", hint=hint)
     experiment = cluster.id.workspace_id.child(Kind.EXPERIMENT, _CHECK_EXPERIMENT)
     id = experiment.child(Kind.JOB, f"{cluster.id.name[:40]}-{time.strftime('%Y%m%d-%H%M%S')}")
     properties = {
@@ -256,15 +246,6 @@ def check(context: Context, arguments: Namespace) -> PreflightResult:
         errors = [error.message for error in execution.errors] if execution else []
         raise ServiceError("; ".join(errors) or "the nodes could not be measured", code="NotChecked")
     return PreflightResult(report, id.name)
-
-
-def _node_count(cluster: Cluster) -> int:
-    """All nodes of the cluster."""
-    count = cluster.node_states.total
-    if not count:
-        hint = "Give --nodes N, or resize the cluster: an auto-scaled one adds nodes for the check."
-        raise UsageError(f"cluster {cluster.id.name} has no nodes now", hint=hint)
-    return count
 
 
 def create_file_server(context: Context, arguments: Namespace) -> ValueWithNotes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 from argparse import Namespace
@@ -268,13 +269,7 @@ def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> Job
     )
     wire = job.spec.model_copy(update={"secrets": with_values or None}).to_wire(secrets=True)
     body = wire["properties"]
-    volumes = _with_keys(backend, body.get("mountVolumes"))
-    return JobSpec.of_fields({**body, "mountVolumes": volumes} if volumes else body)
-
-
-def _with_keys(backend: Backend, volumes: Any) -> Any:
-    """The volumes with their keys; unchanged for an unknown account, which the backend will reject."""
-    try:
-        return machine_options.with_keys(volumes, backend)
-    except UsageError:
-        return volumes
+    with contextlib.suppress(UsageError):  # of an unknown account, which the backend will reject
+        if volumes := machine_options.with_keys(body.get("mountVolumes"), backend):
+            body = {**body, "mountVolumes": volumes}
+    return JobSpec.of_fields(body)

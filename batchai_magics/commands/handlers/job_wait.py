@@ -28,7 +28,6 @@ from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.watch_records import stalled_s
 from batchai_magics.metrics import Record
 from batchai_magics.metrics.runs.stop_evaluation import STOP_IF, StopEvaluation
-from batchai_magics.models.error_details import ErrorDetail
 from batchai_magics.models.job_execution import ERR, ExecutionInfo
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
@@ -111,7 +110,10 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
         timer.daemon = True
         timer.start()
     try:
-        for event in _events_with_metrics(backend, id, stop):
+        job = Job(backend, id)
+        patterns = {**(job.show().spec.batchai_patterns or {}), **job.patterns}
+        files = [FileRef(id, name) for name in METRICS_FILES]
+        for event in events(backend, id, files=files, patterns=patterns, stop=stop):
             if isinstance(event, MetricsAdded) and (reason := goal.reached_by(event.records)):
                 yield Message(reason)
                 yield CommandExit(0)
@@ -130,14 +132,6 @@ def wait_for(backend: Backend, id: ResourceId, goal: WaitGoal, timeout_s: float 
     finally:
         if timer:
             timer.cancel()
-
-
-def _events_with_metrics(backend: Backend, id: ResourceId, stop: threading.Event) -> Iterator[Event]:
-    job = backend.show(id)
-    assert isinstance(job, JobResource)
-    files = [FileRef(id, name) for name in METRICS_FILES]
-    patterns = {**(job.spec.batchai_patterns or {}), **Job(backend, id).patterns}
-    return events(backend, id, files=files, patterns=patterns, stop=stop)
 
 
 def connection_message(event: ConnectionLost | ConnectionRestored) -> Message:
@@ -219,12 +213,9 @@ def _failure(info: ExecutionInfo | None, took: str) -> Iterator[str]:
     code = info.exit_code
     how = "ended without an exit code" if code is None else f"failed with exit code {code}"
     yield f"Job {how} at {took}"
-    yield from map(_error, info.errors)
-
-
-def _error(error: ErrorDetail) -> str:
-    details = "\n  ".join(f"{detail.name}: {detail.value}" for detail in error.details or ()) or "<none>"
-    return f"Error message: {error.message}\nDetails:\n  {details}"
+    for error in info.errors:
+        details = "\n  ".join(f"{detail.name}: {detail.value}" for detail in error.details or ())
+        yield f"Error message: {error.message}\nDetails:\n  {details or '<none>'}"
 
 
 def job_exit(job: JobResource, error: JobError | None = None) -> CommandExit:

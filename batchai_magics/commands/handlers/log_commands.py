@@ -49,7 +49,10 @@ def logs(context: Context, arguments: Namespace) -> Stream:
     if arguments.follow and arguments.tail:
         raise UsageError("--follow and --tail are both given", hint="keep one of them")
     shown = resource_commands.show_job(context, arguments)
-    backend, selection = context.backend, LogSelection(arguments.rank, _since(arguments.since))
+    since = None
+    if arguments.since is not None:
+        since = time.time() - duration(short_duration("--since", arguments.since)).total_seconds()
+    backend, selection = context.backend, LogSelection(arguments.rank, since)
     path = relative_path(flags[chosen[0]], chosen[0]) if chosen else ""
     if arguments.follow:
         from batchai_magics.commands.handlers.output_file_commands import followed  # imports the log readers
@@ -89,11 +92,6 @@ def _files(backend: Backend, shown: JobResource, path: str) -> Sequence[str]:
     begins = tuple(_STREAMS[name] for name in wanted)
     node_logs = (name for name in logs if name.startswith(begins))
     return [*sorted(node_logs, key=lambda name: (name.startswith(_STREAMS[ERR]), name)), *wanted]
-
-
-def _since(text: str | None) -> float | None:
-    """The time that lies so far back, in seconds since 1970."""
-    return None if text is None else time.time() - duration(short_duration("--since", text)).total_seconds()
 
 
 def _content(backend: Backend, job: ResourceId, files: Sequence[str], selection: LogSelection) -> StreamParts:

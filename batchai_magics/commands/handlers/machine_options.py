@@ -55,7 +55,9 @@ def account_settings(arguments: Namespace, of_file: Mapping[str, Any], backend: 
 
     A backend without logins requires neither password nor key.
     """
-    name = _first(arguments.user_name, of_file.get("adminUserName"), getpass.getuser)
+    name = arguments.user_name
+    if name is None:
+        name = of_file.get("adminUserName") or getpass.getuser()
     if not name:
         raise command_error("Please provide admin user name.", hint="Add -u.")
     password = arguments.password or of_file.get("adminUserPassword")
@@ -71,12 +73,6 @@ def account_settings(arguments: Namespace, of_file: Mapping[str, Any], backend: 
 def notes(arguments: Namespace) -> tuple[str, ...]:
     """A message about generated SSH keys."""
     return (GENERATED,) if arguments.generate_ssh_keys else ()
-
-
-def _first(option: str | None, of_file: str | None, of_system: Any) -> str:
-    if option is not None:
-        return option
-    return of_file or str(of_system())
 
 
 def _public_key(arguments: Namespace, of_file: str | None, *, is_needed: bool) -> str | None:

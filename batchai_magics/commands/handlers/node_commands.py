@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from batchai_magics.backends.base import NODE_COMMANDS, PREEMPTION, CommandBytes, CommandEnd
+from batchai_magics.backends.base import NODE_COMMANDS, PREEMPTION, CommandBytes
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.output.command_progress import (
     CommandExit,
@@ -42,7 +42,13 @@ class PortForward:
 
 def parse_forwards(texts: Sequence[str]) -> list[PortForward]:
     """Parses the `-L` options."""
-    return [_parse_forward(text) for text in texts]
+    forwards = []
+    for text in texts:
+        parts = text.split(":")
+        if len(parts) != 3 or not (parts[0].isdigit() and parts[1] and parts[2].isdigit()):
+            raise UsageError(f"--address: {text!r} is not PORT:HOST:PORT", hint="such as 8888:localhost:8888")
+        forwards.append(PortForward(int(parts[0]), parts[1], int(parts[2])))
+    return forwards
 
 
 @contextlib.contextmanager
@@ -61,13 +67,6 @@ def open_forwards(wanted: Sequence[PortForward]) -> Iterator[None]:
 def wait_for_interrupt() -> None:
     """Blocks until Ctrl-C."""
     threading.Event().wait()
-
-
-def _parse_forward(text: str) -> PortForward:
-    parts = text.split(":")
-    if len(parts) != 3 or not (parts[0].isdigit() and parts[1] and parts[2].isdigit()):
-        raise UsageError(f"--address: {text!r} is not PORT:HOST:PORT", hint="such as 8888:localhost:8888")
-    return PortForward(int(parts[0]), parts[1], int(parts[2]))
 
 
 class _Server(socketserver.ThreadingTCPServer):
@@ -108,24 +107,13 @@ def _pump(source: socket.socket, target: socket.socket) -> None:
         target.shutdown(socket.SHUT_WR)
 
 
-def list_of_cluster(context: Context, arguments: Namespace) -> Sequence[Node]:
-    """The nodes of a cluster with their addresses."""
-    return context.backend.nodes(context.cluster(arguments))
+def list_all(context: Context, arguments: Namespace, kind: Kind) -> Sequence[Node]:
+    """The nodes of a cluster, or those that a job runs on, with their addresses."""
+    return context.backend.nodes(_owner(context, arguments, kind))
 
 
-def list_of_job(context: Context, arguments: Namespace) -> Sequence[Node]:
-    """The nodes that a job runs on."""
-    return context.backend.nodes(context.target(arguments, Kind.JOB))
-
-
-def execute_on_cluster(context: Context, arguments: Namespace) -> Stream:
-    """Runs a command on a node of a cluster."""
-    return _execute(context, arguments, context.cluster(arguments))
-
-
-def execute_on_job(context: Context, arguments: Namespace) -> Stream:
-    """Runs a command on a node of a job."""
-    return _execute(context, arguments, context.target(arguments, Kind.JOB))
+def _owner(context: Context, arguments: Namespace, kind: Kind) -> ResourceId:
+    return context.cluster(arguments) if kind is Kind.CLUSTER else context.target(arguments, kind)
 
 
 def preempt(context: Context, arguments: Namespace) -> None:
@@ -133,7 +121,9 @@ def preempt(context: Context, arguments: Namespace) -> None:
     PREEMPTION.of(context.backend).preempt(context.cluster(arguments), arguments.node_id)
 
 
-def _execute(context: Context, arguments: Namespace, id: ResourceId) -> Stream:
+def execute(context: Context, arguments: Namespace, kind: Kind) -> Stream:
+    """Runs a command on a node of a cluster or of a job."""
+    id = _owner(context, arguments, kind)
     forwards = parse_forwards(arguments.address or ())
     if not arguments.exec and not forwards:
         raise command_error("Please provide a command with --exec, or ports with --address.")
@@ -157,11 +147,6 @@ def _choose_node(nodes: Sequence[Node], wanted: str | None) -> Node:
     return named
 
 
-def _exit(end: CommandEnd) -> CommandExit:
-    ending = f"the command ended with exit code {end.exit_code}"
-    return CommandExit(end.exit_code, ending if end.exit_code else "")
-
-
 def _run(
     context: Context,
     command: str | None,
@@ -176,4 +161,8 @@ def _run(
             return
         with closing(NODE_COMMANDS.of(context.backend).execute(id, node.id, command)) as output:
             for part in output:
-                yield LogOutput(part.data, part.is_error) if isinstance(part, CommandBytes) else _exit(part)
+                if isinstance(part, CommandBytes):
+                    yield LogOutput(part.data, part.is_error)
+                else:
+                    ending = f"the command ended with exit code {part.exit_code}" if part.exit_code else ""
+                    yield CommandExit(part.exit_code, ending)

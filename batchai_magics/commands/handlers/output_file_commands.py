@@ -69,15 +69,15 @@ def files(context: Context, arguments: Namespace) -> ValueWithNotes:
     job = Job(context.backend, resource_commands.show_job(context, arguments).id)
     files = [file for file in job.files() if file.is_file]
     pairs = list(zip(files, places_of(files), strict=True))
-    rows = ((path, size_text(file.size_bytes), _local_time(file)) for file, path in pairs)
-    table = Table(("File", "Size", "Modified"), tuple(rows))
-    listed = TableResult([_file_data(*pair) for pair in pairs], table)
+    rows, data = list[tuple[str, ...]](), list[dict[str, Any]]()
+    for file, path in pairs:
+        modified, size = file.modified, file.size_bytes
+        local_time = f"{modified.astimezone():%Y-%m-%d %H:%M:%S}" if modified else ""
+        rows.append((path, size_text(size), local_time))
+        in_utc = {"modified": format_time(modified)} if modified else {}
+        data.append({"path": path, "size_bytes": size, **in_utc})
+    listed = TableResult(data, Table(("File", "Size", "Modified"), tuple(rows)))
     return ValueWithNotes(listed, () if files else (f"{job.name} has no files yet.",))
-
-
-def _file_data(file: OutputFile, path: str) -> dict[str, Any]:
-    modified = {"modified": format_time(file.modified)} if file.modified else {}
-    return {"path": path, "size_bytes": file.size_bytes, **modified}
 
 
 def download_results(context: Context, arguments: Namespace) -> Operation:
@@ -113,17 +113,11 @@ def _copy_results(
         for file, path in copies
     ]
     here = Path.cwd()
-    rows = ((_relative_path(path, here), size_text(file.size_bytes)) for file, path in copies)
+    rows = (
+        (str(path.relative_to(here) if path.is_relative_to(here) else path), size_text(file.size_bytes))
+        for file, path in copies
+    )
     return ValueWithNotes(TableResult(data, Table(("Copy", "Size"), tuple(rows))), tuple(notes))
-
-
-def _local_time(file: OutputFile) -> str:
-    return f"{file.modified.astimezone():%Y-%m-%d %H:%M:%S}" if file.modified else ""
-
-
-def _relative_path(path: Path, here: Path) -> str:
-    """The path, relative to the working directory if it is below."""
-    return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
 def list_of_job(context: Context, arguments: Namespace) -> Sequence[OutputFile]:
@@ -210,11 +204,13 @@ def stream_parts(
             f"Waiting for {file.job.name} to write {visible(file.path)}. {_present(backend, file)}".rstrip()
         )
     for part in _file_events(backend, file):
-        if not isinstance(part, Chunk):
-            yield _event_message(part, file)
-            continue
-        is_there = True
-        yield LogOutput(select(part))
+        if isinstance(part, Chunk):
+            is_there = True
+            yield LogOutput(select(part))
+        elif isinstance(part, LogFault):
+            yield Message(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
+        else:
+            yield connection_message(part)
     if is_there or _find(backend, file):
         yield CommandExit(0)
     else:
@@ -229,12 +225,6 @@ def _present(backend: Backend, file: FileRef) -> str:
     """The files beside this one; empty without any."""
     names = ", ".join(visible(item.path) + "/" * item.is_directory for item in _siblings(backend, file))
     return f"Available: {names}." if names else ""
-
-
-def _event_message(part: LogFault | ConnectionLost | ConnectionRestored, file: FileRef) -> Message:
-    if isinstance(part, LogFault):
-        return Message(f'Warning: The file "{visible(file.path)}" is not complete: {part.fault}.')
-    return connection_message(part)
 
 
 def _file_events(

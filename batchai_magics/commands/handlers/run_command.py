@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import shutil
@@ -36,7 +37,6 @@ from batchai_magics.commands.output.command_progress import (
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError, UsageError, translate_file_errors
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
-from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_model import read_model
 from batchai_magics.jobs.submit import Submitted, submit
 from batchai_magics.jobs.uv_project import not_on_nodes, project_python
@@ -69,26 +69,16 @@ _HINT = f"`{_COMMAND} --help` lists the options"
 
 @dataclass(frozen=True)
 class RunLine:
-    """The words of a line: options of the job, the command that follows them, and how to watch it."""
+    """The words of a line: options of the job, the command that follows them, and how to watch it.
+
+    `is_json`: the ended job is printed on stdout, and its log on stderr.
+    """
 
     options: tuple[str, ...]
     command: tuple[str, ...]
     spec: str = ""
     is_detached: bool = False
     is_help: bool = False
-    is_json: bool = False
-
-
-@dataclass(frozen=True)
-class StartedRun:
-    """The submitted job, what to print first, and its output until its end; no `stream` if detached.
-
-    `is_json`: the job itself is to be printed on stdout.
-    """
-
-    note: str
-    job: Job
-    stream: Stream | None
     is_json: bool = False
 
 
@@ -101,13 +91,14 @@ class PreparedRun:
     context: Context
     line: RunLine
 
-    def submit(self) -> StartedRun:
+    def submit(self) -> Submitted:
         """Submits the job."""
-        submitted = submit(self.context.backend, self.request, self.context.settings)
+        return submit(self.context.backend, self.request, self.context.settings)
+
+    def stream(self, submitted: Submitted) -> Stream:
+        """The output of the job until its end."""
         parts = _parts(submitted, is_error=self.line.is_json)
-        again = resume_command(submitted.job.id, "logs -f")
-        stream = None if self.line.is_detached else job_stream(parts, again)
-        return StartedRun(submitted.note, submitted.job, stream, self.line.is_json)
+        return job_stream(parts, resume_command(submitted.job.id, "logs -f"))
 
 
 def prepare(words: Sequence[str]) -> PreparedRun | DisplayText:
@@ -316,17 +307,12 @@ def _parts(submitted: Submitted, *, is_error: bool) -> StreamParts:
         yield Message(f"Job {job.name} was submitted.")
     for part in watch_job(job.backend, job.id, logs=(OUT, ERR)):
         if isinstance(part, CommandExit):
-            yield from (Message(f"Warning: {notice}") for notice in _notices(job))
+            notices: Sequence[str] = ()
+            with contextlib.suppress(BatchAIError):  # it was deleted meanwhile
+                notices = read_model(job.backend, job.show(), job.patterns).notices
+            yield from (Message(f"Warning: {notice}") for notice in notices)
         if not (isinstance(part, Message) and part.text.startswith("Job submitted at")):
             yield replace(part, is_error=True) if is_error and isinstance(part, LogOutput) else part
-
-
-def _notices(job: Job) -> tuple[str, ...]:
-    """Which numbers of an ended job were not read, and what would read them."""
-    try:
-        return read_model(job.backend, job.show(), job.patterns).notices
-    except BatchAIError:  # it was deleted meanwhile
-        return ()
 
 
 def launched_request(
@@ -352,7 +338,11 @@ def launched_request(
         gpus = gpus if gpus or (is_default and knows_gpus(settings)) else None
     counts = JobCounts(_number(options, "--nodes"), _number(options, "--processes"), gpus)
     line = translate(command, counts, folder)
-    script = replace(_read(line, folder, settings), rank_option=line.rank_option)
+    if line.is_module:
+        script = read_module(line.script, folder, settings)
+    else:
+        script = read_script(Path(line.script), folder, settings)
+    script = replace(script, rank_option=line.rank_option)
     words = (*_translated(line, options), *_interpreter(line, script, options, settings), *options)
     if script.is_notebook:
         check_modules(words, is_here=shares_folders(settings))
@@ -361,13 +351,6 @@ def launched_request(
     notebook = Notebook(folder=folder, job_name=name, command=_COMMAND)
     request = parse_script(words, line.args, script, settings=settings, notebook=notebook)
     return request, line.note
-
-
-def _read(line: LauncherLine, folder: Path, settings: Settings) -> ScriptFolder:
-    """The script or module of a line, with the files that go along."""
-    if line.is_module:
-        return read_module(line.script, folder, settings)
-    return read_script(Path(line.script), folder, settings)
 
 
 def _number(options: Sequence[str], flag: str) -> int:
@@ -381,11 +364,8 @@ def _translated(line: LauncherLine, options: Sequence[str]) -> list[str]:
     words = [f"{flag}={value}" for flag, value in line.options.items()]
     variables = {name: f"--env={name}={value}" for name, value in line.env.items()}
     variables |= {name: f"--env={name}" for name in line.passed}
-    return [*words, *(word for name, word in variables.items() if not _names_variable(options, name))]
-
-
-def _names_variable(options: Sequence[str], name: str) -> bool:
-    return any(re.match(rf"--(env|secret)={name}(=|$)", word) for word in options)
+    named = {match[1] for word in options if (match := re.match(r"--(?:env|secret)=([^=]+)", word))}
+    return [*words, *(word for name, word in variables.items() if name not in named)]
 
 
 def _interpreter(

@@ -174,14 +174,16 @@ CLUSTER_COMMANDS = (
     CommandSpec(
         "cluster node list",
         "List the nodes of a cluster.",
-        "handlers.node_commands:list_of_cluster",
+        "handlers.node_commands:list_all",
         _OF_CLUSTER,
+        kind=Kind.CLUSTER,
     ),
     CommandSpec(
         "cluster node exec",
         "Run a command on a node of a cluster.",
-        "handlers.node_commands:execute_on_cluster",
+        "handlers.node_commands:execute",
         (*_OF_CLUSTER, *o.NODE_EXEC),
+        kind=Kind.CLUSTER,
     ),
     CommandSpec(
         "cluster node preempt",

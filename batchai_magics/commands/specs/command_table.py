@@ -7,6 +7,7 @@ from collections.abc import Collection
 from batchai_magics.commands.specs import cluster_specs, session_specs, storage_specs
 from batchai_magics.commands.specs import shared_options as o
 from batchai_magics.commands.specs.shared_options import OUTPUTS, CommandSpec
+from batchai_magics.models.resource_ids import Kind
 from batchai_magics.options.job_options import job_create_options
 from batchai_magics.options.option import LazyChoices, NameKind, Option, ValueKind
 
@@ -167,13 +168,18 @@ _JOB_COMMANDS = (
         (*_FILES, _DOWNLOADED, _DOWNLOADED_TO),
     ),
     CommandSpec(
-        "job node list", "List the nodes that a job runs on.", "handlers.node_commands:list_of_job", _OF_JOB
+        "job node list",
+        "List the nodes that a job runs on.",
+        "handlers.node_commands:list_all",
+        _OF_JOB,
+        kind=Kind.JOB,
     ),
     CommandSpec(
         "job node exec",
         "Run a command on a node of a job.",
-        "handlers.node_commands:execute_on_job",
+        "handlers.node_commands:execute",
         (*_OF_JOB, *o.NODE_EXEC),
+        kind=Kind.JOB,
     ),
     CommandSpec("sweep list", "List the sweeps of an experiment.", "handlers.sweep_commands:list_all", _SOME),
     CommandSpec(
