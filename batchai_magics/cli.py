@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     from batchai_magics.commands.command_context import Context
     from batchai_magics.commands.command_runner import PendingCommand
-    from batchai_magics.commands.output.command_progress import LogOutput, Message, Stream
+    from batchai_magics.commands.output.command_progress import Stream
     from batchai_magics.commands.output.command_result import Result
-    from batchai_magics.commands.output.terminal_text import TerminalText
     from batchai_magics.commands.parsing.command_parser import Invocation
     from batchai_magics.jobs.job_handle import Job
 
@@ -322,41 +321,27 @@ def _print_notes(notes: Sequence[str]) -> None:
 def _follow(stream: Stream, *, on_interrupt: Callable[[], int] = lambda: INTERRUPTED) -> int:
     from contextlib import closing
 
-    from batchai_magics.commands.output.command_progress import CommandExit
+    from batchai_magics.commands.output.command_progress import CommandExit, Message
+    from batchai_magics.commands.output.terminal_text import TerminalText
+    from batchai_magics.errors import visible_lines
 
-    code, texts = 0, _terminal_texts()
+    code, filters = 0, {False: TerminalText(), True: TerminalText()}
     try:
         with closing(stream.parts) as parts:
             for part in parts:
                 if isinstance(part, CommandExit):
                     code = code or part.exit_code
+                elif isinstance(part, Message):
+                    print(visible_lines(part.text), file=sys.stderr, flush=True)
                 else:
-                    _print(part, texts)
+                    target = sys.stderr if part.is_error else sys.stdout
+                    data = filters[part.is_error].feed(part.data) if target.isatty() else part.data
+                    target.buffer.write(data)  # pipes get raw bytes
+                    target.flush()
     except KeyboardInterrupt:
         print(f"\n{stream.interrupt_message}", file=sys.stderr, flush=True)
         return on_interrupt()
     return code
-
-
-def _terminal_texts() -> dict[bool, TerminalText]:
-    """Terminal filters by stream (True for stderr); pipes get raw bytes."""
-    from batchai_magics.commands.output.terminal_text import TerminalText
-
-    streams = {False: sys.stdout, True: sys.stderr}
-    return {is_error: TerminalText() for is_error, stream in streams.items() if stream.isatty()}
-
-
-def _print(part: Message | LogOutput, texts: Mapping[bool, TerminalText]) -> None:
-    from batchai_magics.commands.output.command_progress import Message
-    from batchai_magics.errors import visible_lines
-
-    if isinstance(part, Message):
-        print(visible_lines(part.text), file=sys.stderr, flush=True)
-        return
-    text = texts.get(part.is_error)
-    target = (sys.stderr if part.is_error else sys.stdout).buffer
-    target.write(text.feed(part.data) if text else part.data)
-    target.flush()
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def open_page(context: Context, arguments: Namespace) -> Stream:
                 "--html goes with a recording", hint=f"record the job first: batchai record {path}"
             )
         target = PAGES.get().export_html(path, Path(arguments.html))
-        return Stream(_message(f"Wrote {target}.", path=str(target)), "")
+        return Stream((part for part in [Message(f"Wrote {target}.", {"path": str(target)})]), "")
     if is_recording:
         page = PAGES.get().open_recording(path)
     else:
@@ -69,10 +69,6 @@ def bug_report(context: Context, arguments: Namespace) -> Stream:
 
 def _job(context: Context, arguments: Namespace) -> Job:
     return Job(context.backend, resource_commands.show_job(context, arguments).id)
-
-
-def _message(text: str, **data: str) -> StreamParts:
-    yield Message(text, data)
 
 
 @dataclass(frozen=True)

@@ -136,15 +136,20 @@ class Result:
         """JSON-ready data, after the query."""
         from batchai_magics.commands.output.resource_json import as_json
 
-        data = self._summary() if self.is_summary else as_json(self.resolved)
-        return _search(self.query, data) if self.query else data
+        if not self.is_summary:
+            data = as_json(self.resolved)
+        elif isinstance(self.value, Summarized):
+            data = self.value.to_summaries()
+        else:
+            from batchai_magics.commands.output.job_summary import summary_of
 
-    def _summary(self) -> Any:
-        if isinstance(self.value, Summarized):
-            return self.value.to_summaries()
-        from batchai_magics.commands.output.job_summary import summary_of
+            data = summary_of(self.value)
+        if not self.query:
+            return data
+        import jmespath
 
-        return summary_of(self.value)
+        with _translate_query_errors(jmespath):
+            return jmespath.search(self.query, data)
 
     @cached_property
     def table(self) -> Table:
@@ -173,7 +178,7 @@ class Result:
 
     def to_text(self, output: str) -> DisplayText:
         """The result in one of the formats of `-o`, without a trailing newline."""
-        return DisplayText(RENDERERS[output](self))
+        return DisplayText("" if self.value is None else RENDERERS[output](self))
 
     def to_frame(self) -> pandas.DataFrame:
         """The table as a DataFrame."""
@@ -201,13 +206,6 @@ def check_query(query: str | None) -> None:
 
         with _translate_query_errors(jmespath):
             jmespath.compile(query)
-
-
-def _search(query: str, data: Any) -> Any:
-    import jmespath
-
-    with _translate_query_errors(jmespath):
-        return jmespath.search(query, data)
 
 
 @contextlib.contextmanager
@@ -270,8 +268,6 @@ class LiveResult(Result):
 
 
 def _json(result: Result) -> str:
-    if result.value is None:
-        return ""
     return escaped_json(json.dumps(result.data, indent=2, ensure_ascii=False))
 
 
@@ -283,19 +279,15 @@ def escaped_json(text: str) -> str:
 
 
 def _table(result: Result) -> str:
-    table = result.table.with_capitals() if result.query else result.table
-    return "" if result.value is None else table.to_text()
+    return (result.table.with_capitals() if result.query else result.table).to_text()
 
 
 def _tsv(result: Result) -> str:
-    items = result.data if isinstance(result.data, list) else [result.data]
-    return "" if result.value is None else "\n".join(_tsv_line(item) for item in items)
-
-
-def _tsv_line(item: Any) -> str:
-    if isinstance(item, dict):
-        item = list(item.values())
-    return "\t".join(_tsv_cell(cell) for cell in item) if isinstance(item, list) else _tsv_cell(item)
+    lines = []
+    for item in result.data if isinstance(result.data, list) else [result.data]:
+        cells = list(item.values()) if isinstance(item, dict) else item if isinstance(item, list) else [item]
+        lines.append("\t".join(map(_tsv_cell, cells)))
+    return "\n".join(lines)
 
 
 def _tsv_cell(value: Any) -> str:
@@ -310,8 +302,6 @@ def _tsv_cell(value: Any) -> str:
 def _yaml(result: Result) -> str:
     import yaml
 
-    if result.value is None:
-        return ""
     is_plain = not _HIDDEN_IN_JSON.search(json.dumps(result.data, ensure_ascii=False))
     text: str = yaml.safe_dump(result.data, default_flow_style=False, allow_unicode=is_plain, sort_keys=False)
     return text.removesuffix("\n").removesuffix("\n...")

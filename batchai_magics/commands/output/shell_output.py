@@ -6,7 +6,7 @@ In a pipe the text is the same, without colours and with every word in full.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -84,13 +84,13 @@ def print_text(result: Result, stream: TextIO, scope: str = "") -> None:
 
 def compact(table: Table) -> Table:
     """The table without empty columns, and without scopes that are the same in all rows."""
-    columns = [i for i, title in enumerate(table.titles) if _tells(title, {row[i] for row in table.texts})]
+    columns = []
+    for i, title in enumerate(table.titles):
+        texts = {row[i] for row in table.texts}
+        if any(map(str.strip, texts)) and not (title in _SCOPES and len(texts) == 1):
+            columns.append(i)
     rows = tuple(tuple(row[i] for i in columns) for row in table.rows)
     return replace(table, titles=tuple(table.titles[i] for i in columns), rows=rows)
-
-
-def _tells(title: str, texts: Collection[str]) -> bool:
-    return any(text.strip() for text in texts) and not (title in _SCOPES and len(texts) == 1)
 
 
 def fitted_table(table: Table, width: int) -> Text:
@@ -186,10 +186,8 @@ def log_command(overview: JobOverview) -> str:
 
 def _facts(facts: Mapping[str, str]) -> Text:
     """A line per fact: its label, and the text behind all labels."""
-    return Text("\n").join(_fact_lines(facts))
-
-
-def _fact_lines(facts: Mapping[str, str]) -> Iterator[Text]:
     width = max(map(len, facts), default=0) + _GAP
-    for label, text in facts.items():
-        yield Text.assemble((label.ljust(width), "dim"), (visible_lines(text), STATE_STYLES.get(text, "")))
+    return Text("\n").join(
+        Text.assemble((label.ljust(width), "dim"), (visible_lines(text), STATE_STYLES.get(text, "")))
+        for label, text in facts.items()
+    )

@@ -30,8 +30,12 @@ class Table:
         titles, cells = self.shown_titles, self.texts
         widths = [max(len(line[i]) for line in [titles, *cells]) for i in range(len(titles))]
         rule = [["-" * width for width in widths]] if has_rule else []
-        numeric = self.numeric
-        return "\n".join(_line(line, widths, numeric) for line in [titles, *rule, *cells])
+        lines = []
+        for line in [titles, *rule, *cells]:
+            columns = zip(line, widths, self.numeric, strict=True)
+            padded = [text.rjust(width) if right else text.ljust(width) for text, width, right in columns]
+            lines.append("  ".join(padded).rstrip())
+        return "\n".join(lines)
 
     @cached_property
     def numeric(self) -> Sequence[bool]:
@@ -96,13 +100,6 @@ def _scalars(item: Mapping[str, Any], *, is_query: bool) -> dict[str, Any]:
         return {key: value for key, value in item.items() if not isinstance(value, (dict, list))}
     scalars = {key: value for key, value in item.items() if not isinstance(value, (dict, list, type(None)))}
     return {key[:1].upper() + key[1:]: value for key, value in sorted(scalars.items()) if key not in _SKIPPED}
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], is_number: Sequence[bool]) -> str:
-    columns = zip(cells, widths, is_number, strict=True)
-    return "  ".join(
-        text.rjust(width) if right else text.ljust(width) for text, width, right in columns
-    ).rstrip()
 
 
 def _is_number_or_none(value: Any) -> bool:

@@ -116,7 +116,6 @@ _OF_ONE_JOB = {"watch": "batchai logs {} -f", "ps": "batchai show {}"}
 """What to write for one job, by commands that show all."""
 _HELP = frozenset(o.HELP.flags)
 _AZ = "az"
-_PROGRAMS = (_AZ, PROGRAM)
 _NAMING = ("name", "job", "cluster", "file")  # options that name the target of a command
 _AZ_COMMANDS = (*session_specs.COMMANDS, *storage_specs.COMMANDS)
 AZ_WORDS = (PROGRAM, *subcommands((), _AZ_COMMANDS))  # the first words that `%az` accepts
@@ -154,8 +153,12 @@ def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation 
     Raises:
         UsageError: The command is unknown or its options are wrong.
     """
-    if words and words[0] in _PROGRAMS:
-        return _parse_with_program(words, settings)
+    if words and words[0] == PROGRAM:
+        return parse(words[1:], settings)
+    if words and words[0] == _AZ:
+        inner = az_command_words(words[1:])
+        parsed = inner if isinstance(inner, DisplayText) else parse(inner, settings)
+        return parsed if isinstance(parsed, DisplayText) else replace(parsed, is_az=True)
     reading = translate(words)
     path = command_path(reading.words, COMMANDS)
     rest = list(reading.words[len(path) :])
@@ -168,14 +171,6 @@ def parse(words: Sequence[str], settings: Settings | None = None) -> Invocation 
     if _HELP.intersection(rest):
         return command_help(command, settings)
     return Invocation(command, arguments_of(command, rest, settings), reading.changed)
-
-
-def _parse_with_program(words: Sequence[str], settings: Settings | None) -> Invocation | DisplayText:
-    if words[0] != _AZ:
-        return parse(words[1:], settings)
-    rest = az_command_words(words[1:])
-    parsed = rest if isinstance(rest, DisplayText) else parse(rest, settings)
-    return parsed if isinstance(parsed, DisplayText) else replace(parsed, is_az=True)
 
 
 def arguments_of(command: CommandSpec, words: Sequence[str], settings: Settings | None = None) -> Namespace:
