@@ -306,6 +306,7 @@ class OptionReader:
         """Reads one option with its value and removes both from the words."""
         flag, sign, value = rest.pop(0).partition("=")
         name, of = flag.lstrip("-").replace("_", "-"), self._launcher
+        known = (*of.processes, *of.nodes, *of.hosts, *of.host_files, *of.per_node, *of.dropped)
         if name in ("x", "genv") and of is MPIRUN:
             self._read_variable(rest, has_two=name == "genv")
         elif name == "map-by" and of is MPIRUN:
@@ -319,7 +320,7 @@ class OptionReader:
         elif name in of.refused:
             text = f"{self._name}: {flag} cannot be translated"
             raise UsageError(text, hint=of.refused[name])
-        elif self._takes_value(name):
+        elif name in (*known, *of.environment) or name.startswith(tuple(of.prefixes)):
             self._keep(name, flag, value if sign else self._next(rest, flag))
         else:
             hint = (
@@ -339,11 +340,6 @@ class OptionReader:
         else:
             return False
         return True
-
-    def _takes_value(self, name: str) -> bool:
-        of = self._launcher
-        known = (*of.processes, *of.nodes, *of.hosts, *of.host_files, *of.per_node, *of.dropped)
-        return name in known or name in of.environment or name.startswith(tuple(of.prefixes))
 
     def _keep(self, name: str, flag: str, value: str) -> None:
         of = self._launcher

@@ -14,7 +14,7 @@ import pickle
 import sys
 import traceback
 import types
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -93,27 +93,17 @@ def to_plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, Mapping):
-        return _plain_mapping(value)
+        if all(isinstance(key, str) and not key.startswith("$") for key in value):
+            return {key: to_plain(item) for key, item in value.items()}
+        return {"$dict": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return _plain_items(value)
+        items = [to_plain(item) for item in value]
+        return items if isinstance(value, list) else {"$tuple" if isinstance(value, tuple) else "$set": items}
     if isinstance(value, (bytes, bytearray)):
         return {"$bytes": base64.b64encode(value).decode()}
     if isinstance(value, (datetime.datetime, datetime.date)):
         return {"$time": value.isoformat()}
     return _plain_table(value)
-
-
-def _plain_items(value: Collection[Any]) -> Any:
-    items = [to_plain(item) for item in value]
-    if isinstance(value, list):
-        return items
-    return {"$tuple" if isinstance(value, tuple) else "$set": items}
-
-
-def _plain_mapping(value: Mapping[Any, Any]) -> Any:
-    if all(isinstance(key, str) and not key.startswith("$") for key in value):
-        return {key: to_plain(item) for key, item in value.items()}
-    return {"$dict": [[to_plain(key), to_plain(item)] for key, item in value.items()]}
 
 
 def _plain_table(value: Any) -> Any:

@@ -41,6 +41,14 @@ class Choices:
         """The first value."""
         return self.values[0]
 
+    def has(self, value: object) -> bool:
+        """Whether it is one of them."""
+        return value in self.values
+
+    def readable(self, value: Parameter) -> Parameter:
+        """A value as it is."""
+        return value
+
     def draw(self, generator: random.Random) -> Parameter:
         """A random value."""
         return generator.choice(self.values)
@@ -59,6 +67,16 @@ class Range:
         """The lower bound."""
         return int(self.low) if self.scale is Distribution.INTEGER else self.low
 
+    def has(self, value: object) -> bool:
+        """Whether it is a number between them."""
+        return isinstance(value, (int, float)) and self.low <= value <= self.high
+
+    def readable(self, value: Parameter) -> Parameter:
+        """A value with as many digits as people read, between the bounds."""
+        if not isinstance(value, float):
+            return value
+        return min(max(float(f"{value:.6g}"), self.low), self.high)
+
     def draw(self, generator: random.Random) -> Parameter:
         """A random value."""
         if self.scale is Distribution.INTEGER:
@@ -67,7 +85,7 @@ class Range:
             drawn = math.exp(generator.uniform(math.log(self.low), math.log(self.high)))
         else:
             drawn = generator.uniform(self.low, self.high)
-        return min(max(float(f"{drawn:.6g}"), self.low), self.high)  # digits that people can read
+        return self.readable(drawn)
 
 
 Domain = Choices | Range
@@ -202,19 +220,16 @@ def _range(name: str, kind: str, bounds: str) -> Range:
 def _checked_row(number: int, row: object) -> dict[str, Parameter]:
     if not isinstance(row, Mapping) or not row or len(row) > MAX_PARAMETERS:
         raise UsageError(f"{OPTION}: row {number} is not a mapping of 1 to {MAX_PARAMETERS} parameters")
-    trial = {str(name): _python_value(value) for name, value in row.items()}
-    for name, value in trial.items():
+    trial: dict[str, Parameter] = {}
+    for column, value in row.items():
+        name, item = str(column), getattr(value, "item", None)
+        value = item() if callable(item) else value  # of a NumPy scalar
         _check_name(name)
         if not is_parameter(value):
             text = f"{OPTION}: row {number}, column {name}: {value!r} is not a number, Boolean or short text"
             raise UsageError(text)
-    return trial  # type: ignore[return-value]  # `is_parameter` has checked the values
-
-
-def _python_value(value: object) -> object:
-    """The Python value of a NumPy scalar."""
-    item = getattr(value, "item", None)
-    return item() if callable(item) else value
+        trial[name] = value
+    return trial
 
 
 def parameter_names(trials: Iterable[Mapping[str, Parameter]]) -> tuple[str, ...]:

@@ -83,7 +83,15 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     words = _joined("--sweep", words_of(line))
     text = expand(_value_of("--sweep", words), notebook.names)
     has_space = is_given("--sweep", words)
-    space, trials = _space_or_rows(text, notebook) if has_space else (SearchSpace({}), [])
+    space: SearchSpace | None = SearchSpace({})
+    trials: Trials = []
+    if has_space and not text.isidentifier():
+        space = search_space(text)
+    elif has_space:
+        if text not in notebook.names:
+            text = f"--sweep {text}: there is no variable {text} with the rows of a sweep"
+            raise UsageError(text, hint=FORM)
+        space, trials = None, listed_trials(notebook.names[text])
     names = tuple(space.domains) if space else parameter_names(trials)
     seed: dict[str, Parameter] = {SEED: 0} if is_given("--seeds", words) else {}
     if seed and SEED in names:
@@ -96,7 +104,10 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     first = cell.request({**(space.lowest if space else trials[0]), **seed})
     options = first.sweep
     assert options is not None  # the line has --sweep or --seeds
-    _check_uses(first, names)
+    sent = [name for name in names if first.source and name in first.source.uses]
+    if sent:  # it has another value in each trial
+        hint = f"T{_variable_hint(sent[0])[1:]}."
+        raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
     search, trials, count = _search(options, space, trials)
     if seed:
         trials = _seeded(trials, options.seeds)
@@ -170,7 +181,8 @@ def with_parameters(template: CellRequest, parameters: Mapping[str, Parameter]) 
     )
     if files != template.uploads:  # each trial has a folder of its own
         folder = next(iter(files)).rsplit("/", 1)[0]
-        target = f"{folder}-{_digest(parameters)}"
+        digest = hashlib.sha256(json.dumps(dict(parameters)).encode()).hexdigest()[:8]
+        target = f"{folder}-{digest}"
         files = {path.replace(folder, target, 1): data for path, data in files.items()}
         wire = json.loads(json.dumps(wire).replace(f'{folder}"', f'{target}"'))
     records = {name: substitute(text, parameters) for name, text in template.records.items()}
@@ -210,10 +222,6 @@ def _substitute_bytes(data: bytes, parameters: Mapping[str, Parameter]) -> bytes
 
 def _text(match: re.Match[str], parameters: Mapping[str, Parameter]) -> str:
     return str(parameters[match[1]]) if match[1] in parameters else match[0]
-
-
-def _digest(parameters: Mapping[str, Parameter]) -> str:
-    return hashlib.sha256(json.dumps(dict(parameters)).encode()).hexdigest()[:8]
 
 
 def _joined(flag: str, words: Sequence[str]) -> list[str]:
@@ -270,22 +278,6 @@ def _option_in(body: str, name: str) -> str:
         if re.search(rf"""["']{re.escape(option)}["']""", body):
             return option
     return ""
-
-
-def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, Trials]:
-    if not text.isidentifier():
-        return search_space(text), []
-    if text not in notebook.names:
-        raise UsageError(f"--sweep {text}: there is no variable {text} with the rows of a sweep", hint=FORM)
-    return None, listed_trials(notebook.names[text])
-
-
-def _check_uses(request: CellRequest, names: Sequence[str]) -> None:
-    """Checks that no parameter of the sweep is shipped with `--use`: it has another value in each trial."""
-    twice = [name for name in names if request.source and name in request.source.uses]
-    if twice:
-        hint = f"T{_variable_hint(twice[0])[1:]}."
-        raise UsageError(f"--use {twice[0]}: this is a parameter of the sweep", hint=hint)
 
 
 def _search(options: SweepOptions, space: SearchSpace | None, rows: Trials) -> tuple[str, Trials, int]:

@@ -162,23 +162,18 @@ def short_overview(job: Job) -> JobOverview:
     """The overview of a job without its last lines, made from the ends of its logs."""
     shown = with_wait_reason(job.backend, job.show_with_cost())
     model = read_model(job.backend, shown, job.patterns, preferences=metric_preferences())
-    metric = model.metrics.headline
+    metric, counts = model.metrics.headline, None
+    if shown.execution and not shown.state.is_final:
+        counts = NodeStateCounts.counting(node.state for node in job.backend.nodes(job.id))
     return overview_of(
         model,
         shown,
-        counts=_counts(job, shown),
+        counts=counts,
         metrics={metric.summary.label: metric.summary.text} if metric and metric.summary else {},
         notices=(*hang_signs(job.backend, shown, stalled_s()), *model.notices),
         error=error_of(job.backend, shown),
         lines=(),
     )
-
-
-def _counts(job: Job, shown: JobResource) -> NodeStateCounts | None:
-    """The job's own nodes by state, while it has some."""
-    if shown.state.is_final or shown.execution is None:
-        return None
-    return NodeStateCounts.counting(node.state for node in job.backend.nodes(job.id))
 
 
 def metrics_of(

@@ -130,25 +130,19 @@ def option_words(options: Mapping[str, object], known: Mapping[str, Option]) -> 
     Raises:
         UsageError: There is no such option, or a sweep that is a predecessor may submit more jobs.
     """
+    if unknown := next((name for name in options if name not in known), ""):
+        names = {option.flags[0]: option.name for option in known.values()}  # as Python writes them
+        meant = flag_hint(f"--{unknown}", known.values())
+        meant = re.sub(r"--[\w-]+", lambda flag: names.get(flag[0], flag[0]), meant)
+        raise UsageError(f"run: unknown option {unknown}", hint=meant or f"Options: {', '.join(known)}.")
     words: list[str] = []
     for name, value in options.items():
-        if name not in known:
-            hint = _meant(name, known) or f"Options: {', '.join(known)}."
-            raise UsageError(f"run: unknown option {name}", hint=hint)
         flag = known[name].flags[0]
         if known[name].value_kind is ValueKind.NOTHING:
             words += [flag] if value else []
         else:
             words += [f"{flag}={text}" for text in _texts(value)]
     return words
-
-
-def _meant(name: str, known: Mapping[str, Option]) -> str:
-    """Which option is meant by an unknown name, as Python writes it; may be empty."""
-    names = {option.flags[0]: option.name for option in known.values()}
-    return re.sub(
-        r"--[\w-]+", lambda flag: names.get(flag[0], flag[0]), flag_hint(f"--{name}", known.values())
-    )
 
 
 def _texts(value: object) -> Iterator[str]:

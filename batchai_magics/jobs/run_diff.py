@@ -75,23 +75,27 @@ def diff_runs(first: Job, second: Job) -> RunDiff:
     Raises:
         NotFoundError: One of them does not exist.
     """
-    seen = [_run_of(job) for job in (first, second)]
-    one, two = seen
-    records = [run.provenance for run in seen]
+    one, two = (_run_of(job) for job in (first, second))
+    records = [one.provenance, two.provenance]
     notes = [f"{record.run} has no record of its code" for record in records if not record.submission]
     without = [record.run for record in records if not record.machines]
     is_comparable = len(without) != 1  # its first process records them, maybe after the end of a short run
     notes += [] if is_comparable else [f"{without[0]} has no record of its machines and packages so far"]
-    options = _without_arguments if all(record.submission for record in records) else dict
-    rows = (
-        *_differing("options", options(_options(one.spec)), options(_options(two.spec))),
-        *_differing("parameters", _texts(one.labels.parameters), _texts(two.labels.parameters)),
-        *_differing("submission", _submission(one.provenance), _submission(two.provenance)),
-        *_differing("variables", _variables(one.provenance), _variables(two.provenance)),
-        *(_differing_machines(one.provenance, two.provenance) if is_comparable else ()),
-        *_metrics(one.metrics, two.metrics),
-    )
-    return RunDiff((first.name, second.name), tuple(_code(*records)), rows, tuple(notes))
+    code: list[str] = []
+    if all(record.submission for record in records):
+        before, after = (record.submission.code.text.splitlines() for record in records if record.submission)
+        code = list(difflib.unified_diff(before, after, first.name, second.name, lineterm="", n=CONTEXT))
+    rows = [
+        *_differing("options", *(_options(run.spec, records) for run in (one, two))),
+        *_differing("parameters", one.labels.parameters, two.labels.parameters),
+        *_differing("submission", *map(_submission, records)),
+        *_differing("variables", *map(_variables, records)),
+    ]
+    if is_comparable:
+        rows += _differing("machines", *map(_machines, records))
+        rows += _differing("packages", *map(_packages, records))
+    rows += _metrics(one.metrics, two.metrics)
+    return RunDiff((first.name, second.name), tuple(code), tuple(rows), tuple(notes))
 
 
 class _Run(NamedTuple):
@@ -115,16 +119,9 @@ def _run_of(job: Job) -> _Run:
     )
 
 
-def _code(one: Provenance, two: Provenance) -> Iterator[str]:
-    if not (one.submission and two.submission):
-        return
-    before, after = (record.code.text.splitlines() for record in (one.submission, two.submission))
-    yield from difflib.unified_diff(before, after, one.run, two.run, lineterm="", n=CONTEXT)
-
-
-def _differing(section: str, one: Mapping[str, str], two: Mapping[str, str]) -> Iterator[Difference]:
+def _differing(section: str, one: Mapping[str, object], two: Mapping[str, object]) -> Iterator[Difference]:
     for name in dict.fromkeys((*one, *two)):
-        first, second = one.get(name, ""), two.get(name, "")
+        first, second = str(one.get(name, "")), str(two.get(name, ""))
         if first != second:
             if first.startswith("/subscriptions/") and second.startswith("/subscriptions/"):
                 shared = len(os.path.commonpath([first, second])) + 1
@@ -132,22 +129,17 @@ def _differing(section: str, one: Mapping[str, str], two: Mapping[str, str]) -> 
             yield Difference(section, name, first, second)
 
 
-def _differing_machines(one: Provenance, two: Provenance) -> Iterator[Difference]:
-    yield from _differing("machines", _machines(one), _machines(two))
-    yield from _differing("packages", _packages(one), _packages(two))
+def _options(spec: JobSpec, records: Sequence[Provenance]) -> dict[str, str]:
+    """The values of the description by path, without the script's folder: the code itself is compared.
 
-
-def _options(spec: JobSpec) -> dict[str, str]:
-    """The values of the description by path, without the script's folder: the code itself is compared."""
+    Where both runs have records, also without the command line of the program: those have it, with secrets
+    masked.
+    """
     body = spec.to_wire()["properties"]
     inputs = body.get("inputDirectories") or ()
     body["inputDirectories"] = [item for item in inputs if item["id"] != _SCRIPT_FOLDER]
-    return dict(_leaves(body, ""))
-
-
-def _without_arguments(options: Mapping[str, str]) -> dict[str, str]:
-    """The options without the command line of the program, which the records have with secrets masked."""
-    return {name: text for name, text in options.items() if not name.endswith(_COMMAND_LINES)}
+    recorded = _COMMAND_LINES if all(record.submission for record in records) else ()
+    return {name: text for name, text in _leaves(body, "") if not name.endswith(recorded)}
 
 
 def _leaves(value: Any, path: str) -> Iterator[tuple[str, str]]:
@@ -166,19 +158,16 @@ def _submission(provenance: Provenance) -> dict[str, str]:
     record = provenance.submission
     if not record:
         return {}
-    git = record.git
+    git, diff = record.git, record.git.diff if record.git else ""
+    digest = hashlib.sha256(diff.encode()).hexdigest()
     return {
         "arguments": record.arguments,
         "git": git_text(git) if git else "",
-        "uncommitted": _digest_text(git.diff) if git and git.diff else "",
+        "uncommitted": f"{len(diff.splitlines())} lines, {digest[:8]}" if diff else "",
         **{f"upload {upload_name(path)}": digest for path, digest in record.uploads.items()},
         "Python of the submitter": record.python,
         "batchai_magics": record.package,
     }
-
-
-def _digest_text(diff: str) -> str:
-    return f"{len(diff.splitlines())} lines, {hashlib.sha256(diff.encode()).hexdigest()[:8]}"
 
 
 def _variables(provenance: Provenance) -> dict[str, str]:
@@ -212,7 +201,8 @@ def _metrics(one: Mapping[str, float], two: Mapping[str, float]) -> Iterator[Dif
     two = {shared[name].name if name in shared else name: value for name, value in two.items()}
     for name in dict.fromkeys((*one, *two)):
         first, second = one.get(name, math.nan), two.get(name, math.nan)
-        yield Difference(METRICS, name, _number(first), _number(second), _change(first, second))
+        one_text, two_text = ("" if math.isnan(value) else f"{value:.6g}" for value in (first, second))
+        yield Difference(METRICS, name, one_text, two_text, _change(first, second))
 
 
 def _change(first: float, second: float) -> str:
@@ -221,14 +211,6 @@ def _change(first: float, second: float) -> str:
         return ""
     percent = 100 * (second - first) / abs(first)
     return f"{percent:+.1f} %" if abs(percent) >= 0.05 or not percent else f"{percent:+.1g} %"
-
-
-def _number(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.6g}"
-
-
-def _texts(values: Mapping[str, object]) -> dict[str, str]:
-    return {name: str(value) for name, value in values.items()}
 
 
 def _distinct(texts: Iterator[str]) -> str:

@@ -91,16 +91,12 @@ class RunSelection:
         if not all(find_metric(numbers, name) for name in numeric):
             metrics = metrics_of(backend, job, labels.patterns)  # the log is read once for all conditions
             numbers = {**metrics, **numbers}
-        return [
-            _result(condition, numbers if isinstance(condition, StopCondition) else labels.parameters)
-            for condition in self.conditions
-        ]
-
-
-def _result(condition: StopCondition | TextCondition, known: Mapping[str, Any]) -> bool | None:
-    """Whether a condition is met by the value of its name; None without one."""
-    name = find_metric(known, condition.metric)
-    return condition.is_met_by(known[name]) if name else None
+        results: list[bool | None] = []
+        for condition in self.conditions:
+            known: Mapping[str, Any] = numbers if isinstance(condition, StopCondition) else labels.parameters
+            name = find_metric(known, condition.metric)
+            results.append(condition.is_met_by(known[name]) if name else None)
+        return results
 
 
 def numbers_of(labels: Labels) -> dict[str, float]:

@@ -266,7 +266,11 @@ def _variable(name: str, value: object, mask: SecretMask) -> Variable:
     text = repr(value) if _is_short(value) else ""
     if text and len(text) <= MAX_VALUE:
         return Variable(kind, mask.line(text))
-    data = _bytes_of(value)
+    data: bytes | memoryview
+    try:
+        data = memoryview(value).cast("B")  # type: ignore[arg-type]  # TypeError without the buffer protocol
+    except (TypeError, ValueError, BufferError):
+        data = pickle.dumps(value, protocol=4)
     digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
     dtype = str(getattr(value, "dtype", ""))
     return Variable(kind, "", shape_of(value), dtype, memoryview(data).nbytes, digest)
@@ -279,10 +283,3 @@ def _is_short(value: object) -> bool:
     if isinstance(value, dict):
         return len(value) <= MAX_ITEMS and all(_is_short(item) for pair in value.items() for item in pair)
     return isinstance(value, (list, tuple, set)) and len(value) <= MAX_ITEMS and all(map(_is_short, value))
-
-
-def _bytes_of(value: object) -> bytes | memoryview:
-    """The memory of an array, else the pickle."""
-    with contextlib.suppress(TypeError, ValueError, BufferError):
-        return memoryview(value).cast("B")  # type: ignore[arg-type]  # TypeError without the buffer protocol
-    return pickle.dumps(value, protocol=4)

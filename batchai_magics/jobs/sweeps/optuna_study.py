@@ -57,7 +57,7 @@ class Study:
         study = self._study(optuna, optuna.samplers.TPESampler(seed=seed, constant_liar=True))
         asked = [study.ask(self._distributions(optuna)).params for _ in range(count)]
         domains = self.space.domains
-        return [{name: _rounded(value, domains[name]) for name, value in trial.items()} for trial in asked]
+        return [{name: domains[name].readable(value) for name, value in trial.items()} for trial in asked]
 
     def are_pruned(self) -> list[bool]:
         """Whether each open trial is to be pruned: its best value is worse than the others' median.
@@ -84,7 +84,7 @@ class Study:
     def _frozen(self, optuna: ModuleType, trial: StudiedTrial) -> Any:
         domains = self.space.domains
         # A trial of an earlier space may be outside of this one: its parameters then say nothing.
-        is_inside = all(_is_inside(trial.parameters.get(name), domains[name]) for name in domains)
+        is_inside = all(domain.has(trial.parameters.get(name)) for name, domain in domains.items())
         known = {name: trial.parameters[name] for name in domains} if is_inside else {}
         states = optuna.trial.TrialState
         value = trial.value if trial.value is not None and math.isfinite(trial.value) else None
@@ -125,15 +125,3 @@ def _distribution(optuna: ModuleType, domain: Choices | Range) -> Any:
     if domain.scale is Distribution.INTEGER:
         return made.IntDistribution(int(domain.low), int(domain.high))
     return made.FloatDistribution(domain.low, domain.high, log=domain.scale is Distribution.LOG)
-
-
-def _is_inside(value: Parameter | None, domain: Choices | Range) -> bool:
-    if isinstance(domain, Choices):
-        return value in domain.values
-    return isinstance(value, (int, float)) and domain.low <= value <= domain.high
-
-
-def _rounded(value: Parameter, domain: Choices | Range) -> Parameter:
-    if isinstance(domain, Choices) or not isinstance(value, float):
-        return value
-    return min(max(float(f"{value:.6g}"), domain.low), domain.high)

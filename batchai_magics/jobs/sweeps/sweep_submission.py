@@ -22,7 +22,6 @@ from batchai_magics.jobs.sweeps.sweep_definition import (
     digest_of,
 )
 from batchai_magics.jobs.sweeps.sweep_handle import Sweep
-from batchai_magics.jobs.sweeps.trial import Trial
 
 BATCH = 10_000  # jobs whose descriptions are in memory at once
 
@@ -108,8 +107,9 @@ def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequ
     due = []
     for index, parameters in enumerate(request.trials):
         number = numbers[str(parameters)]
-        if (run := _next_run(trials.get(number))) is not None:
-            due.append((index, (number, run, parameters)))
+        trial = trials.get(number)
+        if trial is None or not trial.runs or trial.is_repeatable:
+            due.append((index, (number, len(trial.runs) + 1 if trial else 1, parameters)))
     for begin in range(0, len(due), BATCH):
         part = due[begin : begin + BATCH]
         jobs = [
@@ -118,10 +118,3 @@ def _create_trials(sweep: Sweep, definition: SweepDefinition, request: SweepRequ
         ]
         sweep_steps.create(sweep, jobs)
     return sum(run > 1 for _, (_, run, _) in due)
-
-
-def _next_run(trial: Trial | None) -> int | None:
-    """The number of the run that a trial gets now; None if it needs none."""
-    if trial is None or not trial.runs:
-        return 1
-    return len(trial.runs) + 1 if trial.is_repeatable else None
