@@ -14,16 +14,13 @@ import pytest
 
 from batchai_magics.backends.slurm import client
 from batchai_magics.backends.slurm.runner import SlurmBackend
-from batchai_magics.commands.handlers.job_wait import watch_job as wait_for
-from batchai_magics.commands.output.command_progress import Message
 from batchai_magics.commands.output.command_result import Result
 from batchai_magics.commands.output.shell_output import print_text
 from batchai_magics.errors import SpecError
-from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
 from tests.backends.slurm.real_slurm import RealSlurm
-from tests.contract.place import HOLD, MOUNTED, Place, manual
+from tests.contract.place import HOLD, MOUNTED, Place
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
@@ -43,19 +40,6 @@ def test_a_job_whose_submitter_died_behind_sbatch_is_found_again(place: Place) -
     assert place.wait(waiting).state is ExecutionState.SUCCEEDED
 
 
-def test_a_job_that_waits_says_why(place: Place) -> None:
-    place.is_up(place.start(HOLD, "first", nodeCount=2))
-    waiting = place.start(name="waiting")
-    until(lambda: "too few of its nodes are free" in place.backend.show(waiting).waiting)
-    said = (part.text for part in wait_for(place.backend, waiting) if isinstance(part, Message))
-    assert next(line for line in said if line.startswith("Job is waiting: too few of its nodes are free"))
-    shown = place.backend.show(waiting)
-    assert shown.to_wire()["properties"]["executionState"] == "queued"
-    assert JobResource.from_wire(shown.to_wire()).waiting == shown.waiting
-    place.backend.terminate(waiting)
-    assert place.backend.show(waiting).waiting == ""
-
-
 def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(
     place: Place, slurm: RealSlurm
 ) -> None:
@@ -67,12 +51,6 @@ def test_when_a_job_starts_behind_one_without_a_time_limit_is_not_known(
     assert "expects" not in place.backend.show(id).waiting
     slurm.ask("scancel", other)
     assert place.wait(id).state is ExecutionState.SUCCEEDED
-
-
-def test_a_job_whose_cluster_is_too_small_says_so(place: Place) -> None:
-    place.scale(place.cluster, manual(0))
-    id = place.start(nodeCount=2)
-    until(lambda: "resize the cluster" in place.backend.show(id).waiting)
 
 
 def test_a_partition_that_is_not_there_is_named_with_those_that_are(place: Place) -> None:

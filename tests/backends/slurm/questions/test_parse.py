@@ -45,29 +45,6 @@ def test_a_jobs_number_is_found_in_what_sbatch_says(text: str, number: str) -> N
     assert parse.job_number(text) == number
 
 
-def test_jobs_are_read_by_number_and_what_is_no_line_is_left_out() -> None:
-    rows = [
-        ("7", "PENDING", "Resources", "2026-11-22T10:00:00", "", "guid-7"),
-        ("8", "RUNNING", "None", "2026-11-22T09:00:00", "node[1-2]", "guid-8"),
-    ]
-    other = SIGN.join([*rows[0], "one field more"])
-    text = "\n".join(["slurm_load_jobs: a warning", other, *(SIGN.join(row) for row in rows)])
-    found = parse.jobs(text)
-    assert list(found) == ["7", "8"]
-    assert (found["7"].reason, found["8"].nodes, found["8"].comment) == ("Resources", "node[1-2]", "guid-8")
-
-
-def test_nodes_are_read_with_their_partition_and_reason() -> None:
-    rows = [
-        ("n1", "gpu*", "drained", "64+", "1-00:00:00", "disk broken", "a100", "gpu:4", "1-4"),
-        ("n1", "long", "idle", "64", "infinite", "none", "(null)", "(null)", "1-infinite"),
-    ]
-    first, second = parse.nodes("\n".join(SIGN.join(row) for row in rows))
-    assert (first.partition, first.is_default, first.cores, first.reason) == ("gpu", True, 64, "disk broken")
-    assert (first.features, first.gres, second.job_size) == ("a100", "gpu:4", "1-infinite")
-    assert (second.is_default, second.is_usable, first.is_usable) == (False, True, False)
-
-
 @pytest.mark.parametrize(("cores", "count"), [("64", 64), ("64+", 64), ("", 1), ("n/a", 1)])
 def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
     row = ("n1", "gpu*", "idle", cores, "infinite", "none", "(null)", "(null)", "1-infinite")
@@ -123,11 +100,6 @@ def test_a_job_that_waits_no_longer_says_nothing(state: str) -> None:
     assert parse.pending_reason(line) == ""
 
 
-def test_a_job_whose_nodes_boot_says_so() -> None:
-    line = parse.JobLine("7", "CONFIGURING", "None", "N/A", "n1", "guid")
-    assert parse.pending_reason(line, NOW) == "its nodes are being started"
-
-
 @pytest.mark.parametrize(
     ("limit", "count"),
     [("1-00:00:00", 1440), ("30:00", 30), ("1:30:00", 90), ("infinite", None), ("n/a", None)],
@@ -141,11 +113,6 @@ def test_a_refusal_is_told_in_slurms_words() -> None:
     error = parse.service_error("sbatch", words)
     assert "invalid partition specified: nope; Batch job submission failed" in error.message
     assert error.code == "SlurmRefused"
-
-
-def test_a_controller_that_is_down_is_no_refusal() -> None:
-    words = "slurm_load_jobs error: Unable to contact slurm controller (connect failure)"
-    assert parse.service_error("squeue", words).code == "SlurmUnavailable"
 
 
 @pytest.mark.parametrize(

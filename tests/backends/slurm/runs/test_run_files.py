@@ -7,19 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.outcome import REQUEUE, stopped
+from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.backends.slurm.node import attempt_ends, run_files
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
 from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
-    AttemptEnd,
-    AttemptStart,
     RunFiles,
-    SlurmSubmission,
-    Stop,
     has_next_attempt,
 )
-from batchai_magics.launch.outcome import Outcome, RunAttempt
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference
 
@@ -27,61 +23,6 @@ from batchai_magics.launch.references import ReferenceKind, joined, reference
 @pytest.fixture
 def files(tmp_path: Path) -> RunFiles:
     return RunFiles(tmp_path)
-
-
-def test_the_latest_attempt_is_the_one_submitted_last(files: RunFiles) -> None:
-    assert files.attempt == 0
-    for number in (1, 2):
-        assert files.note_submission(number, SlurmSubmission(str(number), 1.0))
-    assert (files.attempt, files.submission(2)) == (2, SlurmSubmission("2", 1.0))
-    assert not files.note_submission(2, SlurmSubmission("3", 1.0))
-
-
-def test_the_first_reason_to_stop_stands(files: RunFiles) -> None:
-    assert files.ask_to_stop(1, Stop("terminate", 1.0))
-    assert not files.ask_to_stop(1, Stop("another", 2.0))
-    assert files.stop(1) == files.last_stop(1) == Stop("terminate", 1.0)
-    assert files.stop(2) is None
-
-
-def test_an_attempt_that_is_to_be_begun_again_can_be_ended_for_good(files: RunFiles) -> None:
-    reopen, end = Stop(REQUEUE, 1.0), Stop("terminate", 2.0)
-    assert files.last_stop(1) is None
-    assert files.ask_to_stop(1, reopen) == 1
-    assert not files.ask_to_stop(1, reopen)
-    assert files.last_stop(1) == reopen
-    assert files.ask_to_stop(1, end) == 2
-    assert not files.ask_to_stop(1, end)
-    assert (files.stop(1), files.stop(2), files.last_stop(1)) == (reopen, end, end)
-
-
-def test_an_attempt_that_slurm_starts_again_has_begun_anew(files: RunFiles) -> None:
-    files.note_attempt_start(1, AttemptStart("7", ("n1",), 1.0))
-    files.note_attempt_start(1, AttemptStart("7", ("n2", "n3"), 2.0, restarts=1))
-    assert files.attempt_start(1) == AttemptStart("7", ("n2", "n3"), 2.0, restarts=1)
-
-
-def test_every_beginning_is_kept_with_why_it_was_over(files: RunFiles) -> None:
-    first, second, third = (
-        AttemptStart("7", ("n1",), 1.0),
-        AttemptStart("7", ("n2",), 2.0, 1),
-        AttemptStart("8", ("n1",), 3.0),
-    )
-    files.note_submission(1, SlurmSubmission("7", 0.0))
-    files.note_attempt_start(1, first)
-    files.note_attempt_end(1, 0, AttemptEnd("preempted", 1.5))
-    files.note_attempt_end(1, 0, AttemptEnd("another", 1.6))
-    assert not files.is_superseded(1, 0)
-    files.note_attempt_start(1, second)
-    assert (files.is_superseded(1, 0), files.is_superseded(1, 1)) == (True, False)
-    files.note_submission(2, SlurmSubmission("8", 2.5))
-    files.note_attempt_start(2, third)
-    assert files.is_superseded(1, 1)
-    assert files.attempts() == [
-        RunAttempt(("n1",), 1.0, 1.5, "preempted"),
-        RunAttempt(("n2",), 2.0, 3.0, run_files.NOT_REPORTED),
-        RunAttempt(("n1",), 3.0),
-    ]
 
 
 @pytest.mark.parametrize(

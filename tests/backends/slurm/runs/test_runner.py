@@ -30,10 +30,9 @@ from batchai_magics.launch.plan import Limits
 from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
-from batchai_magics.models.states import ExecutionState, NodeState
+from batchai_magics.models.states import ExecutionState
 from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
 from tests.backends.slurm.scripted_slurm import Job, ScriptedSettings, ScriptedSlurm
-from tests.world import until
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
 QUEUED, RUNNING, FAILED = ExecutionState.QUEUED, ExecutionState.RUNNING, ExecutionState.FAILED
@@ -120,16 +119,6 @@ IN_CONTAINERS: dict[str, object] = {
 # -- clusters
 
 
-def test_a_cluster_shows_nodes_of_the_default_partition(world: World) -> None:
-    assert [(node.id, node.state) for node in world.backend.nodes(CLUSTER)] == [
-        ("n1", NodeState.IDLE),
-        ("n2", NodeState.IDLE),
-    ]
-    world.slurm.nodes["n1"] = "down*"
-    expected = {"n2": NodeState.IDLE, "n3": NodeState.IDLE, "n1": NodeState.UNUSABLE}
-    until(lambda: {node.id: node.state for node in world.backend.nodes(CLUSTER)} == expected)
-
-
 def test_clusters_with_nodes_of_their_own_share_none_while_there_are_others(fixed: World) -> None:
     other = WORKSPACE.child(Kind.CLUSTER, "other")
     fixed.made(1, other)
@@ -195,13 +184,6 @@ def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_setti
     assert sys.executable in usual.in_slurm().script
 
 
-def test_options_that_slurm_or_the_backend_would_not_take_are_refused_by_name(world: World) -> None:
-    for options, words in (("--wrap=x", "wrap"), ("--constraint=v100", "v100")):
-        with pytest.raises(SpecError, match=words):
-            world.job(options=options)
-    assert world.slurm.jobs == {}
-
-
 def test_an_engine_is_asked_for_only_where_a_job_has_an_image(world: World) -> None:
     image = {"imageSourceRegistry": {"image": "tf:1"}}
     with pytest.raises(CapabilityError, match="no apptainer"):
@@ -248,12 +230,6 @@ def test_secrets_of_a_job_lie_beside_its_plan_for_its_owner_alone(world: World) 
 # -- the state of a run
 
 
-def test_the_status_of_a_run_is_read_from_its_folder_and_the_answers_of_slurm(world: World) -> None:
-    world.job()
-    runs = [run for _, run, _ in world.backend.context.open_runs(world.guid(CLUSTER))]
-    assert [status.state for status in world.backend.runner.status(runs)] == [QUEUED]
-
-
 def test_accounting_is_asked_once_for_all_predecessors_that_slurm_has_forgotten(tmp_path: Path) -> None:
     world = World(tmp_path / "home", lost_s=0.0)
     with closing(world.backend):
@@ -289,21 +265,6 @@ def test_without_own_nodes_no_node_is_excluded(world: World) -> None:
 
 
 # -- commands on nodes
-
-
-def test_a_command_on_an_idle_node_is_a_job_of_its_own(tmp_path: Path) -> None:
-    world = World(tmp_path / "home", sizes="Standard_D1=--constraint=a100", conf="")
-    list(world.backend.node_commands.execute(CLUSTER, "n2", "ls"))
-    (line,) = world.slurm.streamed
-    words = ["--partition=batch", "--nodelist=n2", "--job-name=batchai-exec", "--constraint=a100"]
-    assert list(line.arguments[:5]) == ["srun", *words]
-    with pytest.raises(NotFoundError):
-        world.backend.node_commands.execute(CLUSTER, "n9", "ls")
-
-
-def test_closing_the_backend_closes_the_connection(world: World) -> None:
-    world.backend.close()
-    assert world.slurm.is_closed
 
 
 def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:

@@ -15,18 +15,16 @@ import pytest
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import AwaitedRun, write_awaited
 from batchai_magics.backends.machines.machine import LocalMachine
-from batchai_magics.backends.node.outcome import REQUEUE, failed_with
+from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.clusters import Placement
 from batchai_magics.backends.slurm.node.run_files import (
-    AttemptEnd,
     AttemptStart,
     RunFiles,
     SlurmSubmission,
-    Stop,
 )
 from batchai_magics.backends.slurm.parse import JobLine
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
@@ -116,17 +114,6 @@ def test_a_job_whose_number_cannot_be_noted_is_ended(runs: Runs, slurm: Scripted
     assert slurm.cancelled == ["1"]
 
 
-@pytest.mark.parametrize(("node_count", "is_held"), [(1, False), (2, False), (3, True)])
-def test_a_job_waits_for_a_cluster_that_is_too_small_for_it(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, node_count: int, is_held: bool
-) -> None:
-    job.state["node_count"] = node_count
-    runs.submit(job, PLACEMENT)
-    (options,) = slurm.submitted
-    assert ("--hold" in options) is is_held
-    assert any("n9" in word for word in options) is not is_held
-
-
 def note_submitted(runs: Runs, *, ago_s: float = 1.0) -> None:
     runs.files("guid").note_submission(1, SlurmSubmission("1", time.time()))
     age(runs, "submission", ago_s)
@@ -147,12 +134,6 @@ def test_what_slurm_said_before_a_job_was_submitted_is_no_news_of_it(
     note_submitted(runs, ago_s=0)
     assert runs.reconcile(job).is_open
     assert runs.files("guid").engine_report(1) is None
-
-
-def test_a_job_that_waits_says_why(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
-    note_submitted(runs)
-    slurm.report("PENDING")
-    assert runs.reconcile(job).waiting == "too few of its nodes are free"
 
 
 def test_a_job_that_slurm_knows_no_longer_has_ended(runs: Runs, slurm: ScriptedSlurm, job: Run) -> None:
@@ -267,17 +248,6 @@ def submitted_behind_a_running_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -
     return files
 
 
-@pytest.mark.parametrize(("must_succeed", "condition"), [(True, "afterok:7"), (False, "afterany:7")])
-def test_slurm_is_told_what_a_job_starts_after(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, must_succeed: bool, condition: str
-) -> None:
-    follow(runs, must_succeed=must_succeed)
-    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
-    runs.submit(job, PLACEMENT)
-    (options,) = slurm.submitted
-    assert {f"--dependency={condition}", "--kill-on-invalid-dep=yes"} <= {*options}
-
-
 def test_slurm_is_not_asked_for_what_has_ended_and_may_be_forgotten(
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
@@ -358,17 +328,3 @@ def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_s
         runs.record_due()
     assert files.end.errors[0]["code"] == "JobOutOfMemory"
     assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
-
-
-@pytest.mark.parametrize("kind", ["left", "stop"])
-def test_a_run_is_queued_again_between_its_attempts(runs: Runs, kind: str) -> None:
-    files = follow(runs)
-    files.note_attempt_start(1, AttemptStart("7", ("n1",), 1.0))
-    assert not files.is_requeued
-    if kind == "left":
-        files.note_attempt_end(1, 0, AttemptEnd("its nodes left", 2.0))
-    else:
-        files.ask_to_stop(1, Stop(REQUEUE, 2.0))
-    assert files.is_requeued
-    files.note_end(Outcome(0, ended=3.0))
-    assert not files.is_requeued
