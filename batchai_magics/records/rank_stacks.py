@@ -18,7 +18,7 @@ _FRAME = re.compile(r'^  File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<funct
 _CURRENT = "Current thread"
 SAMPLE_PAUSE_S = 2.0  # between two samples: a rank that is elsewhere then does not hang
 # what starts a job's script, and is of no interest
-_LAUNCHERS = ("run_script.py", "run_ranks.py", "run_cell.py", "run_function.py")
+_LAUNCHERS = ("run_script.py", "run_cell.py", "run_function.py")
 
 
 class Frame(NamedTuple):

@@ -154,9 +154,7 @@ def _choose_range(ephemeral: tuple[int, int]) -> range:
 
 
 _HERE = Path(__file__).parent
-_RANKS = _HERE / "ranks"
-RUN_RANKS = str(_RANKS / "run_ranks.py")
-RUN_SCRIPT = str(_RANKS / "run_script.py")
+RUN_SCRIPT = str(_HERE / "ranks" / "run_script.py")
 JOB_MODULE = _HERE / "job_module.py"
 # What a job's processes find on their module path, by the names under which they do.
 JOB_MODULES = {

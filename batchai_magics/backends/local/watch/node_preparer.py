@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import subprocess
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -13,9 +15,10 @@ from batchai_magics.backends.local import unmanaged_mounts
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.local.watch import detached_process, process, reconciler
 from batchai_magics.backends.local.watch.detached_process import SharedStore
-from batchai_magics.backends.node.job_environment import RUN_RANKS
 from batchai_magics.backends.node.outcome import setup_problem
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.ranks import Ranks
+from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.job_execution import node_name
 
@@ -39,9 +42,11 @@ def main() -> None:
             with open(stderr, "a", encoding="utf-8", opener=private_files.opener) as log:
                 log.write(f"warning: {note}\n")
         env = {**detached_process.clean_environment(sys.executable), **secrets}
-        code = subprocess.run(
-            [plan.python, "-I", "-S", RUN_RANKS, str(plan_file), "0"], env=env, check=False
-        ).returncode
+        with contextlib.closing(Ranks(plan, SignalPipe((signal.SIGCHLD,)), env=env)) as ranks:
+            ranks.start()
+            while ranks.is_running:
+                ranks.poll(None)
+            code = ranks.ends[0].exit_code if ranks.ends else os.EX_IOERR  # its output cannot be written
         termination.end_all(lambda: process.marked(plan.guid))
         problem = setup_problem(node_name(node), code, stderr) if code else ""
     reconciler.finish_preparation(store, node, problem)

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import psutil
 
-from batchai_magics.backends.node.ranks import run_ranks
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.launch.plan import Limits, LogPaths, Output, Plan, PlanNode, Process, ProcessExit
 from tests.world import until
 
-PROGRAM = run_ranks.__file__
+PROGRAM = str(Path(__file__).with_name("ranks_program.py"))
 GUID = f"guid-{os.getpid()}"  # what has one mark ends together: no other run of these tests may have it
 
 
@@ -44,7 +43,7 @@ def plan(folder: Path, *commands: str, stdout: LogPaths | None = None, own: Outp
 def start(
     plan_file: Path,
     *index: str,
-    program: str = run_ranks.__file__,
+    program: str = PROGRAM,
     max_file_bytes: int = resource.RLIM_INFINITY,
     **env: str,
 ) -> subprocess.Popen[bytes]:

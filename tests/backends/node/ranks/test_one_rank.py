@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 
 import batchai_magics
 from batchai_magics.backends.folders import installed_programs
-from batchai_magics.backends.node.ranks.run_ranks import EX_IOERR, rank_of_launcher
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.slurm import bundle_writer
 from batchai_magics.launch.plan import VERSION, LogPaths, Output, Plan
@@ -37,17 +37,6 @@ def test_the_exit_code_is_that_of_the_process(tmp_path: Path, command: str, code
     end = exit_of(tmp_path, 1)
     assert (end.rank, end.node, end.exit_code) == (1, "node-0", code)
     assert len(exits_in(tmp_path / "exits")) == 1
-
-
-@pytest.mark.parametrize("name", ["PMI_RANK", "PMI_ID"])
-def test_the_launcher_says_which_rank_a_process_is(tmp_path: Path, name: str) -> None:
-    assert start(plan(tmp_path, "exit 1", "exit 2"), **{name: "1"}).wait() == 2
-
-
-def test_the_rank_of_a_descriptor_goes_before_that_of_a_port(monkeypatch) -> None:
-    monkeypatch.setenv("PMI_RANK", "1")
-    monkeypatch.setenv("PMI_ID", "2")
-    assert rank_of_launcher() == "1"
 
 
 def test_what_a_process_leaves_behind_ends_with_it(tmp_path: Path) -> None:
@@ -90,9 +79,10 @@ def test_the_end_of_the_process_is_the_end_though_a_child_writes_for_ever(tmp_pa
 PATIENT = f"""
 import sys
 sys.path.insert(0, {str(Path(batchai_magics.__file__).parents[1])!r})
-from batchai_magics.backends.node.ranks import rank, run_ranks
+from batchai_magics.backends.node.ranks import rank
+from tests.backends.node.ranks import ranks_program
 rank.LINGER_S = {PATIENCE_S}
-run_ranks.main()
+ranks_program.main()
 """
 
 
@@ -106,7 +96,7 @@ def test_what_a_process_hands_to_a_slow_helper_is_kept(tmp_path: Path) -> None:
 
 def test_a_process_whose_output_cannot_be_kept_is_ended(tmp_path: Path) -> None:
     file = plan(tmp_path, "echo lost; sleep 1000")
-    assert start(file, "0", max_file_bytes=0).wait() == EX_IOERR
+    assert start(file, "0", max_file_bytes=0).wait() == os.EX_IOERR
     assert not exits_in(tmp_path / "exits")
 
 
@@ -119,13 +109,9 @@ def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Pat
 
 
 def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:
-    script = (
-        installed_programs.install(tmp_path / "elsewhere", bundle_writer.PROGRAMS)
-        / installed_programs.RUN_SCRIPT
-    )
+    programs = installed_programs.install(tmp_path / "elsewhere", bundle_writer.PROGRAMS)
     file = plan(tmp_path, "echo far away; exit 3")
-    child = start(file, "0", program=str(script.with_name("run_ranks.py")))
-    assert child.wait() == 3
+    assert start(file, "0", PROGRAMS=str(programs)).wait() == 3
     assert (tmp_path / "stdout").read_text() == "far away\n"
     assert exit_of(tmp_path).exit_code == 3
 
