@@ -63,7 +63,7 @@ class AttemptRunner:
             )
         finally:
             self._launcher.close()
-            seals = self._launcher.seals()
+            seals = self._launcher.seals(self._plan)
             if self._record or seals:
                 with contextlib.closing(self._open_record()) as record:
                     record.write(seals)

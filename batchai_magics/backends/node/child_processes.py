@@ -131,6 +131,6 @@ class ChildLauncher(Launcher):
         self._launched.append(launched)
         return launched
 
-    def seals(self) -> Mapping[str, LogSeal]:
+    def seals(self, plan: Plan) -> Mapping[str, LogSeal]:
         """The seals of the logs that were written."""
         return {name: seal for launched in self._launched for name, seal in launched.seals.items()}

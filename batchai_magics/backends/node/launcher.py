@@ -7,13 +7,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import Fault, time_limit_reached
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import LogSeal
+from batchai_magics.backends.node.ranks.signed_records import LogSeal, seals_of_logs
 from batchai_magics.backends.node.restarts import EndWarning
 from batchai_magics.backends.node.watch_process import WatchProgram
 from batchai_magics.launch.outcome import Outcome
@@ -166,9 +167,9 @@ class Launcher(Protocol):
         """Ends everything that was started, and releases it."""
         termination.kill()
 
-    def seals(self) -> Mapping[str, LogSeal]:
-        """The seals of the run's logs, once nothing writes to them any more."""
-        return {}
+    def seals(self, plan: Plan) -> Mapping[str, LogSeal]:
+        """The seals of the logs of the plan, once nothing writes to them any more."""
+        return seals_of_logs(Path(plan.output.stdout.path).parent)
 
 
 class Report(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from batchai_magics.backends.folders import installed_programs, private_files
@@ -13,9 +13,8 @@ from batchai_magics.backends.node import containers
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.runner import NodeStatus, PlannedRun
 from batchai_magics.backends.slurm import cli_args, parse
-from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, problem
-from batchai_magics.backends.slurm.node.run_files import RunFiles
+from batchai_magics.backends.slurm.node.run_files import JobBundle, RunFiles
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
 from batchai_magics.launch.plan import GRACE_S, LaunchMode, Plan
@@ -90,19 +89,15 @@ def setup_folder(layout: Layout, guid: str) -> Path:
     return layout.cluster(guid) / "setup"
 
 
-def setup_problems(layout: Layout, cluster_guid: str) -> dict[str, str]:
-    """Why the setup task failed, by node name."""
-    records = NodeSetups(setup_folder(layout, cluster_guid)).all()
-    return {name: problem(name, record) for name, record in records.items() if record.exit_code}
-
-
 def with_setup_problems(
-    nodes: Sequence[NodeStatus], problems: Mapping[str, str], busy: Collection[str]
+    nodes: Sequence[NodeStatus], layout: Layout, cluster_guid: str, busy: Collection[str]
 ) -> list[NodeStatus]:
     """The nodes of a cluster, with idle ones whose setup failed marked unusable."""
+    records = NodeSetups(setup_folder(layout, cluster_guid)).all()
+    failed = {name: record for name, record in records.items() if record.exit_code and name not in busy}
     return [
-        node._replace(state=NodeState.UNUSABLE, reason=problems[node.name], code=FAILED)
-        if node.name in problems and node.name not in busy
+        node._replace(state=NodeState.UNUSABLE, reason=problem(node.name, failed[node.name]), code=FAILED)
+        if node.name in failed
         else node
         for node in nodes
     ]
@@ -119,12 +114,12 @@ def write(layout: Layout, planned: PlannedRun, settings: SlurmSettings) -> None:
     """
     run, cluster_guid = planned.run, planned.cluster.guid
     files = RunFiles(layout.job(run.guid).root)
-    programs_folder = installed_programs.current(layout.home, PROGRAMS)
+    programs = str(installed_programs.current(layout.home, PROGRAMS))
     setup = planned.setup._replace(exits=str(files.setup_exits)) if planned.setup else None
     bundle = JobBundle(
         plan=planned.plan.to_json(),
         mpi=settings.mpi,
-        programs=str(programs_folder),
+        programs=programs,
         home=str(layout.home),
         setup=setup.to_json() if setup else "",
         setups=str(setup_folder(layout, cluster_guid)),
@@ -136,7 +131,7 @@ def write(layout: Layout, planned: PlannedRun, settings: SlurmSettings) -> None:
     private_files.write(files.bundle, bundle.to_json())
     if planned.secrets:
         private_files.write(files.secrets, json.dumps(dict(planned.secrets)))
-    _write_script(files, 1, python=run.state["python"], programs_folder=programs_folder)
+    write_script(files, 1, python=run.state["python"], programs=programs)
 
 
 def minutes(wall_s: float, partition_limit: str, *, grace_s: float = GRACE_S) -> int:
@@ -145,13 +140,7 @@ def minutes(wall_s: float, partition_limit: str, *, grace_s: float = GRACE_S) ->
     return wanted if limit is None else min(wanted, limit)
 
 
-def write_script(layout: Layout, guid: str, attempt: int, *, python: str) -> None:
-    """Writes the batch script of a later attempt."""
-    files = RunFiles(layout.job(guid).root)
-    programs_folder = layout.home / JobBundle.read(files.bundle).programs
-    _write_script(files, attempt, python=python, programs_folder=programs_folder)
-
-
-def _write_script(files: RunFiles, attempt: int, *, python: str, programs_folder: Path) -> None:
-    text = cli_args.batch_script(files.root, attempt, python=python, programs=programs_folder)
+def write_script(files: RunFiles, attempt: int, *, python: str, programs: str) -> None:
+    """Writes the batch script of an attempt, with the folder of the programs of nodes."""
+    text = cli_args.batch_script(files.root, attempt, python=python, programs=programs)
     private_files.write(files.script, text)

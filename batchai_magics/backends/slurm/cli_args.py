@@ -75,7 +75,7 @@ class SubmitOptions:
         return [*args, *["--hold"] * self.is_held, *self.more]
 
 
-def array_script(folder: Path, names: Sequence[str], *, python: str, programs: Path) -> str:
+def array_script(folder: Path, names: Sequence[str], *, python: str, programs: str) -> str:
     """The batch script of an array: each task runs the job in one of these folders."""
     start = shlex.join(start_words(python, _RUN_JOB, programs))
     return _ARRAY_SCRIPT.format(folder=shlex.quote(str(folder)), names=" ".join(names), start=start)
@@ -86,7 +86,7 @@ def job_name(name: str) -> str:
     return f"batchai-{name}"
 
 
-def batch_script(root: Path, attempt: int, *, python: str, programs: Path) -> str:
+def batch_script(root: Path, attempt: int, *, python: str, programs: str) -> str:
     """The batch script, which execs the program that runs the job."""
     args = [*start_words(python, _RUN_JOB, programs), str(root), str(attempt)]
     return _SCRIPT.format(root=root, line=shlex.join(args))

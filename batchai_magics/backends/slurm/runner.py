@@ -191,8 +191,8 @@ class SlurmRunner(Runner):
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; those whose setup task failed are unusable."""
-        problems = bundle_writer.setup_problems(self._layout, cluster.guid)
-        return bundle_writer.with_setup_problems(self._clusters.nodes(cluster, busy), problems, busy)
+        nodes = self._clusters.nodes(cluster, busy)
+        return bundle_writer.with_setup_problems(nodes, self._layout, cluster.guid, busy)
 
     # -- runs
 

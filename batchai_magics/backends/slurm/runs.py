@@ -21,10 +21,10 @@ from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOption
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.clusters import Placement
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
-from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
     ArrayTask,
     EngineReport,
+    JobBundle,
     RunFiles,
     SlurmSubmission,
     Stop,
@@ -132,7 +132,8 @@ class Runs:
         files, more = self.files(run.guid), run.state
         is_held = submit_options.is_held
         if attempt > 1:
-            bundle_writer.write_script(self._layout, run.guid, attempt, python=more["python"])
+            programs = JobBundle.read(files.bundle).programs
+            bundle_writer.write_script(files, attempt, python=more["python"], programs=programs)
         with private_files.pipelined(files.root):
             number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
             try:
@@ -270,7 +271,7 @@ class Runs:
         private_files.make_folder(logs)
         for index, each in enumerate(files):
             each.note_array_task(ArrayTask(array, index))
-        programs = self._layout.home / JobBundle.read(files[0].bundle).programs
+        programs = JobBundle.read(files[0].bundle).programs
         names = [each.root.name for each in files]
         script = logs / "batch.sh"
         private_files.write(

@@ -42,7 +42,7 @@ def mount_mark(guid: str) -> str:
 
 def find(pid: int) -> LiveProcess | None:
     """The running process of that pid; None for a zombie."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     return None if not fields or fields[0] in _ENDED else LiveProcess(pid, fields[19])
 
 
@@ -58,7 +58,7 @@ def descendants(but: Set[int]) -> list[LiveProcess]:
         return []
     children: dict[int, list[int]] = {}
     for other in _pids():
-        fields = _stat(other)
+        fields = stat_fields(other)
         if fields:
             children.setdefault(int(fields[1]), []).append(other)
     below = [pid for pid in _below(os.getpid(), children) if pid not in but]
@@ -73,7 +73,7 @@ def _children() -> set[int]:
     """
     if len(os.listdir("/proc/self/task")) > 1:  # noqa: PTH208 as below
         return {os.getpid()}  # each thread has its own list
-    words = _read("/proc/thread-self/children", missing=str(os.getpid()).encode())
+    words = read_proc("/proc/thread-self/children", missing=str(os.getpid()).encode())
     return set(map(int, words.split()))
 
 
@@ -88,20 +88,21 @@ def _pids() -> list[int]:
 
 
 def _has_entry(pid: int, entry: bytes) -> bool:
-    data = _read(f"/proc/{pid}/environ")
+    data = read_proc(f"/proc/{pid}/environ")
     return entry in data and entry in data.split(b"\0")
 
 
-def _stat(pid: int) -> list[bytes]:
-    """The fields after the name: state, parent, …, start time as the twentieth."""
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+def stat_fields(pid: int) -> list[bytes]:
+    """The fields of a process after its name: state, parent, group, …, start time as the twentieth."""
+    return read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
 
 
-def _read(path: str, missing: bytes = b"") -> bytes:
+def read_proc(path: str, missing: bytes = b"") -> bytes:
+    """A file of a process; `missing` if it has ended, or belongs to another user."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123 as above
             return file.read()
-    except OSError:  # it has ended, or belongs to another user
+    except OSError:
         return missing
 
 

@@ -134,15 +134,10 @@ class GrowingSeal:
         """The seal of the complete log, which is read again if others have written to it."""
         if self._is_sole_writer:
             return self._running_seal(lost)
-        digest, size = _sha256(), 0
         try:
-            with open_file(self._path) as file:
-                while data := file.read(1 << 20):
-                    digest.update(data)
-                    size += len(data)
+            return seal_of(Path(self._path))._replace(lost=lost)
         except OSError:  # it was deleted or replaced: what was written is lost
             return self._running_seal(lost)
-        return LogSeal(size, digest.hexdigest(), lost)
 
     def _running_seal(self, lost: int) -> LogSeal:
         return LogSeal(self._size, (self._digest or _sha256()).hexdigest(), lost)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from batchai_magics.backends.node.ranks.gpus import Gpus
+from batchai_magics.backends.node.ranks.leftovers import read_proc, stat_fields
 from batchai_magics.launch.plan import Plan
 from batchai_magics.untrusted_files import opener
 
@@ -127,7 +128,7 @@ def _members(groups: Mapping[int, int]) -> dict[int, int]:
     ranks = {group: rank for rank, group in groups.items()}
     parents: dict[int, tuple[int, int]] = {}
     for name in os.listdir("/proc"):  # noqa: PTH208 pathlib is slow
-        if name.isdecimal() and (fields := _stat(int(name))):
+        if name.isdecimal() and (fields := stat_fields(int(name))):
             parents[int(name)] = int(fields[1]), int(fields[2])
     return {pid: rank for pid in parents if (rank := _rank_of(pid, parents, ranks)) is not None}
 
@@ -145,11 +146,11 @@ def _rank_of(pid: int, parents: Mapping[int, tuple[int, int]], ranks: Mapping[in
 
 def _process_usage(pid: int) -> ProcessUsage | None:
     """What a process has used; None if it is gone."""
-    fields = _stat(pid)
+    fields = stat_fields(pid)
     if not fields:
         return None
-    counters = dict(line.split(b": ") for line in _read(f"/proc/{pid}/io").splitlines())
-    waited = _read(f"/proc/{pid}/schedstat").split()
+    counters = dict(line.split(b": ") for line in read_proc(f"/proc/{pid}/io").splitlines())
+    waited = read_proc(f"/proc/{pid}/schedstat").split()
     return ProcessUsage(
         sum(map(int, fields[11:15])) * _TICK_S,
         int(fields[21]) * _PAGE,
@@ -162,29 +163,11 @@ def _process_usage(pid: int) -> ProcessUsage | None:
 
 def _machine() -> list[float]:
     """The machine's load, its free memory, and its network traffic except for the loopback."""
-    memory = _read("/proc/meminfo").partition(b"MemAvailable:")[2].split(maxsplit=1)
-    load = _read("/proc/loadavg").split(maxsplit=1)
+    memory = read_proc("/proc/meminfo").partition(b"MemAvailable:")[2].split(maxsplit=1)
+    load = read_proc("/proc/loadavg").split(maxsplit=1)
     received = sent = 0
-    for line in _read("/proc/net/dev").splitlines()[2:]:
+    for line in read_proc("/proc/net/dev").splitlines()[2:]:
         name, _, rest = line.partition(b":")
         if name.strip() != b"lo" and len(counts := rest.split()) > 8:
             received, sent = received + int(counts[0]), sent + int(counts[8])
     return [float(load[0]) if load else 0.0, int(memory[0]) * 1024 if memory else 0, received, sent]
-
-
-def _stat(pid: int) -> list[bytes]:
-    """The fields after the name: state, parent, group, and so on."""
-    return _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-
-
-def _read(path: str) -> bytes:
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:  # it has ended, or belongs to another user
-        return b""
-    try:
-        return os.read(file, 1 << 16)
-    except OSError:
-        return b""
-    finally:
-        os.close(file)

@@ -29,7 +29,6 @@ from batchai_magics.backends.node.outcome import (
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.pmi import manager_of
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import LogSeal, seals_of_logs
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.ray.node import cluster
@@ -102,10 +101,6 @@ class RayLauncher(Launcher):
     def close(self) -> None:
         """Brings files home from the nodes; their programs have ended everything."""
         self.left_behind = self._copies.finish()
-
-    def seals(self) -> Mapping[str, LogSeal]:
-        """The logs' seals, now that nothing writes to them any more."""
-        return seals_of_logs(Path(self._plan.output.stdout.path).parent)
 
 
 class _NodeProgram:

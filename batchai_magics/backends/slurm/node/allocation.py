@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 import re
@@ -123,14 +122,7 @@ def _seconds(text: str) -> float:
 
 def wake_tasks() -> None:
     """Has the programs of this job's tasks look at its files now, rather than within seconds."""
-    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            ["scancel", "--signal=CONT", os.environ["SLURM_JOB_ID"]],
-            capture_output=True,
-            timeout=ORDER_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
+    _run("scancel", "--signal=CONT", os.environ["SLURM_JOB_ID"], timeout_s=ORDER_TIMEOUT_S)
 
 
 def requeue() -> str:
@@ -176,13 +168,7 @@ def fields_of(answer: str) -> dict[str, str]:
 
 def mpi_plugins() -> list[str]:
     """What `srun --mpi=` can be told here; empty if srun does not say."""
-    try:
-        words = ["srun", "--mpi=list"]
-        done = subprocess.run(
-            words, capture_output=True, text=True, timeout=QUERY_TIMEOUT_S, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return []
+    done = _run("srun", "--mpi=list")
     # Its heading is a sentence; up to Slurm 20.11, each line begins with the program and goes to stderr.
     return sorted(re.findall(r"^(?:srun: )?\s*(\w+)$", done.stdout + done.stderr, re.MULTILINE))
 
@@ -194,31 +180,28 @@ def _of_nodes(names: Sequence[str], field: str) -> dict[str, str]:
 
 def _change_job(*words: str) -> str:
     """Has the controller change this job; returns its refusal, or what prevented the request, if any."""
-    try:
-        done = subprocess.run(
-            ["scontrol", *words],
-            capture_output=True,
-            text=True,
-            timeout=ORDER_TIMEOUT_S,
-            stdin=subprocess.DEVNULL,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return str(error)
+    done = _run("scontrol", *words, timeout_s=ORDER_TIMEOUT_S)
     return (done.stderr.strip() or f"exit code {done.returncode}") if done.returncode else ""
 
 
 def _scontrol(*words: str, timeout_s: float | None = None) -> str:
+    """What scontrol prints: nothing if it is not installed here, or the controller is down."""
+    return _run("scontrol", *words, timeout_s=timeout_s).stdout
+
+
+def _run(*words: str, timeout_s: float | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs a command of Slurm's; one that cannot be run, or not in time, counts as failed with the reason."""
     try:
-        done = subprocess.run(
-            ["scontrol", *words],
+        return subprocess.run(
+            words,
             capture_output=True,
             text=True,
             timeout=timeout_s or QUERY_TIMEOUT_S,
             stdin=subprocess.DEVNULL,
+            check=False,
         )
-    except (OSError, subprocess.TimeoutExpired):  # scontrol is not installed here, or the controller is down
-        return ""
-    return done.stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return subprocess.CompletedProcess(words, 1, "", str(error))
 
 
 MARGIN_S = 30.0  # how long before Slurm's limit an attempt ends that another one is to follow

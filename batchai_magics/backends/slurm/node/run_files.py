@@ -24,7 +24,7 @@ from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.launch.plan import Plan
-from batchai_magics.untrusted_files import NotRegularError, read_json
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, NotRegularError, read_json
 
 T = TypeVar("T")
 
@@ -131,6 +131,32 @@ class EngineReport(NamedTuple):
     time: float
 
 
+class JobBundle(NamedTuple):
+    """What a run's first node starts: the plans of the job and of its cluster's setup task (empty: none).
+
+    They are JSON with references to nodes, addresses and ports, which are known on that node alone.
+    """
+
+    plan: str
+    mpi: str  # the value of `srun --mpi`
+    programs: str  # the folder of the programs
+    home: str = ""  # the folder that containers see
+    setup: str = ""
+    setups: str = ""  # the folder that records on which nodes the setup task has run
+    setup_secrets: str = ""  # the file with its secrets, which may be missing
+    scratch: str = ""  # the scratch folder on nodes' own disks; may contain variables of the nodes
+    scratch_limit_bytes: int = 0  # how much of it is collected, per node
+
+    def to_json(self) -> str:
+        """The JSON that is written to the file."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def read(cls, file: Path) -> JobBundle:
+        """Reads a job bundle."""
+        return cls(**read_json(file, MAX_PLAN_BYTES))
+
+
 class RunFiles:
     """The files in a run's folder about its attempts."""
 
@@ -140,7 +166,7 @@ class RunFiles:
 
     @property
     def bundle(self) -> Path:
-        """The job bundle: what the nodes run, with references that only they can resolve."""
+        """The `JobBundle`."""
         return self.root / "order.json"
 
     @property
@@ -348,6 +374,15 @@ class RunFiles:
     def _file(self, name: Note, attempt: int, restarts: int | None = None) -> Path:
         number = attempt if restarts is None else f"{attempt}.{restarts}"
         return self.root / f"{name}-{number}.json"
+
+
+def read_secrets(file: Path) -> dict[str, str]:
+    """The variables in a file of secrets; empty if there is no such file."""
+    try:
+        values: dict[str, str] = read_json(file)
+    except FileNotFoundError:
+        return {}
+    return values
 
 
 def array_logs(root: Path, array: str) -> Path:

@@ -18,8 +18,7 @@ from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import RunFiles, dependency_on
-from batchai_magics.backends.slurm.node.run_rank import read_secrets
+from batchai_magics.backends.slurm.node.run_files import RunFiles, dependency_on, read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmLauncher
 from batchai_magics.launch.outcome import Outcome

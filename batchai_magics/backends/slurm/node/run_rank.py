@@ -20,10 +20,15 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import EndWarning, signal_handlers_of
 from batchai_magics.backends.slurm.node.attempt_ends import KILLED, TERMINATED, oom_kills
-from batchai_magics.backends.slurm.node.run_files import RankMark, RunFiles, ending_mark, has_next_attempt
+from batchai_magics.backends.slurm.node.run_files import (
+    RankMark,
+    RunFiles,
+    ending_mark,
+    has_next_attempt,
+    read_secrets,
+)
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.launch.plan import LaunchMode, Plan
-from batchai_magics.untrusted_files import read_json
 
 WARNING_POLL_S = 1.0  # interval for checking whether a job that wants a warning is about to end
 POLL_S = 5.0  # interval for checking whether the job has ended or was restarted elsewhere
@@ -154,15 +159,6 @@ def lacks_process_manager(plan: Plan) -> bool:
 def secrets_of(files: RunFiles, plan: Plan) -> dict[str, str]:
     """The job's secrets that the plan passes to its processes."""
     return {name: value for name, value in read_secrets(files.secrets).items() if name in plan.secrets}
-
-
-def read_secrets(file: Path) -> dict[str, str]:
-    """The variables in a file of secrets; empty if there is no such file."""
-    try:
-        values: dict[str, str] = read_json(file)
-    except FileNotFoundError:
-        return {}
-    return values
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from batchai_magics.backends.folders.run_end import make_attempt_files
 from batchai_magics.backends.node import stack_dumps
 from batchai_magics.backends.node.attempt import poll_for
 from batchai_magics.backends.node.child_processes import ChildProcesses
+from batchai_magics.backends.node.job_environment import free_ports
 from batchai_magics.backends.node.launcher import Launcher, PlanProcesses, Report
 from batchai_magics.backends.node.node_programs import own_folder, start_words
 from batchai_magics.backends.node.outcome import (
@@ -33,10 +34,11 @@ from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S
 from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.node.ranks.signed_records import LogSeal, exits_in, seals_of_logs
+from batchai_magics.backends.node.ranks.signed_records import exits_in
+from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR
 from batchai_magics.backends.node.restarts import RESIZED, EndWarning
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
-from batchai_magics.backends.slurm.node import allocation
+from batchai_magics.backends.slurm.node import allocation, scratch
 from batchai_magics.backends.slurm.node.attempt_ends import (
     KILLED,
     TERMINATED,
@@ -53,18 +55,19 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
     with_kill_reason,
     with_mpi_plugins,
 )
-from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups
 from batchai_magics.backends.slurm.node.run_files import (
+    JobBundle,
     RankMark,
     RunFiles,
     Stop,
     ending_mark,
+    read_secrets,
 )
-from batchai_magics.backends.slurm.node.run_rank import read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import LaunchMode, Limits, Plan, ProcessExit
+from batchai_magics.launch.references import Bindings
 
 COLLECT_AFTER_STOP_S = 15.0  # how long a stopped run may take to collect its working directories
 COLLECT_S = 60.0  # the same for other runs, in addition to their time limit
@@ -92,7 +95,7 @@ class SlurmLauncher(Launcher):
         self.plan = self._resolved(Plan.from_json(self._bundle.plan), self.nodes, addresses)
         self.env: Mapping[str, str] = {**os.environ, **read_secrets(files.secrets)}
         setup = Plan.from_json(self._bundle.setup) if self._bundle.setup else None
-        setup = setup and self._bundle.resolved(setup, files.root.name, self.nodes, addresses)
+        setup = setup and resolved(self._bundle, setup, files.root.name, self.nodes, addresses)
         self.setup = (
             NodeSetups(
                 Path(self._bundle.setups),
@@ -118,8 +121,8 @@ class SlurmLauncher(Launcher):
 
     def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
         """The plan of the job on these nodes, with what is this attempt's own."""
-        resolved = self._bundle.resolved(plan, self._files.root.name, nodes, addresses)
-        return self._running.with_own_exits(resolved)
+        plan = resolved(self._bundle, plan, self._files.root.name, nodes, addresses)
+        return self._running.with_own_exits(plan)
 
     def _write_plan(self) -> None:
         """Writes the plan, and creates its files."""
@@ -161,9 +164,23 @@ class SlurmLauncher(Launcher):
         )
         self.left_behind = ScratchCollection(self._files, self.plan).collect(timeout_s)
 
-    def seals(self) -> Mapping[str, LogSeal]:
-        """The logs' seals, now that nothing writes to them any more."""
-        return seals_of_logs(Path(self.plan.output.stdout.path).parent)
+
+def resolved(
+    bundle: JobBundle, plan: Plan, guid: str, nodes: Sequence[str], addresses: Sequence[str]
+) -> Plan:
+    """One of the bundle's plans, or a smaller one, for these nodes, with free ports of the current one."""
+    base = scratch.base(bundle.scratch, guid, nodes[0])
+    tmpdir = os.environ.get(TMPDIR) or ROOT
+
+    def on_nodes(part: Plan) -> Plan:
+        part = part._replace(nodes=tuple(node._replace(tmpdir=tmpdir) for node in part.nodes))
+        if not part.containers.image:
+            return part
+        from batchai_magics.backends.node import containers  # few jobs need it
+
+        return containers.in_containers(part, [Path(folder) for folder in (bundle.home, base) if folder])
+
+    return plan.resolved(Bindings(nodes, addresses, free_ports(plan.port_count), base)).changed(on_nodes)
 
 
 class SingleNodeProcesses(ChildProcesses):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.node.outcome import stopped
-from batchai_magics.backends.slurm.node import attempt_ends, run_files
+from batchai_magics.backends.slurm.node import attempt_ends, run_files, slurm_launcher
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
-from batchai_magics.backends.slurm.node.job_bundle import JobBundle
 from batchai_magics.backends.slurm.node.run_files import (
+    JobBundle,
     RunFiles,
     has_next_attempt,
 )
@@ -118,7 +118,7 @@ def test_an_order_is_resolved_with_the_nodes_and_ports_that_there_are() -> None:
     )
     bundle = JobBundle(plan.to_json(), "pmi2", "/p")
     given = ["a", "b", *(f"x{number}" for number in range(2, 10)), "c"]
-    resolved = bundle.resolved(plan, "guid", given, [f"{name}.net" for name in given])
+    resolved = slurm_launcher.resolved(bundle, plan, "guid", given, [f"{name}.net" for name in given])
     assert [node.id for node in resolved.nodes] == ["a", "b", "c"]
     assert [node.folder for node in resolved.nodes] == ["/h/a", "/h/b", "/h/c"]
     host, _, number = resolved.processes[0].command.partition(":")
