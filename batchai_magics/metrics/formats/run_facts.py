@@ -6,13 +6,33 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from batchai_magics.metrics.formats.joined_lines import split_joined
-from batchai_magics.metrics.grammar.fit_headings import fit_of_heading, may_begin_fit
+from batchai_magics.metrics.grammar.headings import fit_of_heading, may_begin_fit
 from batchai_magics.metrics.grammar.program_lines import SampleExpression
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, TOTAL, Fact
 from batchai_magics.metrics.programs import PROGRAM_FACTS, ProgramFact
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 
+_BEGINNINGS = (
+    rb"(?:Iter|Step) #\d",  # Horovod
+    rb"(?:Img/sec per|Total img/sec on|Number of|Running warmup|Running benchmark|Batch size: ) ?",
+    rb"Finished (?:Epoch|Evaluation )\[",  # CNTK
+    rb"(?:(?<!\]) )?Evaluation Minibatch\[",  # a blank behind a label is of the label
+    rb"(?<!Evaluation)(?:(?<!\]) )?Minibatch\[",
+    rb"(?:Train )?Epoch:? \d",  # Keras, PyTorch
+    rb"Test (?:loss|accuracy|set): ",
+    rb":::ML(?:L|Pv0\.5\.0) ",
+    rb"DLLL? (?:\{|20)",
+    rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: [IWEF] ",  # TensorFlow's own messages in between
+    rb"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d{6} ",
+    rb"(?:INFO|WARNING|ERROR):\w",
+)
+_COUNTER = rb"\d{1,18}/(?:\d{1,18}|Unknown) (?:\[|- |[\x80-\xff])"  # Keras
+_BEHIND_NUMBER = rb"(?:(?<=\d\.\d{4})|(?<=\de[+-]\d\d)|(?<=/step))"
+_SEAM = re.compile(
+    rb"(?<=[\w.;%)\]}])(?=(?:\[\d{1,6}\] )?(?:" + rb"|".join(_BEGINNINGS) + rb"))"
+    rb"|" + _BEHIND_NUMBER + rb"(?=(?:\[\d{1,6}\] )?" + _COUNTER + rb")"
+    rb"|(?<=\})(?=\{\")"
+)
 _MODEL, _DATASET, _DEVICE_COUNT = "model", "dataset", "device_count"
 _BATCH_SIZE, _PER_DEVICE, _GLOBAL = "batch_size", "batch_size_per_device", "batch_size_global"
 _NAMES = {
@@ -107,3 +127,8 @@ def _parameters(named_values: Iterable[tuple[str, object]]) -> Iterator[tuple[st
         key, text = _NAMES.get(name.lower()), str(value).strip()
         if key and text and (key not in _COUNTS or _COUNT.fullmatch(text)):
             yield key, text
+
+
+def split_joined(text: bytes) -> list[bytes]:
+    """Split lines that were joined without a newline."""
+    return _SEAM.split(text)

@@ -14,16 +14,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record
-from batchai_magics.metrics.reading.block_cursor import BlockCursor
 from batchai_magics.metrics.reading.line_plan import Layout, LineClock, layout_with, prefix_expression
-from batchai_magics.metrics.reading.parser_state import MAX_DIGITS
-from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX
-from batchai_magics.metrics.reading.timestamps import DIGITS_TO_ZERO, timestamp_slices
+from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX, rank_of
+from batchai_magics.metrics.reading.timestamps import (
+    DIGITS_TO_ZERO,
+    MIN_TIMESTAMP_BYTES,
+    Timestamp,
+    WriteClock,
+    parse_timestamp,
+    timestamp_slices,
+    wall_time,
+)
 
 HeaderEntry = tuple[str, str]
 """Key and value of a header line: `Model:       resnet50` is `model`, `resnet50`."""
@@ -138,6 +146,10 @@ def _text(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
+_HEADER_NUMBER = re.compile(rb"(?:TensorFlow: +\d+\.|Num batches: +|Num epochs: +\d+\.)\Z")
+_DEFAULT_INTERVAL = 10  # of --display_every, until two steps were seen
+MAX_DIGITS = 18
+
 RATE = b"images/sec: "
 _ACCURACY = rb"nan|\d\.\d{3}"
 _APPENDED = rb"[ \t]+(1\d{9}(?:\.\d{1,9})?)"  # added by some wrappers
@@ -204,7 +216,116 @@ _STEP_NAMES = {
 }
 
 
-def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
+@dataclass(slots=True)
+class LineCursor:
+    """A cursor over a line while records are parsed from it, left to right.
+
+    `data` has its newline, unless that is missing; `line_end` is the offset of its end in the file.
+    """
+
+    data: bytes
+    rank: int | None  # None: taken from labels
+    line_end: int
+    cadence: StepCadence
+    consumed: int = 0  # end of the last record
+    record_start: int = 0  # start of the last record …
+    first_record_start: int | None = None  # … and of the first
+    clock: WriteClock | None = None  # for a line without a more precise timestamp
+    tag_timestamp: Timestamp | None = None  # of the line's tag
+
+    def text_before(self, position: int) -> bytes:
+        """The text before a position, back to the last record."""
+        return self.data[self.consumed : position]
+
+    def rank_at(self, before: bytes) -> int | None:
+        """The stream's rank, else that of a label at the end of `before`."""
+        if self.rank is None and before:
+            return rank_of(LABEL.search(before))
+        return self.rank
+
+    def wall_time(self, position: int) -> float | None:
+        """When the line with a record at this position was printed."""
+        prefix = PREFIX.match(self.data) if position > MIN_TIMESTAMP_BYTES else None
+        is_long = prefix is not None and prefix.end() > MIN_TIMESTAMP_BYTES
+        timestamp = parse_timestamp(prefix[0]) if prefix and is_long else None
+        timestamp = timestamp or self.tag_timestamp
+        if timestamp is None and self.clock is None:
+            return None
+        return wall_time(timestamp, self.clock.at(self.line_end) if self.clock else None)
+
+
+class StepCadence:
+    """The interval of a stream's step lines, learned while reading: 1, then multiples of one number."""
+
+    def __init__(self) -> None:
+        self.num_batches: int | None = None  # from the header
+        self.has_accuracy = False  # step lines include accuracies
+        self.interval = 0  # greatest common divisor of the steps above 1; 0 until there are any
+
+    def observe(self, step: int, *, has_accuracy: bool = False) -> None:
+        """Learn from one step line."""
+        if has_accuracy:
+            self.has_accuracy = True
+        if self.interval != 1 and step > 1:
+            self.interval = gcd(self.interval, step)
+
+    def observe_all(self, steps: Sequence[int | None], *, has_accuracy: bool) -> None:
+        """Learn from many step lines."""
+        if self.interval != 1:
+            self.interval = gcd(self.interval, *[step for step in steps if step and step > 1])
+        self.has_accuracy = self.has_accuracy or has_accuracy
+
+    def split_step(self, left: bytes) -> tuple[int | None, bytes]:
+        """Split the text before a rate into the step at its end and the rest.
+
+        `left` is the text between the previous record and a rate; blanks separate the step from the rate. A
+        number alone on its line is the step. After other text, its first digits may belong to that text
+        (`TensorFlow:  1.8` and `1` give `1.81`): the longest plausible suffix is the step, after a number of
+        the header the shortest.
+
+        Returns:
+            The step, or None if no suffix of the digits is plausible, and the text before it.
+        """
+        text = left.rstrip(b" \t")
+        if text.isdigit():
+            before, digits = b"", text
+        else:
+            before = text.rstrip(b"0123456789")
+            digits = text[len(before) :]
+        if len(text) == len(left) or not 0 < len(digits) <= MAX_DIGITS:
+            return None, left
+        if not before or PREFIX.fullmatch(before):
+            return int(digits) or None, before
+        return self._step_after(digits, before), before
+
+    def _step_after(self, digits: bytes, before: bytes) -> int | None:
+        whole = int(digits)
+        if _is_separated(before) and 0 < whole <= (self.num_batches or whole):
+            return whole
+        is_decimal = before[-1:] == b"." and before[-2:-1].isdigit()
+        end = self._plausible_step(digits, before, is_decimal)
+        return end if end or is_decimal else whole or None
+
+    def _plausible_step(self, digits: bytes, before: bytes, is_decimal: bool) -> int | None:
+        is_header = _HEADER_NUMBER.search(before) is not None
+        starts = range(1 if is_decimal or is_header else 0, len(digits))
+        for start in reversed(starts) if is_header else starts:
+            step = int(digits[start:])
+            if digits[start] != ord("0") and self._fits(step):
+                return step
+        return None
+
+    def _fits(self, step: int) -> bool:
+        is_in_range = self.num_batches is None or step <= self.num_batches
+        return is_in_range and (step == 1 or step % (self.interval or _DEFAULT_INTERVAL) == 0)
+
+
+def _is_separated(before: bytes) -> bool:
+    """Whether a blank separates the following digits from this text, and it is not a header number."""
+    return before[-1:] in b" \t" and not _HEADER_NUMBER.search(before)
+
+
+def _read_rate(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
     *numbers, total = match.groups()
     if total is not None:
         return _read_total(cursor, match)
@@ -224,7 +345,7 @@ def _read_rate(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
 _Position = tuple[int, int | None, int, float | None]  # step, rank, end offset of the line, time
 
 
-def _general_position(cursor: BlockCursor, match: re.Match[bytes], *, has_accuracy: bool) -> _Position | None:
+def _general_position(cursor: LineCursor, match: re.Match[bytes], *, has_accuracy: bool) -> _Position | None:
     """The position of a record with arbitrary text around it; None if it is truncated or has no step."""
     begin, end = match.span()
     left = cursor.text_before(begin)
@@ -239,13 +360,13 @@ def _general_position(cursor: BlockCursor, match: re.Match[bytes], *, has_accura
     return step, cursor.rank_at(before), cursor.line_end, time
 
 
-def _is_cut(cursor: BlockCursor, end: int) -> bool:
+def _is_cut(cursor: LineCursor, end: int) -> bool:
     """Whether an unterminated last line lacks the accuracies that should follow."""
     is_open = cursor.data.find(b"\n", end) < 0
     return is_open and (cursor.cadence.has_accuracy or _CUT_ACCURACY.match(cursor.data, end) is not None)
 
 
-def _read_total(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
+def _read_total(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
     left = cursor.text_before(match.start())
     before = left[: -len(b"total ")]
     if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(cursor.data, match.end()):
@@ -260,7 +381,7 @@ def _ends_here(data: bytes, end: int) -> bool:
     return not data[end : end + 1].isdigit() or _STARTS_WITH_DIGITS.match(data, end) is not None
 
 
-def _read_examples(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
+def _read_examples(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
     left = cursor.text_before(match.start())
     examples = _EXAMPLES_LEFT.search(left, max(0, len(left) - _LEFT_BYTES))
     if examples is None:
@@ -270,14 +391,14 @@ def _read_examples(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Reco
     return _evaluation(cursor, before, _EXAMPLES, [examples[2]], int(examples[1]))
 
 
-def _read_accuracy(cursor: BlockCursor, match: re.Match[bytes]) -> Sequence[Record]:
+def _read_accuracy(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
     cursor.record_start = match.start()
     before = cursor.text_before(match.start())
     return _evaluation(cursor, before, _ACCURACY_NAMES, match.groups(), None)
 
 
 def _evaluation(
-    cursor: BlockCursor,
+    cursor: LineCursor,
     before: bytes,
     units: Mapping[str, str],
     numbers: Sequence[bytes],
@@ -307,7 +428,7 @@ class _Format(NamedTuple):
 
     literal: bytes
     pattern: re.Pattern[bytes]
-    read: Callable[[BlockCursor, re.Match[bytes]], Sequence[Record]]
+    read: Callable[[LineCursor, re.Match[bytes]], Sequence[Record]]
 
 
 _FORMATS = (
@@ -320,7 +441,7 @@ LITERALS = tuple(each.literal for each in _FORMATS)
 """Every record has one of these."""
 
 
-def read_embedded(cursor: BlockCursor) -> list[Record] | None:
+def read_embedded(cursor: LineCursor) -> list[Record] | None:
     """The records of tf_cnn_benchmarks anywhere on a line, from left to right; None if there are none."""
     matches = [
         (match, row.read)

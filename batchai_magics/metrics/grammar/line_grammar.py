@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+from batchai_magics.metrics.grammar.headings import phase_heading
 from batchai_magics.metrics.grammar.json_objects import message_span, object_reading
 from batchai_magics.metrics.grammar.line_reading import (
     BRANCH,
@@ -24,7 +25,6 @@ from batchai_magics.metrics.grammar.metric_names import (
     phase_of_word,
     split_phase,
 )
-from batchai_magics.metrics.grammar.phase_headings import phase_heading
 from batchai_magics.metrics.grammar.position_grammar import Position, is_count
 from batchai_magics.metrics.grammar.prefix_grammar import Prefixes, read_prefixes, row_begin, trained_end
 from batchai_magics.metrics.grammar.program_lines import read_program_line

@@ -12,7 +12,8 @@ from functools import cache
 from itertools import accumulate
 from typing import Any
 
-from batchai_magics.metrics.grammar import fit_headings, plain_lines
+from batchai_magics.metrics.grammar import plain_lines
+from batchai_magics.metrics.grammar.headings import FIT_EXPRESSION
 from batchai_magics.metrics.grammar.metric_names import MEASURE_PARTS, MEASURE_WORDS
 from batchai_magics.metrics.grammar.program_lines import program_literals
 from batchai_magics.metrics.grammar.table_columns import program_openings
@@ -131,7 +132,7 @@ def _expression() -> Any:
             *(re2.escape(text.decode("latin-1")) for text in program_literals()),
             _DECORATED_PHASE,
             _PHASE_HEADING,
-            fit_headings.EXPRESSION,
+            FIT_EXPRESSION,
         ]
     )
 
@@ -149,7 +150,7 @@ def _line_expression(literals: tuple[bytes, ...]) -> Any:
     )
     named = f"(?:{parts}|{words}|{foreign})(?:[a-z]*[ ](?:train|val|valid|test))?{_BEHIND_NAME}{_NUMBER}"
     texts = [re2.escape(text.decode("latin-1")) for text in (*literals, *program_literals())]
-    headings = (_PHASE_HEADING, _DECORATED_PHASE, fit_headings.EXPRESSION)
+    headings = (_PHASE_HEADING, _DECORATED_PHASE, FIT_EXPRESSION)
     return _compiled([named, counted, *_COUNTED, *_TABLES, _MEMBER, *headings, *texts])
 
 

@@ -15,9 +15,13 @@ from batchai_magics.metrics.grammar.metric_names import (
     split_phase,
 )
 from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
-from batchai_magics.metrics.measurement import MetricName
+from batchai_magics.metrics.measurement import MetricName, Record
+from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_plan import LinePlan
+from batchai_magics.metrics.reading.process_lines import ProcessLines
 
+_MAX_RANKS = 1 << 15
+_MAX_LENGTHS = 64  # of a rank's counters; epochs of more lengths have none in common
 _MAX_GAP = 3  # lines between the members of a block
 _MAX_RULE_GAP = 2
 _MAX_LIST_GAP = 4  # between the members of a list that begins with its position: `Iteration: 3`
@@ -49,6 +53,11 @@ class LineContext:
     twin: tuple[str, float, str] | None = None  # a number of a phase, alone on the line above
     is_phase_new: bool = False  # nothing was read below its heading
     table: MetricTable = field(default_factory=MetricTable)
+    reported: dict[str, float] = field(default_factory=dict)  # the numbers that were read …
+    reported_at: tuple[float | None, int | None] = (None, None)  # … at this epoch and step
+    year: int | None = None  # of glog timestamps, which may omit it …
+    month: int = 0  # … and the month of the last one
+    lengths: set[tuple[str, bytes]] = field(default_factory=set)  # of counters, by the metric beside them
 
     def enter(
         self, plan: LinePlan, line: int, step: int | None, epoch: float | None, numbers: Values
@@ -123,6 +132,24 @@ class LineContext:
         if reading.kind is LineKind.BAR:
             return self.bar_step if self.is_counted else None
         return self.step
+
+    def is_news(self, length: tuple[str, bytes]) -> bool:
+        """Whether how far a counter goes was not told before."""
+        return len(self.lengths) < _MAX_LENGTHS and length not in self.lengths
+
+    def year_for(self, month: int) -> int | None:
+        """The year of a timestamp in this month, assuming it is close to the last one; None if unknown."""
+        months_back = self.month - month
+        if self.year is None or not self.month or months_back < -6:  # out of order around New Year
+            return self.year and self.month and self.year - 1
+        self.year += months_back > 6
+        self.month = month
+        return self.year
+
+    def enter_step(self, epoch: float | None, step: int | None) -> None:
+        """Discard the reported values when the step changes."""
+        if (epoch, step) != self.reported_at:
+            self.reported_at, self.reported = (epoch, step), {}
 
     def _loose(
         self, plan: LinePlan, numbers: Values, line: int
@@ -281,6 +308,49 @@ class LineContext:
         ]
         self.shown = {name.name: value for name, value in numbers}
         return numbers if len(fresh) == len(numbers) else fresh
+
+
+class RankContexts:
+    """What the lines of one stream have told, for each of its processes."""
+
+    def __init__(self) -> None:
+        self._by_rank: dict[int | None, LineContext] = {}
+        self.has_table = False  # a table of the grammar is open
+        self.held: dict[int | None, HeldDict] = {}  # by the rank that printed it
+        self.lines = ProcessLines(lambda rank, number: self.of(rank).has_ended(number))
+        self._bar_steps = BarSteps()
+        self.bar_counts: list[BarCount] = []
+        self.unplaced: list[UnplacedDict] = []
+
+    def release(
+        self, rank: int | None, line: int = 0, done: int | None = None, total: float = 0
+    ) -> list[Record]:
+        """The numbers of a rank that are held; a bar on this line shows `done` of `total` steps.
+
+        A bar has no tag if it follows a carriage return, so that one without a rank is that of all.
+        """
+        if rank is None and done is not None:
+            held, self.held = [*self.held.values()], {}
+        else:
+            held = [self.held.pop(rank)] if rank in self.held else []
+        return [record for each in held for record in self._bar_steps.placed(each, line, done, total)]
+
+    def release_all(self) -> list[Record]:
+        """The numbers that are held at the end."""
+        return [record for rank in [*self.held] for record in self.release(rank)]
+
+    def note_table(self) -> None:
+        """Note whether a table is still open."""
+        self.has_table = any(state.table.is_open for state in self._by_rank.values())
+
+    def of(self, rank: int | None) -> LineContext:
+        """The state of one process."""
+        state = self._by_rank.get(rank)
+        if state is None:
+            if len(self._by_rank) >= _MAX_RANKS:
+                self._by_rank.clear()
+            state = self._by_rank[rank] = LineContext()
+        return state
 
 
 def _in_phase(numbers: Values, phase: str) -> Values:

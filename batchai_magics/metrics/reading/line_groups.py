@@ -20,7 +20,7 @@ from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.measurement_table import LineColumns
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
-from batchai_magics.metrics.reading.lines import Lines
+from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.timestamps import (
     DIGITS_TO_ZERO,

@@ -8,18 +8,16 @@ from collections.abc import Iterable, Sequence
 from operator import attrgetter, eq, itemgetter
 
 from batchai_magics.metrics.formats.run_facts import facts_of
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import read_embedded
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import LineCursor, StepCadence, read_embedded
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
-from batchai_magics.metrics.reading.block_cursor import BlockCursor
-from batchai_magics.metrics.reading.line_context import LineContext, Values
+from batchai_magics.metrics.reading.line_context import LineContext, RankContexts, Values
 from batchai_magics.metrics.reading.line_groups import Block, PlanLines
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training
-from batchai_magics.metrics.reading.lines import Lines
-from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
+from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
 from batchai_magics.metrics.reading.timestamps import (
     WriteClock,
@@ -42,11 +40,11 @@ Owner = PlanLines | SkeletonPlans | None
 class LineReader:
     """Reads the lines of one file, whose rank may be known, with all that its lines have told so far."""
 
-    def __init__(self, states: RankStates, cadence: StepCadence, rank: int | None) -> None:
+    def __init__(self, contexts: RankContexts, cadence: StepCadence, rank: int | None) -> None:
         self.plans = PlanCache()
         self.first_record_start: int | None = None  # on the last line that was read alone
         self._rank = rank
-        self._states, self._cadence = states, cadence
+        self._contexts, self._cadence = contexts, cadence
         self._lines = Lines([], (), rank, 0)  # of the block
         self._clock: WriteClock | None = None
         self._single: list[tuple[int, list[Record]]] = []  # records by the rows that give them
@@ -65,8 +63,8 @@ class LineReader:
         else:
             self._read_in_turn(block.owners())
         self._last_text = lines.texts[-1]
-        if self._states.lines.is_open:
-            self._states.lines.end(lines)
+        if self._contexts.lines.is_open:
+            self._contexts.lines.end(lines)
         return self._table(block.groups)
 
     def _table(self, groups: Sequence[PlanLines]) -> MeasurementTable:
@@ -93,9 +91,9 @@ class LineReader:
         told = list[tuple[int, list[Record]]]()
         for fact in sorted(self._lengths, key=attrgetter("offset")):
             total, _, name = fact.value.partition(" ")
-            state, length = self._states.of(fact.rank), (name, total.encode())
-            if state.is_news(length):
-                state.lengths.add(length)
+            context, length = self._contexts.of(fact.rank), (name, total.encode())
+            if context.is_news(length):
+                context.lengths.add(length)
                 told.append((self._lines.ends.index(fact.offset), [fact]))
         return told
 
@@ -104,7 +102,7 @@ class LineReader:
         name, totals, ranks = group.plan.length_of, group.totals, group.ranks
         are_same = totals.count(totals[0]) == len(totals) and ranks.count(ranks[0]) == len(ranks)
         lengths = {(ranks[0], totals[0])} if are_same else {*zip(ranks, totals, strict=True)}
-        news = {length for length in lengths if self._states.of(length[0]).is_news((name, length[1]))}
+        news = {length for length in lengths if self._contexts.of(length[0]).is_news((name, length[1]))}
         for place in group.kept if news else ():
             rank, total = ranks[place], totals[place]
             if (rank, total) in news:
@@ -113,8 +111,8 @@ class LineReader:
 
     def _is_uniform(self, block: Block) -> bool:
         """Whether lines tell those below no more than a position."""
-        states = self._states
-        if block.single or states.has_table or states.held:
+        contexts = self._contexts
+        if block.single or contexts.has_table or contexts.held:
             return False
         if sum(group.plan.layout.clock.glog_at >= 0 for group in block.groups) > 1:
             return False  # the month of a line may tell the year of the next
@@ -135,7 +133,7 @@ class LineReader:
         row, count = 0, len(owners)
         while row < count:
             owner = owners[row]
-            if self._states.has_table or isinstance(owner, SkeletonPlans):
+            if self._contexts.has_table or isinstance(owner, SkeletonPlans):
                 self._enter_alone(row, owner)
                 row += 1
             elif owner is None:
@@ -188,8 +186,8 @@ class LineReader:
 
         Gives the row behind them.
         """
-        context, end = self._states.of(None).context, begin
-        for row in range(begin, len(owners)) if not self._states.held else ():
+        context, end = self._contexts.of(None), begin
+        for row in range(begin, len(owners)) if not self._contexts.held else ():
             group = owners[row]
             if group is None:
                 continue
@@ -213,7 +211,7 @@ class LineReader:
         ranks = group.ranks[run]
         is_one = ranks.count(ranks[0]) == len(ranks)
         last = {ranks[0]: places[-1]} if is_one else dict(zip(ranks, places, strict=True))
-        contexts = [self._states.of(rank).context for rank in last]
+        contexts = [self._contexts.of(rank) for rank in last]
         if plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0:
             epochs = dict(zip(last, [context.epoch for context in contexts], strict=True))
             group.epochs[run] = [epochs[ranks[0]]] * len(ranks) if is_one else [*map(epochs.get, ranks)]
@@ -227,7 +225,7 @@ class LineReader:
     def _note_step_line(self, group: PlanLines, place: int) -> None:
         """Let the lines right below know a step line, if it bears no other rank than its file."""
         if group.ranks[place] == self._rank:
-            context = self._states.of(self._rank).context
+            context = self._contexts.of(self._rank)
             context.step_line, context.step_plan = group.lines.first + group.rows[place], group.plan
 
     def _pass_unread(self, lines: Lines, row: int, context: LineContext) -> None:
@@ -245,13 +243,13 @@ class LineReader:
 
     def _release_before(self, group: PlanLines, run: slice) -> None:
         """Release the numbers of dicts that are held, in front of the next step line of their ranks."""
-        held = self._states.held
+        held = self._contexts.held
         if not held or group.plan.reading.kind is not LineKind.STEP:
             return
         ranks = group.ranks[run]
         for rank in [*held]:
             if rank in ranks:
-                self._add(group.rows[run.start + ranks.index(rank)], self._states.release(rank))
+                self._add(group.rows[run.start + ranks.index(rank)], self._contexts.release(rank))
 
     def _add(self, row: int, records: list[Record]) -> None:
         """Add the records that come with a line, in front of its own."""
@@ -275,7 +273,7 @@ class LineReader:
     def _enter_bars(self, group: PlanLines, run: slice) -> None:
         """Enter bars that are drawn below another one, and keep the numbers that are new."""
         plan, rank = group.plan, group.ranks[run.start]
-        context = self._states.of(rank).context
+        context = self._contexts.of(rank)
         if plan.layout.epoch < 0:
             group.epochs[run] = [context.epoch] * (run.stop - run.start)
         if self._clock:
@@ -300,17 +298,18 @@ class LineReader:
         """Enter printed dicts that no bar places."""
         rank = group.ranks[run.start]
         if group.plan.layout.epoch < 0:
-            group.epochs[run] = [self._states.of(rank).context.epoch] * (run.stop - run.start)
+            group.epochs[run] = [self._contexts.of(rank).epoch] * (run.stop - run.start)
         for epoch, time in zip(group.epochs[run], group.times[run], strict=True):
             self._note_unplaced(rank, epoch, time)
         self._keep(group, _indices(run))
 
     def _enter_redrawn(self, group: PlanLines, run: slice) -> None:
         """Enter bars of Keras, and keep the numbers that are new at their step."""
-        plan, state = group.plan, self._states.of(group.ranks[run.start])
+        plan, context = group.plan, self._contexts.of(group.ranks[run.start])
         if plan.layout.epoch < 0:
-            group.epochs[run] = [state.context.epoch] * (run.stop - run.start)
-        steps, epochs = [state.step, *group.steps[run]], [state.epoch, *group.epochs[run]]
+            group.epochs[run] = [context.epoch] * (run.stop - run.start)
+        epoch, step = context.reported_at
+        steps, epochs = [step, *group.steps[run]], [epoch, *group.epochs[run]]
         again = [
             run.start + index
             for index, is_same in enumerate(map(eq, steps, steps[1:]))
@@ -320,22 +319,23 @@ class LineReader:
         for end in (*again, run.stop):
             if begin < end:
                 self._keep(group, range(begin, end))
-                state.epoch, state.step = group.epochs[end - 1], group.steps[end - 1]
-                state.report(group.numbers(end - 1))
+                context.reported_at = group.epochs[end - 1], group.steps[end - 1]
+                context.reported = {metric.name: value for metric, value in group.numbers(end - 1)}
+                context.note(group.steps[end - 1], group.epochs[end - 1])
             if end < run.stop:
                 self._enter(group, end)
             begin = end + 1
 
     def _bar_step(self, rank: int | None) -> int | None:
         """The count of the bar of a rank; bars after a carriage return have no tag."""
-        own = self._states.of(rank).context.bar_step
-        return self._states.of(None).context.bar_step if own is None else own
+        own = self._contexts.of(rank).bar_step
+        return self._contexts.of(None).bar_step if own is None else own
 
     def _is_year_unknown(self, group: PlanLines) -> bool:
         """Whether nothing tells when lines in glog's form were printed."""
         if self._clock or any(group.stamps) or group.plan.layout.clock.has_glog_year:
             return False
-        return all(self._states.of(rank).year is None for rank in {*group.ranks})
+        return all(self._contexts.of(rank).year is None for rank in {*group.ranks})
 
     def _read_single(self, row: int, plans: SkeletonPlans) -> list[Record]:
         """Read a line that code reads, or that is not whole."""
@@ -371,11 +371,11 @@ class LineReader:
                 records += self._records(own, 0, *found)
         return records
 
-    def cursor(self, row: int) -> BlockCursor:
+    def cursor(self, row: int) -> LineCursor:
         """A cursor over a line of the block."""
         lines = self._lines
         is_ended = lines.has_end or row < len(lines.texts) - 1
-        return BlockCursor(
+        return LineCursor(
             lines.texts[row] + b"\n" * is_ended,
             lines.rank_at(row),
             lines.ends[row],
@@ -387,7 +387,7 @@ class LineReader:
     def _enter_table(self, row: int, owner: Owner) -> bool:
         """Read a line that may be one of a table; whether it is one."""
         is_opening = isinstance(owner, SkeletonPlans) and owner.opens_table
-        if not (self._states.has_table or is_opening):
+        if not (self._contexts.has_table or is_opening):
             return False
         if isinstance(owner, PlanLines):
             if owner.plan.reading.kind is LineKind.BENCHMARK:
@@ -399,11 +399,11 @@ class LineReader:
             return False
         rank = lines.rank_at(row)
         rank = row_rank(text) if rank is None else rank
-        context = self._states.of(rank).context
+        context = self._contexts.of(rank)
         if not (context.table.is_open or is_opening):
             return False
         found = context.enter_row(text[row_begin(text) :], self._own_number(lines, row, rank))
-        self._states.note_table()
+        self._contexts.note_table()
         if found is None:
             return False
         step, epoch, numbers = found
@@ -443,11 +443,11 @@ class LineReader:
         ]
         if plan.length_of and (name := name_of_training(metric for metric, _ in numbers)):
             total = group.totals[place]
-            if self._states.of(rank).is_news((name, total)):
+            if self._contexts.of(rank).is_news((name, total)):
                 self._lengths.append(_length(name, total, rank, end, seconds))
         if plan.is_of_bar:
             if step is not None:
-                self._states.held[rank] = HeldDict(group.lines.first + group.rows[place], records)
+                self._contexts.held[rank] = HeldDict(group.lines.first + group.rows[place], records)
                 return []
             self._note_unplaced(rank, epoch, seconds)
         return [*records]
@@ -455,36 +455,36 @@ class LineReader:
     def _note_unplaced(self, rank: int | None, epoch: float | None, seconds: float | None) -> None:
         """Note a printed dict whose bar is in another file."""
         if seconds is not None:
-            self._states.unplaced.append(UnplacedDict(rank, epoch, seconds))
+            self._contexts.unplaced.append(UnplacedDict(rank, epoch, seconds))
 
     def _enter_object(
         self, kind: LineKind, rank: int | None, step: int | None, epoch: float | None, numbers: Values
     ) -> Placed:
         """The position and the new numbers of a line that needs no context but that of its bar."""
-        state = self._states.of(rank)
+        context = self._contexts.of(rank)
         if kind is LineKind.YEAR:
             (_, year), (_, month) = numbers
-            state.year, state.month = int(year), int(month)
+            context.year, context.month = int(year), int(month)
             return None, None, []
         if kind is LineKind.BELOW:
-            step, epoch = state.context.step, state.context.epoch
+            step, epoch = context.step, context.epoch
         elif kind is LineKind.REDRAWN:
-            epoch, reported = state.context.epoch if epoch is None else epoch, state.reported
-            state.enter_step(epoch, step)
-            if reported is state.reported:
+            epoch, reported = context.epoch if epoch is None else epoch, context.reported
+            context.enter_step(epoch, step)
+            if reported is context.reported:
                 numbers = [each for each in numbers if reported.get(each[0].name) != each[1]]
-            state.reported.update([(metric.name, value) for metric, value in numbers])
+            context.reported.update([(metric.name, value) for metric, value in numbers])
         elif isinstance(epoch, float) and epoch.is_integer():
             epoch = int(epoch)
         if numbers:
-            state.context.note(step, epoch)
+            context.note(step, epoch)
         return step, epoch, numbers
 
     def _enter_line(self, group: PlanLines, place: int, told: Placed) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as its context places them."""
         plan, reading = group.plan, group.plan.reading
         rank, row = group.ranks[place], group.rows[place]
-        context, own_number = self._states.of(rank).context, self._own_number(group.lines, row, rank)
+        context, own_number = self._contexts.of(rank), self._own_number(group.lines, row, rank)
         if reading.is_member:
             self._pass_unread(group.lines, row, context)
         position = context.enter(plan, own_number, *told)
@@ -494,41 +494,41 @@ class LineReader:
         before = self._released(group, place, reading)
         if position and position[0] is None and reading.is_dict and reading.step is None:
             # bars after a carriage return have no tag
-            position = (self._states.of(None).context.bar_step, *position[1:])
+            position = (self._contexts.of(None).bar_step, *position[1:])
         return before, position
 
     def _note_count(self, end: int, count: int | None, total: float) -> None:
         """Note what a bar showed when it was drawn."""
         written = self._clock.at(end - 1) if self._clock else None
         if written is not None and count is not None:
-            self._states.bar_counts.append(BarCount(written, count, total))
+            self._contexts.bar_counts.append(BarCount(written, count, total))
 
     def _touch(self, group: PlanLines, place: int, own_number: int) -> None:
         """Note a line that belongs to the block below a heading of its rank."""
         rank, lines = group.ranks[place], group.lines
-        if rank is not None and self._states.of(rank).context.is_of_block(own_number):
+        if rank is not None and self._contexts.of(rank).is_of_block(own_number):
             number = lines.first + group.rows[place]
-            self._states.lines.touch(rank, number, lines, _label(group, place))
+            self._contexts.lines.touch(rank, number, lines, _label(group, place))
 
     def _own_number(self, lines: Lines, row: int, rank: int | None) -> int:
         """The number of a line as the process with this rank counts its lines."""
         number = lines.first + row
-        if rank is None or not self._states.lines.is_open:
+        if rank is None or not self._contexts.lines.is_open:
             return number
-        return self._states.lines.number(rank, number, lines)
+        return self._contexts.lines.number(rank, number, lines)
 
     def _released(self, group: PlanLines, place: int, reading: LineReading) -> list[Record]:
         """The numbers of a dict that waited for this line, which may be its bar."""
         rank = group.ranks[place]
         if not reading.is_bar:
-            return self._states.release(rank) if self._states.held else []
-        context = self._states.of(rank).context
+            return self._contexts.release(rank) if self._contexts.held else []
+        context = self._contexts.of(rank)
         count = context.count_of(reading)
         if count is None:
             return []
         self._note_count(group.ends[place], count, context.bar_total)
         number = group.lines.first + group.rows[place]
-        return self._states.release(rank, number, count, context.bar_total)
+        return self._contexts.release(rank, number, count, context.bar_total)
 
     def _time(self, group: PlanLines, place: int) -> float | None:
         """When a line was printed, which lines above help to tell if it is in glog's form."""
@@ -538,8 +538,8 @@ class LineReader:
         stamp = group.stamps[place]
         if stamp is None:
             prefix = group.lines.texts[group.rows[place]][glog_at:]
-            state = self._states.of(group.ranks[place])
-            year = None if state.year is None else state.year_for(glog_month(prefix))
+            context = self._contexts.of(group.ranks[place])
+            year = None if context.year is None else context.year_for(glog_month(prefix))
             stamp = parse_glog_timestamp(prefix, year)
         return wall_time(stamp, self._clock.at(group.ends[place]) if self._clock else None)
 

@@ -8,17 +8,15 @@ from contextlib import contextmanager
 from itertools import accumulate, chain, count
 from operator import add
 
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow
+from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow, StepCadence
 from batchai_magics.metrics.grammar.position_grammar import step_of
-from batchai_magics.metrics.grammar.rank_labels import RankLabels
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
+from batchai_magics.metrics.reading.line_context import RankContexts
 from batchai_magics.metrics.reading.line_reader import LineReader
-from batchai_magics.metrics.reading.line_splitter import Block, LineSplitter, strip_escapes
-from batchai_magics.metrics.reading.lines import Lines
-from batchai_magics.metrics.reading.parser_state import RankStates, StepCadence
-from batchai_magics.metrics.reading.plan_cache import PlanCache
+from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
+from batchai_magics.metrics.reading.plan_cache import PlanCache, RankLabels
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLines, TaggedStreams
@@ -37,9 +35,9 @@ class LogFile:
         self._splitter = LineSplitter()
         self._returns = ReturnLabels()
         self._header = HeaderWindow()
-        self.states = RankStates()
+        self.contexts = RankContexts()
         self._streams = TaggedStreams(rank)
-        self._reader = LineReader(self.states, self.cadence, rank)
+        self._reader = LineReader(self.contexts, self.cadence, rank)
         self._labels = RankLabels()
         self._line_count = 0
         self._clock: WriteClock | None = None
@@ -91,16 +89,16 @@ class LogFile:
             yield from chain.from_iterable(self._read_block(last) if last else ())
         for line in self._streams.finish(self._splitter.offset):
             yield from self._read_alone(self._lines_of(line))
-        yield from self.states.release_all()
+        yield from self.contexts.release_all()
 
     def take_bar_counts(self) -> list[BarCount]:
         """What bars showed since this was last asked."""
-        counts, self.states.bar_counts = self.states.bar_counts, []
+        counts, self.contexts.bar_counts = self.contexts.bar_counts, []
         return counts
 
     def take_unplaced(self) -> list[UnplacedDict]:
         """The printed dicts without a step since this was last asked."""
-        dicts, self.states.unplaced = self.states.unplaced, []
+        dicts, self.contexts.unplaced = self.contexts.unplaced, []
         return dicts
 
     def _read_block(self, block: Block) -> Iterator[MeasurementTable]:
@@ -187,10 +185,11 @@ class LogFile:
         """The records of a line and those of the user's patterns, which replace numbers of the same names."""
         if not self._patterns:
             return records
-        text = lines.texts[0]
-        step, epoch = _position_of(text, records)
-        without, cursor = _json_names(text, records), self._reader.cursor(0)
-        own = list(self._patterns.records(cursor, step=step, epoch=epoch, without=without))
+        text, rank = lines.texts[0], lines.rank_at(0)
+        rank = rank_of(PREFIX.match(text)) if rank is None else rank
+        time = self._reader.cursor(0).wall_time(len(text))
+        at = Measurement("", 0.0, "", *_position_of(text, records), rank, lines.ends[0], time)
+        own = list(self._patterns.records(text, at, without=_json_names(text, records)))
         names = {record.name for record in own}
         rest = [each for each in records if not (isinstance(each, Measurement) and each.name in names)]
         return [*rest, *own]

@@ -1,8 +1,8 @@
-"""The incremental log parser: bytes in, records out, independent of chunking."""
+"""Parses logs, whole or as they grow: bytes in, records out, independent of chunking."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.measurement import Record
@@ -11,7 +11,9 @@ from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import PatternMismatch, UserPatterns
 
 if TYPE_CHECKING:
+    from batchai_magics.metrics.measurement_table import MeasurementTable
     from batchai_magics.metrics.reading.log_file import LogFile
+    from batchai_magics.metrics.reading.metric_suggestions import LogStart
 
 
 class Parser:
@@ -82,3 +84,28 @@ class Parser:
         files = list(self._files.values())
         self._files.clear()
         return [record for file in files for record in file.finish()]
+
+
+def read_table(
+    chunks: Iterable[bytes], patterns: UserPatterns | None = None, start: LogStart | None = None
+) -> MeasurementTable:
+    """All records of a log that comes in pieces; memory holds the result and one piece.
+
+    Args:
+        chunks: The pieces.
+        patterns: Additional metrics.
+        start: Notes what is read.
+    """
+    from batchai_magics.metrics.measurement_table import MeasurementTable
+    from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
+
+    file, table = LogFile(None, patterns or UserPatterns({})), MeasurementTable()
+    for chunk in chunks:
+        if start:
+            start.add(chunk)
+        for block in file.read(chunk):
+            table.extend(block)
+            if start:
+                start.note(block)
+    table.add_records(file.finish())
+    return table

@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from batchai_magics.metrics.formats.joined_lines import split_joined
-from batchai_magics.metrics.formats.run_facts import may_tell_facts
+from batchai_magics.metrics.formats.run_facts import may_tell_facts, split_joined
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS, step_layout
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
-from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes, row_begin
+from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT, read_prefixes, row_begin
 from batchai_magics.metrics.grammar.program_lines import read_program_line
 from batchai_magics.metrics.reading.line_plan import (
     DIGITS,
@@ -38,6 +37,8 @@ _MAX_FORMS = 256  # of the parts of a joined line, each of which the grammar rea
 _NO_TABLE = b"Step\tImg/sec\ttotal_loss"  # of tf_cnn_benchmarks, whose step lines name their numbers
 _RUN = re.compile(rb"\d+")
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
+_MAX_SEEN = 1 << 16
+_LABELLED = re.compile(rb"\n(?=[ \[0-9]) {0,3}(?:\[[0-9]{1,6}\]|[0-9]{1,6}:) ")  # finds NUMBER_IN_FRONT fast
 
 Found = tuple[LinePlan, Groups]
 
@@ -227,3 +228,35 @@ def _may_open_table(line: bytes) -> bool:
     if _NO_TABLE in line or not may_be_of_table(line):
         return False
     return may_open_table(line[row_begin(line) :])
+
+
+class RankLabels:
+    """What a bare number in front of one file's lines is: a position, or the rank that `srun -l` tells.
+
+    It is a rank from the first line on where it stands beside a position, as in `3: Epoch 2: loss 0.5`.
+    """
+
+    def __init__(self) -> None:
+        self.are_ranks = False
+        self._seen: set[bytes] = set()
+
+    def tells_rank(self, line: bytes) -> bool:
+        """Whether a number stands in front of a line beside a position; lines of one form are alike."""
+        label = NUMBER_IN_FRONT.match(line)
+        if label is None or (form := line.translate(DIGITS_TO_ZERO)) in self._seen:
+            return False
+        reading = read_line(line) if may_matter(line) else None
+        if reading is not None and reading.rank == label.span("rank") and (reading.step or reading.epoch):
+            return True
+        if len(self._seen) >= _MAX_SEEN:
+            self._seen.clear()
+        self._seen.add(form)
+        return False
+
+    def first_telling(self, lines: bytes) -> int | None:
+        """Where the first of some lines that tells a rank begins; None without one."""
+        for label in _LABELLED.finditer(b"\n" + lines):
+            begin, end = label.start(), lines.find(b"\n", label.start())
+            if self.tells_rank(lines[begin : end if end >= 0 else len(lines)]):
+                return begin
+        return None

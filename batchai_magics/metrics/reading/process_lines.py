@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from batchai_magics.metrics.reading.lines import Lines
+from batchai_magics.metrics.reading.line_splitter import Lines
 
 _MAX_FILE_LINES = 1024  # of all processes, behind which a process's block has ended
 _CHECKED_LINES = 64  # after so many it is checked which blocks have ended

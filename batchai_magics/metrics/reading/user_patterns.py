@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import TRAIN, split_phase
 from batchai_magics.metrics.measurement import Measurement
-from batchai_magics.metrics.reading.prefix_patterns import PREFIX, rank_of
 from batchai_magics.options.regular_expressions import Expression, Match, compile_number, matching_lines
-
-if TYPE_CHECKING:
-    from batchai_magics.metrics.reading.block_cursor import BlockCursor
 
 _MOST_LINE_CHARACTERS = 120  # of a quoted line
 
@@ -51,28 +47,20 @@ class UserPatterns:
         }
 
     def records(
-        self,
-        cursor: BlockCursor,
-        *,
-        step: int | None,
-        epoch: float | None = None,
-        without: Collection[str] = (),
+        self, line: bytes, at: Measurement, *, without: Collection[str] = ()
     ) -> Iterator[Measurement]:
-        """The matches on the cursor's only line, left to right for each pattern.
+        """The matches on a line, left to right for each pattern; `at` is a number that stands where they do.
 
-        `step` and `epoch` are those of the line, for patterns without a `step` group.
+        Its step and epoch are those of patterns without a `step` group.
         """
-        line = cursor.data.rstrip(b"\n")
-        rank = rank_of(PREFIX.match(line)) if cursor.rank is None else cursor.rank
-        end, wall_time = cursor.line_end, cursor.wall_time(len(line))
         for name, pattern in self._compiled.items():
             for match in pattern.expression.finditer(line) if name not in without else ():
                 text = pattern.value_text(match)
                 value = _number(text)
                 if value is not None:
                     has_own = pattern.step_group is not None
-                    place = (pattern.step(match), None) if has_own else (step, epoch)
-                    yield Measurement(name, value, "", *place, rank, end, wall_time, pattern.phase)
+                    place = at._replace(step=pattern.step(match), epoch=None) if has_own else at
+                    yield place._replace(name=name, value=value, phase=pattern.phase)
                 elif text is not None and name not in self.mismatches:
                     self.mismatches[name] = PatternMismatch(name, _decode(text), _decode(line))
 

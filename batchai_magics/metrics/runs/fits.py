@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from batchai_magics.metrics.grammar.fit_headings import REFIT
+from batchai_magics.metrics.grammar.headings import REFIT
 from batchai_magics.metrics.measurement import FIT, Fact
 
 

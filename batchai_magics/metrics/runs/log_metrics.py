@@ -157,7 +157,7 @@ def read_log(
     preferences: MetricPreferences = NO_PREFERENCES,
 ) -> LogMetrics:
     """`read_metrics` without warnings; the result has them as `notices`."""
-    from batchai_magics.metrics.reading.log_reader import read_table  # loads all formats
+    from batchai_magics.metrics.reading.log_parser import read_table  # loads all formats
 
     problems: Sequence[str] = ()
     preferences = replace(preferences, asked=tuple(patterns))

@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.metrics import Parser, read_metrics
-from batchai_magics.metrics.reading.log_reader import read_table
+from batchai_magics.metrics.reading.log_parser import read_table
 from batchai_magics.metrics.runs.metric_traits import Direction, traits_of
 
 RESULTS = {

@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Fact, Measurement, Parser
-from batchai_magics.metrics.reading.log_reader import read_table
+from batchai_magics.metrics.reading.log_parser import read_table
 
 TEMPLATES = (
     "step {a}: loss {b}",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from batchai_magics.metrics.grammar.line_counts import Count, LineCounts, counts_of, parse_duration
 from batchai_magics.metrics.reading.line_splitter import strip_escapes
+from batchai_magics.metrics.reading.progress_reader import Count, LineCounts, counts_of, parse_duration
 
 # Each as the program prints it; what is to be read: epoch, count, seconds left.
 BARS = {

@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT
-from batchai_magics.metrics.grammar.rank_labels import RankLabels
+from batchai_magics.metrics.reading.plan_cache import RankLabels
 
 
 @pytest.mark.parametrize(

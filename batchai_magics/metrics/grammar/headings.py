@@ -1,0 +1,112 @@
+"""Headings of the lines below them, which tell their phase or the fit among several that they are of.
+
+`Validation:`, `*** Eval results ***`, `Evaluating...`; `Fold 2/5`, `=== Seed 42 ===`, `Refit on all data`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from batchai_magics.metrics.grammar.line_reading import BRANCH
+from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes, row_begin
+
+_PHASE_HEADING = re.compile(
+    rb"(?:[^\n]{0,160}[ \]:])?(?P<phase>(?i:valid|validation|val|test|evaluation|eval"
+    rb"|(?:train(?:ing)?|performance)(?= (?:results?|metrics|stats|summary):)))"
+    rb"(?i: results?| error| metrics| stats| summary)?:[ \t]*"
+)
+_DECORATIONS = (b"-", b"=", b">", b"#", b"*")
+_DECORATED_PHASE = re.compile(
+    rb"[ \t]*[-=>#*]+[ \t]*(?P<phase>(?i:valid|validation|test|evaluation|eval))"
+    rb"(?i: performance| results?| metrics| summary)?[ \t]*[-=<#*]*[ \t]*"
+)
+_PHASE_WORD = rb"(?P<phase>(?i:valid|validation|validating|eval|evaluation|evaluating|test|testing))"
+_PHASE_BEGINS = re.compile(
+    rb"(?:(?i:running|starting|start|begin|performing|doing) )?"
+    + _PHASE_WORD
+    + rb"(?: at step \d{1,18})?[ ]?\.{2,3}[ \t]*\Z"
+)
+_PHASE_DATA = re.compile(
+    rb"(?i:(?:start(?:ing)?|begin(?:ning)?|running|now)[ ])?"
+    rb"(?i:evaluating|evaluation|validating|testing)[ ]on[ ](?:the[ ])?"
+    rb"(?P<phase>(?i:val|valid|validation|dev|eval|test))(?:[ ](?i:set|split|data|dataset))?[.:]?"
+)
+_STARRED_PHASE = re.compile(
+    rb"[ ](?:\*{3,}|={3,}|-{3,})[ ]*(?:(?i:running) )?"
+    + _PHASE_WORD
+    + rb"(?i: results?| metrics)?[ ]*[-=*]{3,}[ \t]*\Z"
+)
+_PHASE_BRANCH = re.compile(
+    rb"\xe2\x94[\x9c\x94]" + BRANCH + rb"(?P<phase>(?i:train|validation|val|valid|test))[ ]*"
+)
+_ANY_WORD = re.compile(rb"\w")
+
+REFIT = "Refit"
+_MOST_BYTES = 300  # of a line
+_FIT_WORD = re.compile(rb"(?i)fold|seed|split|run|trial|repeat|restart|fit")
+_BEGINS = (
+    r"(?:(?:now[ ])?(?:start(?:ing)?|begin(?:ning)?|running|run|training|train|fitting|processing)[ ]"
+    r"(?:(?:on|with|for|model)[ ])?(?:the[ ])?)?(?:(?:cv|cross[ -]validation)[ ])?"
+)
+_KIND = r"fold|seed|split|run|trial|repeat|restart"
+_SIGN = r"(?:[ ]?(?:no\.|number|[#:=]))?[ ]{0,2}#?"
+_TOTAL = r"(?:[ ]?(?:/|of)[ ]?[0-9]{0,9})?"
+_REFIT = r"(?:refit(?:ting)?|re-fit(?:ting)?|final[ ]fit)"
+_DECORATION = r"[-=*#<>~\[\]() \t]{0,80}"
+_FIT_HEADING = re.compile(
+    (
+        rf"(?i){_DECORATION}"
+        rf"(?:{_BEGINS}(?P<kind>{_KIND}){_SIGN}(?P<number>[0-9]{{0,12}}){_TOTAL}"
+        rf"|(?P<refit>{_REFIT})(?P<what>(?:[ ][a-z+]{{1,20}}){{0,8}}))"
+        rf"[.:]{{0,3}}{_DECORATION}"
+    ).encode()
+)
+FIT_EXPRESSION = (
+    r"(?:^|[^a-z0-9 \t,][ \t]*|[0-9][ \t]+|(?:info|debug)[ \t]+)"
+    rf"(?:{_BEGINS}(?:{_KIND}){_SIGN}[0-9]{{0,12}}{_TOTAL}|{_REFIT}(?:[ ][a-z+]+){{0,8}})"
+    r"[-.:=*#<>~\[\]() \t]*$"
+)
+"""What a line with a heading has, with any digits; for RE2."""
+
+
+def phase_heading(text: bytes) -> re.Match[bytes] | None:
+    """What tells the phase of the lines below: `Validation:`, `***** Eval results *****`, `Evaluating...`."""
+    end = text.rstrip()[-1:]
+    if b"ing on " in text or b"ion on " in text:
+        prefixes = read_prefixes(text)
+        return _PHASE_DATA.fullmatch(text, prefixes.begin, prefixes.end)
+    if end == b":":
+        return _PHASE_HEADING.fullmatch(text)
+    if end == b"." and (told := _PHASE_BEGINS.search(text)):
+        return None if _ANY_WORD.search(text, read_prefixes(text).begin, told.start()) else told
+    begin = row_begin(text)
+    if BRANCH in text:
+        return _PHASE_BRANCH.fullmatch(text, begin)
+    if text[begin:].lstrip()[:1] in _DECORATIONS:
+        return _DECORATED_PHASE.fullmatch(text, begin)
+    return _STARRED_PHASE.search(text) if end in (b"*", b"=", b"-") else None
+
+
+def may_begin_fit(line: bytes) -> bool:
+    """Whether a line with other digits may be the heading of a fit."""
+    return _fit_heading(line) is not None
+
+
+def fit_of_heading(line: bytes) -> str | None:
+    """The name of the fit that begins below a line: `Fold 2`, `Refit on all data`; None for other lines."""
+    found = _fit_heading(line)
+    if found is None:
+        return None
+    if found["refit"]:
+        return REFIT + found["what"].decode()
+    number = found["number"].decode()
+    return f"{found['kind'].decode().capitalize()} {number}" if number else None
+
+
+def _fit_heading(line: bytes) -> re.Match[bytes] | None:
+    if len(line) > _MOST_BYTES or not _FIT_WORD.search(line):
+        return None
+    if found := _FIT_HEADING.fullmatch(line):
+        return found
+    prefixes = read_prefixes(line)
+    return _FIT_HEADING.fullmatch(line, prefixes.begin)
