@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from batchai_magics.metrics.grammar.headings import fit_of_heading, may_begin_fit
+from batchai_magics.metrics.grammar.headings import fit_heading, fit_of_heading
 from batchai_magics.metrics.grammar.program_lines import SampleExpression
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, TOTAL, Fact
 from batchai_magics.metrics.programs import PROGRAM_FACTS, ProgramFact
@@ -77,7 +77,7 @@ FACT_LITERALS = tuple(dict.fromkeys(literal for row in _ROWS for literal in row.
 
 def may_tell_facts(line: bytes) -> bool:
     """Whether a line with other digits may tell facts."""
-    return any(literal in line for literal in FACT_LITERALS) or may_begin_fit(line)
+    return any(literal in line for literal in FACT_LITERALS) or fit_heading(line) is not None
 
 
 def facts_of(line: bytes, rank: int | None, offset: int) -> Iterator[Fact]:
@@ -104,7 +104,10 @@ def _key_values(line: bytes) -> Iterator[tuple[str, str]]:
     for row, expression in _EXPRESSIONS:
         if found := expression.match(line, begin):
             texts = {name: found[group].decode("utf-8", "replace") for name, group in row.texts}
-            yield from _parameters(_named_values(texts))
+            for name, value in _named_values(texts):
+                key, text = _NAMES.get(name.lower()), str(value).strip()
+                if key and text and (key not in _COUNTS or _COUNT.fullmatch(text)):
+                    yield key, text
             return
     if fit := fit_of_heading(line):
         yield FIT, fit
@@ -119,14 +122,6 @@ def _named_values(texts: Mapping[str, str]) -> Iterable[tuple[str, object]]:
             return ()
         return data.items() if isinstance(data, dict) else ()
     return [(texts["name"], texts["value"])] if "name" in texts else texts.items()
-
-
-def _parameters(named_values: Iterable[tuple[str, object]]) -> Iterator[tuple[str, str]]:
-    """Those among these named values that are facts."""
-    for name, value in named_values:
-        key, text = _NAMES.get(name.lower()), str(value).strip()
-        if key and text and (key not in _COUNTS or _COUNT.fullmatch(text)):
-            yield key, text
 
 
 def split_joined(text: bytes) -> list[bytes]:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber
 from batchai_magics.metrics.grammar.metric_names import TRAIN, VALIDATION
 from batchai_magics.metrics.measurement import TOTAL, Fact, Measurement, Record
-from batchai_magics.metrics.reading.line_plan import Layout, LineClock, layout_with, prefix_expression
+from batchai_magics.metrics.reading.line_plan import Layout, LineClock, compiled, prefix_expression
 from batchai_magics.metrics.reading.prefix_patterns import LABEL, PREFIX, rank_of
 from batchai_magics.metrics.reading.timestamps import (
     DIGITS_TO_ZERO,
@@ -195,13 +195,16 @@ def step_layout(line: bytes) -> tuple[Layout, LineReading] | None:
     rank = label and label.span("bracket" if label["bracket"] else "number")
     begin = match.end("before")
     parts = [_STEP, _ACCURACIES if match["top_1"] else b"", _TIME if match["time"] else b"", rb"[ \t]*"]
-    layout = layout_with(
-        prefix_expression(line, begin, rank) + b"".join(parts).replace(rb"\d", b"[0-9]"),
-        names,
-        has_rank=rank is not None,
+    behind = b"".join(parts).replace(rb"\d", b"[0-9]")
+    expression = compiled(prefix_expression(line, begin, rank) + behind + b"$")
+    places = {name: number - 1 for name, number in expression.groupindex.items()}
+    layout = Layout(
+        expression,
+        tuple(places[name] for name in names),
+        step=places["step"],
+        rank=-1 if rank is None else 0,
+        seconds=places.get("time", -1),
         clock=LineClock(timestamp_slices(line.translate(DIGITS_TO_ZERO), 0, begin)),
-        step="step",
-        seconds="time",
     )
     return layout, LineReading(LineKind.BENCHMARK, match.span("step"), None, rank, numbers, None, begin)
 
@@ -242,6 +245,18 @@ class LineCursor:
         if self.rank is None and before:
             return rank_of(LABEL.search(before))
         return self.rank
+
+    def measurements(
+        self, units: Mapping[str, str], numbers: Sequence[bytes | None], before: bytes, at: Measurement
+    ) -> list[Measurement]:
+        """Those of the numbers with these names and units that are there; `at` has their step and phase."""
+        rank, time = self.rank_at(before), self.wall_time(self.record_start)
+        at = at._replace(rank=rank, offset=self.line_end, wall_time=time)
+        return [
+            at._replace(name=name, value=float(number), unit=unit)
+            for (name, unit), number in zip(units.items(), numbers, strict=True)
+            if number is not None
+        ]
 
     def wall_time(self, position: int) -> float | None:
         """When the line with a record at this position was printed."""
@@ -300,7 +315,8 @@ class StepCadence:
 
     def _step_after(self, digits: bytes, before: bytes) -> int | None:
         whole = int(digits)
-        if _is_separated(before) and 0 < whole <= (self.num_batches or whole):
+        is_apart = before[-1:] in b" \t" and not _HEADER_NUMBER.search(before)
+        if is_apart and 0 < whole <= (self.num_batches or whole):
             return whole
         is_decimal = before[-1:] == b"." and before[-2:-1].isdigit()
         end = self._plausible_step(digits, before, is_decimal)
@@ -320,65 +336,38 @@ class StepCadence:
         return is_in_range and (step == 1 or step % (self.interval or _DEFAULT_INTERVAL) == 0)
 
 
-def _is_separated(before: bytes) -> bool:
-    """Whether a blank separates the following digits from this text, and it is not a header number."""
-    return before[-1:] in b" \t" and not _HEADER_NUMBER.search(before)
-
-
 def _read_rate(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
+    """A step line with arbitrary text around it; nothing if it is truncated or has no step."""
     *numbers, total = match.groups()
     if total is not None:
         return _read_total(cursor, match)
-    has_accuracy = numbers[-1] is not None
-    place = _general_position(cursor, match, has_accuracy=has_accuracy)
-    if place is None or not place[0]:
-        return []
-    step, rank, offset, time = place
-    cursor.cadence.observe(step, has_accuracy=has_accuracy)
-    return [
-        Measurement(name, float(number), unit, step, None, rank, offset, time)
-        for (name, unit), number in zip(_STEP_NAMES.items(), numbers, strict=True)
-        if number is not None
-    ]
-
-
-_Position = tuple[int, int | None, int, float | None]  # step, rank, end offset of the line, time
-
-
-def _general_position(cursor: LineCursor, match: re.Match[bytes], *, has_accuracy: bool) -> _Position | None:
-    """The position of a record with arbitrary text around it; None if it is truncated or has no step."""
-    begin, end = match.span()
+    (begin, end), has_accuracy, data = match.span(), numbers[-1] is not None, cursor.data
     left = cursor.text_before(begin)
     step, before = cursor.cadence.split_step(left)
-    if step is None or (not has_accuracy and cursor.data[end : end + 1] != b"\n" and _is_cut(cursor, end)):
-        return None
-    cursor.record_start = (
-        begin - len(left) + len(left.rstrip(b" \t")) - len(str(step)) if before else begin - len(left)
-    )
-    appended = _APPENDED_TIME.match(cursor.data, end)
-    time = float(appended[1]) if appended else cursor.wall_time(cursor.record_start)
-    return step, cursor.rank_at(before), cursor.line_end, time
-
-
-def _is_cut(cursor: LineCursor, end: int) -> bool:
-    """Whether an unterminated last line lacks the accuracies that should follow."""
-    is_open = cursor.data.find(b"\n", end) < 0
-    return is_open and (cursor.cadence.has_accuracy or _CUT_ACCURACY.match(cursor.data, end) is not None)
+    if not step:
+        return []
+    is_cut = cursor.cadence.has_accuracy or _CUT_ACCURACY.match(data, end)
+    if not has_accuracy and is_cut and data.find(b"\n", end) < 0:
+        return []
+    cursor.record_start = begin - len(left)
+    if before:
+        cursor.record_start += len(left.rstrip(b" \t")) - len(str(step))
+    appended = _APPENDED_TIME.match(data, end)
+    cursor.cadence.observe(step, has_accuracy=has_accuracy)
+    found = cursor.measurements(_STEP_NAMES, numbers, before, Measurement("", 0, step=step))
+    return [each._replace(wall_time=float(appended[1])) for each in found] if appended else found
 
 
 def _read_total(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
-    left = cursor.text_before(match.start())
+    left, data, end = cursor.text_before(match.start()), cursor.data, match.end()
     before = left[: -len(b"total ")]
-    if not left.endswith(b"total ") or before[-1:].isalpha() or not _ends_here(cursor.data, match.end()):
+    # of the fixed width; digits may only follow as part of the next record
+    is_whole = not data[end : end + 1].isdigit() or _STARTS_WITH_DIGITS.match(data, end)
+    if not left.endswith(b"total ") or before[-1:].isalpha() or not is_whole:
         return []
     cursor.record_start = match.start() - len(b"total ")
-    end, time = cursor.line_end, cursor.wall_time(cursor.record_start)
-    return [Fact(TOTAL, match[7].decode(), cursor.rank_at(before), end, time)]
-
-
-def _ends_here(data: bytes, end: int) -> bool:
-    """Whether a fixed-width number ends here: digits may only follow as part of the next record."""
-    return not data[end : end + 1].isdigit() or _STARTS_WITH_DIGITS.match(data, end) is not None
+    time = cursor.wall_time(cursor.record_start)
+    return [Fact(TOTAL, match[7].decode(), cursor.rank_at(before), cursor.line_end, time)]
 
 
 def _read_examples(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
@@ -387,38 +376,17 @@ def _read_examples(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Recor
     if examples is None:
         return []
     cursor.record_start = match.start() - len(left) + examples.start()
-    before = left[: examples.start()]
-    return _evaluation(cursor, before, _EXAMPLES, [examples[2]], int(examples[1]))
+    at = Measurement("", 0, step=int(examples[1]), phase=VALIDATION)
+    return cursor.measurements(_EXAMPLES, [examples[2]], left[: examples.start()], at)
 
 
 def _read_accuracy(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
     cursor.record_start = match.start()
-    before = cursor.text_before(match.start())
-    return _evaluation(cursor, before, _ACCURACY_NAMES, match.groups(), None)
+    before, at = cursor.text_before(match.start()), Measurement("", 0, phase=VALIDATION)
+    return cursor.measurements(_ACCURACY_NAMES, match.groups(), before, at)
 
 
-def _evaluation(
-    cursor: LineCursor,
-    before: bytes,
-    units: Mapping[str, str],
-    numbers: Sequence[bytes],
-    step: int | None,
-) -> Sequence[Record]:
-    rank, end = cursor.rank_at(before), cursor.line_end
-    time = cursor.wall_time(cursor.record_start)
-    return [
-        Measurement(name, float(number), unit, step, None, rank, end, time, VALIDATION)
-        for (name, unit), number in zip(units.items(), numbers, strict=True)
-    ]
-
-
-def _accuracy(first: bytes, second: bytes) -> re.Pattern[bytes]:
-    value = rb"(nan|\d\.\d{4})"
-    return re.compile(
-        first + rb" @ 1 = " + value + rb" " + second + rb" @ 5 = " + value + rb" \[(\d{1,18}) examples\]"
-    )
-
-
+_AT_1_AND_5 = rb"%b @ 1 = (nan|\d\.\d{4}) %b @ 5 = (nan|\d\.\d{4}) \[(\d{1,18}) examples\]"
 _EXAMPLES = {"eval_examples_per_sec": "examples/sec"}
 _ACCURACY_NAMES = {"eval_top_1": "fraction", "eval_top_5": "fraction", "eval_examples": "examples"}
 
@@ -434,8 +402,8 @@ class _Format(NamedTuple):
 _FORMATS = (
     _Format(RATE, _RATE, _read_rate),
     _Format(b" examples/sec", re.compile(rb" examples/sec(?![\w;)])"), _read_examples),
-    _Format(b"Accuracy @ 1", _accuracy(b"Accuracy", b"Accuracy"), _read_accuracy),
-    _Format(b"Precision @ 1", _accuracy(b"Precision", b"recall"), _read_accuracy),
+    _Format(b"Accuracy @ 1", re.compile(_AT_1_AND_5 % (b"Accuracy", b"Accuracy")), _read_accuracy),
+    _Format(b"Precision @ 1", re.compile(_AT_1_AND_5 % (b"Precision", b"recall")), _read_accuracy),
 )
 LITERALS = tuple(each.literal for each in _FORMATS)
 """Every record has one of these."""

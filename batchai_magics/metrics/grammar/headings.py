@@ -87,14 +87,9 @@ def phase_heading(text: bytes) -> re.Match[bytes] | None:
     return _STARRED_PHASE.search(text) if end in (b"*", b"=", b"-") else None
 
 
-def may_begin_fit(line: bytes) -> bool:
-    """Whether a line with other digits may be the heading of a fit."""
-    return _fit_heading(line) is not None
-
-
 def fit_of_heading(line: bytes) -> str | None:
     """The name of the fit that begins below a line: `Fold 2`, `Refit on all data`; None for other lines."""
-    found = _fit_heading(line)
+    found = fit_heading(line)
     if found is None:
         return None
     if found["refit"]:
@@ -103,7 +98,8 @@ def fit_of_heading(line: bytes) -> str | None:
     return f"{found['kind'].decode().capitalize()} {number}" if number else None
 
 
-def _fit_heading(line: bytes) -> re.Match[bytes] | None:
+def fit_heading(line: bytes) -> re.Match[bytes] | None:
+    """What a line has that may, with other digits, be the heading of a fit."""
     if len(line) > _MOST_BYTES or not _FIT_WORD.search(line):
         return None
     if found := _FIT_HEADING.fullmatch(line):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -44,6 +44,7 @@ _TOKEN = re.compile(
     rb'"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"(?P<key>[ \t]*:)?'
     rb"|(?P<number>-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?|NaN|-?Infinity)|(?P<edge>[{}\[\]])|(?P<comma>,)"
 )
+_DIGITS = re.compile(rb"\d+")
 _COUNT = re.compile(rb"(?P<count>\d{1,18})(?:\.0+)?|(?P<of>\d{1,15})/\d{1,15}")
 _EPOCH = re.compile(rb"\d{1,18}(?:\.\d{1,20})?(?:[eE]-?\d{1,2})?|\d{1,15}/\d{1,15}")
 _MESSAGE = re.compile(
@@ -63,6 +64,11 @@ class Value:
     text: bytes
     span: Span
     is_number: bool
+
+    @property
+    def json(self) -> object:
+        """The value that is printed."""
+        return float(self.text) if self.is_number else self.text.decode("utf-8", "replace")
 
     @property
     def count(self) -> Span | None:
@@ -117,16 +123,6 @@ def _move(path: list[str | int], token: re.Match[bytes]) -> None:
         path[-1] = token["text"].decode("utf-8", "replace")
 
 
-def key_digits(text: bytes, begin: int, end: int) -> tuple[Span, ...]:
-    """Where digits stand in keys."""
-    keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
-    return tuple(
-        (token.start("text") + run.start(), token.start("text") + run.end())
-        for token in keys
-        for run in re.finditer(rb"\d+", token["text"])
-    )
-
-
 def object_reading(
     text: bytes, begin: int, end: int, *, name: str | None = None, is_tagged: bool = False
 ) -> LineReading | None:
@@ -137,11 +133,17 @@ def object_reading(
     values = values_of(text, begin, end)
     if values is None:
         return None
-    step, epoch = _first_count(values, _STEPS), _epoch(values)
+    step, epoch = _first_count(values, _STEPS), _first_count(values, _EPOCHS)
+    own = values.get(("epoch",))
+    if own and own.is_number and _EPOCH.fullmatch(own.text):
+        epoch = own.count or own.span  # which may be a fraction
     is_placed = step is not None or epoch is not None
     if not (is_placed or (is_tagged and _is_logged(values))) or (is_tagged and _is_event(values, is_placed)):
         return LineReading(LineKind.OBJECT, None, None, None, (), None, 0)
     rank = values.get(("rank",))
+    times = (values[key,] for key in TIME_KEYS if (key,) in values)
+    keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
+    digits = [run.span() for key in keys for run in _DIGITS.finditer(text, *key.span("text"))]
     names = [value.span for path, value in values.items() if path in _NAMING]
     return LineReading(
         LineKind.OBJECT,
@@ -152,17 +154,16 @@ def object_reading(
         None,
         0,
         is_member=rank is not None,
-        seconds=_time(values),
-        names=(*key_digits(text, begin, end), *names),
+        seconds=next((each.span for each in times if json_timestamp(each.json)), None),
+        names=(*digits, *names),
         is_self_terminating=True,
     )
 
 
 def _is_logged(values: Mapping[Path, Value]) -> bool:
     """Whether an object of a logger holds metrics, not parameters."""
-    return (
-        values.get(("type",), _LOG).text == b"LOG" and values.get(("step",), _NO_VALUE).text != b"PARAMETER"
-    )
+    kind, step = values.get(("type",)), values.get(("step",))
+    return (kind is None or kind.text == b"LOG") and (step is None or step.text != b"PARAMETER")
 
 
 def _is_event(values: Mapping[Path, Value], is_placed: bool) -> bool:
@@ -173,66 +174,35 @@ def _is_event(values: Mapping[Path, Value], is_placed: bool) -> bool:
     return not (is_placed and is_measure(_text(key)))
 
 
-_NO_VALUE, _LOG = Value(b"", (0, 0), is_number=False), Value(b"LOG", (0, 0), is_number=False)
-
-
-def named_number(name: str, span: Span, unit: str = "", divisor: float = 1.0) -> NamedNumber:
-    """A number whose name is that of its record."""
-    return NamedNumber(name, unit, phase_of(name), *span, is_full=True, divisor=divisor)
-
-
 def _first_count(values: Mapping[Path, Value], paths: Iterable[Path]) -> Span | None:
     counts = (values[path].count for path in paths if path in values)
     return next(filter(None, counts), None)
 
 
-def _epoch(values: Mapping[Path, Value]) -> Span | None:
-    """An epoch, which may be a fraction."""
-    value = values.get(("epoch",))
-    if value is not None and value.is_number and _EPOCH.fullmatch(value.text):
-        return value.count or value.span
-    return _first_count(values, _EPOCHS)
-
-
-def _time(values: Mapping[Path, Value], keys: Iterable[str] = TIME_KEYS) -> Span | None:
-    found = (values[key,] for key in keys if (key,) in values)
-    return next((each.span for each in found if json_timestamp(_json(each))), None)
-
-
-def _json(value: Value) -> object:
-    return float(value.text) if value.is_number else value.text.decode("utf-8", "replace")
-
-
 def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedNumber]:
+    """The numbers of an object, each under the name of its record."""
     name, number = values.get(("name",), values.get(("key",))), values.get(("value",))
-    if number and number.is_number and (given or (name and not name.is_number)):
-        unit = values.get(("unit",), _NO_VALUE)
-        yield named_number(
-            given or _text(name or _NO_VALUE), number.span, "" if unit.is_number else _text(unit)
-        )
+    is_named = name is not None and not name.is_number
+    if number and number.is_number and (given or is_named):
+        unit = values.get(("unit",))
+        told = given or (_text(name) if name else "")
+        yield _named(told, number.span, "" if unit is None or unit.is_number else _text(unit))
         return
-    phase = told_phase((path, _text(value)) for path, value in values.items() if not value.is_number)
-    parts: list[tuple[Callable[[Path], bool], str | None]] = [(lambda path: len(path) == 1, phase)]
-    parts += [(_is_below(key), phase) for key in _NESTED_KEYS]
+    texts = (value for (*inner, key), value in values.items() if not inner and key in _PHASE_KEYS)
+    words = (re.split(r"[\W_]", _text(each), maxsplit=1)[0] for each in texts if not each.is_number)
+    phase = next(filter(None, map(phase_of_word, words)), None)  # `"mode": "val"`, `"_type": "val_epoch"`
     inner = dict.fromkeys(str(path[0]) for path in values if len(path) == 2 and isinstance(path[1], str))
-    parts += [(_is_below(key), phase_of_word(key)) for key in inner if phase_of_word(key)]
-    for is_of_part, of_phase in parts:
+    parts: list[tuple[Path, str | None]] = [((), phase), *(((key,), phase) for key in _NESTED_KEYS)]
+    parts += [((key,), phase_of_word(key)) for key in inner if phase_of_word(key)]
+    for part, of_phase in parts:
         for path, value in values.items():
             key = path[-1]
-            if is_of_part(path) and isinstance(key, str) and value.is_number and key not in POSITION_KEYS:
-                name_of_key = key if split_phase(key)[0] else in_phase(key, of_phase)
-                yield named_number(name_of_key, value.span)
+            if path[:-1] == part and isinstance(key, str) and value.is_number and key not in POSITION_KEYS:
+                yield _named(key if split_phase(key)[0] else in_phase(key, of_phase), value.span)
 
 
-def _is_below(key: str) -> Callable[[Path], bool]:
-    return lambda path: len(path) == 2 and path[0] == key
-
-
-def told_phase(texts: Iterable[tuple[Path, str]]) -> str | None:
-    """The phase of an object's numbers: `"mode": "val"`, `"_type": "val_epoch"`."""
-    told = (text for path, text in texts if len(path) == 1 and path[0] in _PHASE_KEYS)
-    words = (re.split(r"[\W_]", text, maxsplit=1)[0] for text in told)
-    return next(filter(None, map(phase_of_word, words)), None)
+def _named(name: str, span: Span, unit: str = "") -> NamedNumber:
+    return NamedNumber(name, unit, phase_of(name), *span, is_full=True)
 
 
 def _text(value: Value) -> str:

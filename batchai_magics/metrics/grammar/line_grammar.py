@@ -85,6 +85,8 @@ _SETTING = re.compile(
     + _COUNTED.encode()
     + rb")\w+)'?[ \t]*[:= \t]"
 )
+_EPOCH_BEGINS = re.compile(rb"(?i)(?:(?:start(?:ing)?|begin(?:ning)?)[ ])?epoch")
+_MOST_COMMENT_WORDS = 3
 _HAS_DIGIT = re.compile(r"\d")
 _REWARD = re.compile(r"reward|return|score")
 _EPISODE = re.compile(rb"(?i)\bep\.?[ :=#]*\Z")
@@ -100,7 +102,9 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
     is_known, known = _read_known(text, prefixes, row)
     if is_known:
         return known
-    if _RULE.fullmatch(text) or _opens_object(text, row) or _is_twig(text, row):
+    opens_object = text[-1:] == b"{" and not text[row:-1].strip()  # whose members stand below
+    is_comment = BRANCH in text and _TWIG.match(text, row)  # `│   │   └── Best until now = 0.4`
+    if opens_object or is_comment or _RULE.fullmatch(text):
         rank = prefixes.rank or prefixes.label
         return LineReading(LineKind.RULE, None, None, rank, (), None, 0, is_member=BRANCH in text)
     if told := phase_heading(text):
@@ -111,15 +115,18 @@ def read_line(text: bytes, *, are_labels_ranks: bool = False) -> LineReading | N
         reading = read_line(text.replace(b'"', b"'"), are_labels_ranks=are_labels_ranks)
         return reading if reading and reading.is_member else None
     if BRANCH in text:
-        text = _without_branches(text, row)
+        if found := _BRANCHES.match(text, row):  # `│   ├── Loss = 0.5`: indented instead
+            text = text[:row] + b" " * len(found[0]) + text[found.end() :]
         prefixes = read_prefixes(text, are_labels_ranks=are_labels_ranks)
     text, prefixes = _message_of(text, prefixes, are_labels_ranks=are_labels_ranks)
     if any(part in text for part in _REFUSED_PARTS) and _REFUSED.search(text):
         return None
-    scan = scan_line(text, prefixes)
-    if not scan.positions and prefixes.label is not None and not _is_glued(text, prefixes.label):
+    scan, label = scan_line(text, prefixes), prefixes.label
+    # only a rank in brackets touches the message: `[0]Valid average MRR: 0.6`
+    is_glued = label and text[label[1] : label[1] + 1] == b"]" and text[label[1] + 1 : label[1] + 2].isupper()
+    if not scan.positions and label and not is_glued:
         return _read_label_as_step(text, prefixes)
-    rank = prefixes.rank or prefixes.label
+    rank = prefixes.rank or label
     return _line_reading(scan, prefixes, rank) or _read_behind_name(text, prefixes, rank)
 
 
@@ -140,7 +147,9 @@ def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, LineRe
         begin, reading = known
         ranks = [rank for rank in ranks if rank[1] <= begin]
     elif text.startswith(b'{"', begin) and not text[row:begin].strip(_DECORATIONS):
-        reading = None if _has_quoted_numbers(text, prefixes) else object_reading(text, begin, prefixes.end)
+        # behind an origin, an object with its numbers as texts reads like a printed dict
+        is_like_dict = prefixes.has_origin and _QUOTED_NUMBER.search(text, begin)
+        reading = None if is_like_dict else object_reading(text, begin, prefixes.end)
     else:
         return False, None
     if reading is None or not (reading.numbers or reading.kind is LineKind.HEADING):
@@ -149,36 +158,12 @@ def _read_known(text: bytes, prefixes: Prefixes, row: int) -> tuple[bool, LineRe
     return True, reading._replace(rank=rank, prefix_end=begin)
 
 
-def _has_quoted_numbers(text: bytes, prefixes: Prefixes) -> bool:
-    """Whether an object behind an origin has its numbers as texts, which reads like a printed dict."""
-    return prefixes.has_origin and _QUOTED_NUMBER.search(text, prefixes.begin) is not None
-
-
-def _is_glued(text: bytes, label: Span) -> bool:
-    """Whether a number in brackets touches the message, as only a rank does: `[0]Valid average MRR: 0.6`."""
-    return text[label[1] : label[1] + 1] == b"]" and text[label[1] + 1 : label[1] + 2].isupper()
-
-
-def _is_twig(text: bytes, row: int) -> bool:
-    """Whether a line only comments on the one above it in a tree: `│   │   └── Best until now = 0.4`."""
-    return BRANCH in text and _TWIG.match(text, row) is not None
-
-
-def _without_branches(text: bytes, row: int) -> bytes:
-    """A line of a tree, indented instead: `│   ├── Loss = 0.5`."""
-    found = _BRANCHES.match(text, row)
-    return text[:row] + b" " * len(found[0]) + text[found.end() :] if found else text
-
-
-def _opens_object(text: bytes, row: int) -> bool:
-    """Whether a line has only the brace that opens an object, whose members stand below."""
-    return text[-1:] == b"{" and not text[row:-1].strip()
-
-
 def _message_of(text: bytes, prefixes: Prefixes, *, are_labels_ranks: bool) -> tuple[bytes, Prefixes]:
     """A line with its prefixes; JSON behind one of them reads like a printed dict."""
-    if message := _message_in_json(text, prefixes.begin):
-        return message, read_prefixes(message, are_labels_ranks=are_labels_ranks)
+    if span := message_span(text, prefixes.begin):  # at its place
+        before = b"#" * (span[0] - prefixes.begin - 1) + b" "
+        text = text[: prefixes.begin] + before + text[slice(*span)]
+        return text, read_prefixes(text, are_labels_ranks=are_labels_ranks)
     if told := _DICT_NAME.match(text, prefixes.begin):
         phase = phase_of_word(told["phase"].decode())
         return text, prefixes._replace(begin=told.end(), phase=phase)
@@ -190,14 +175,6 @@ def _message_of(text: bytes, prefixes: Prefixes, *, are_labels_ranks: bool) -> t
     if (prefixes.has_origin or prefixes.rank) and not is_config and _is_json_object(text[prefixes.begin :]):
         text = text.replace(b'"', b"'")
     return text, prefixes
-
-
-def _message_in_json(text: bytes, begin: int) -> bytes:
-    """The message in an object that begins here, at its place: `{"level": "info", "message": "loss 0.5"}`."""
-    span = message_span(text, begin)
-    if span is None:
-        return b""
-    return text[:begin] + b"#" * (span[0] - begin - 1) + b" " + text[slice(*span)]
 
 
 def _read_phase(text: bytes, told: re.Match[bytes], prefixes: Prefixes) -> LineReading:
@@ -235,8 +212,8 @@ def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> Lin
         return None
     behind = prefixes._replace(begin=end)
     scan = scan_line(text, behind)
-    are_decimal = any(b"." in text[each.begin : each.end] for each in scan.numbers)
-    has_words = scan.early_words or scan.stray_words or scan.lone_words
+    are_decimal = any(b"." in scan.digits_of(each) for each in scan.numbers)
+    has_words = scan.early_words or scan.words
     reading = _line_reading(scan, behind, rank) if are_decimal and not has_words else None
     return reading if reading and reading.kind is LineKind.STEP else None
 
@@ -244,117 +221,99 @@ def _read_behind_name(text: bytes, prefixes: Prefixes, rank: Span | None) -> Lin
 def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> LineReading | None:
     if scan.is_bar and _RULED.fullmatch(scan.text, row_begin(scan.text)):
         scan.is_bar = False
-    kind = _kind(scan)
-    if kind is None or (kind is LineKind.LOOSE and not _has_quality(scan)) or _is_config(scan):
+    is_member, has_quality = _is_member(scan), any(is_quality(each.name) for each in scan.numbers)
+    kind = LineKind.LOOSE if is_member else _kind(scan)
+    if kind is None or (kind is LineKind.LOOSE and not (has_quality or is_member)):
         return None
+    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
+    is_measured = has_quality or any(is_rate(each.name) for each in scan.numbers)
+    if is_dict and scan.positions and scan.excluded and not is_measured:
+        return None  # `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`
     is_heading = kind is LineKind.HEADING
     phase = scan.section or scan.phase if is_heading else scan.phase
-    _tell_episodes(scan)
+    if any(_REWARD.search(each.name) for each in scan.numbers):
+        scan.positions = [
+            # beside a reward, `Ep 3` is an episode
+            each._replace(kind="step", fineness=3)
+            if each.kind == "epoch" and _EPISODE.search(scan.text, 0, each.span[0])
+            else each
+            for each in scan.positions
+        ]
     step, epoch = _best(scan, "step"), _best(scan, "epoch")
     if is_heading and phase not in (None, TRAIN) and step and step.has_total and not epoch:
         step = None  # a validation counts its own batches
     total = step.total if step and kind is LineKind.STEP else None
+    numbers = _distinct(scan.numbers)
+    if kind not in (LineKind.STEP, LineKind.LOOSE):
+        # the length of a bar without a label tells it from other bars
+        is_bar = scan.is_bar and not scan.is_labelled
+        totals = (each.total for each in scan.positions if is_bar and each.total)
+        length = next((span for span in totals if scan.text[slice(*span)].isdigit()), None)
+        numbers = (NamedNumber("total", "", None, *length),) if length else ()
     return LineReading(
         kind,
         step and step.span,
         epoch and epoch.span,
         rank or scan.rank,
-        _distinct(scan.numbers) if kind in (LineKind.STEP, LineKind.LOOSE) else _totals(scan),
+        numbers,
         phase,
         prefixes.begin,
         is_bar=scan.is_bar,
         is_plain=_is_plain(scan),
         is_result=kind is LineKind.LOOSE and states_results(scan.text, prefixes.begin),
         is_dict=scan.text[prefixes.begin : prefixes.begin + 2] == b"{'",
-        is_member=_is_member(scan),
-        is_whole=all(scan.text[each.begin : each.end].isdigit() for each in scan.numbers),
+        is_member=is_member,
+        is_whole=all(scan.digits_of(each).isdigit() for each in scan.numbers),
         is_list=is_heading and _ALONE.fullmatch(scan.text, scan.begin, scan.end) is not None,
         total=total if total and is_count(scan.text[slice(*total)]) else None,
     )
 
 
-def _has_quality(scan: LineScan) -> bool:
-    """Whether a line without a position tells of a quality, or belongs to a block that has one."""
-    return any(is_quality(each.name) for each in scan.numbers) or _is_member(scan)
-
-
-def _is_config(scan: LineScan) -> bool:
-    """Whether a dict with a position holds no measurement: `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`."""
-    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
-    are_settings = not any(is_quality(each.name) or is_rate(each.name) for each in scan.numbers)
-    return is_dict and bool(scan.positions) and are_settings and scan.excluded > 0
-
-
-def _tell_episodes(scan: LineScan) -> None:
-    """Take `Ep 3` for an episode where a reward is beside it."""
-    if not any(_REWARD.search(each.name) for each in scan.numbers):
-        return
-    for place, each in enumerate(scan.positions):
-        if each.kind == "epoch" and _EPISODE.search(scan.text, 0, each.span[0]):
-            scan.positions[place] = each._replace(kind="step", fineness=3)
-
-
-def _totals(scan: LineScan) -> tuple[NamedNumber, ...]:
-    """The length of a bar without a label, which tells it from other bars."""
-    if not scan.is_bar or scan.is_labelled:
-        return ()
-    spans = [each.total for each in scan.positions if each.total and scan.text[slice(*each.total)].isdigit()]
-    return tuple(NamedNumber("total", "", None, *span) for span in spans[:1])
-
-
 def _kind(scan: LineScan) -> LineKind | None:
-    if _is_member(scan):
-        return LineKind.LOOSE
+    """What a line is that is no member of a block."""
     if _is_metrics(scan):
         return LineKind.STEP if scan.positions else LineKind.LOOSE
-    is_placed = bool(scan.positions) and not scan.early_words
-    if is_placed and _are_timers(scan) and (scan.positions[0].kind == "epoch" or not _has_text(scan)):
-        return LineKind.HEADING
-    if scan.early_words or not _are_counts(scan) or _has_text(scan):
+    if scan.early_words:
         return None
-    if scan.is_bar and scan.positions:
-        return LineKind.BAR
-    return LineKind.HEADING if scan.positions and not _has_settings(scan) and _is_heading(scan) else None
-
-
-def _are_counts(scan: LineScan) -> bool:
-    """Whether the numbers beside a position only count: `[Epoch: 0, numImages: 1600]`."""
-    return not any(
-        is_quality(each.name) or each.unit or not scan.text[each.begin : each.end].isdigit()
-        for each in scan.numbers
+    is_of_epoch = bool(scan.positions) and scan.positions[0].kind == "epoch"
+    is_comment = is_of_epoch and scan.words <= _MOST_COMMENT_WORDS  # `Epoch 0 in 2.3 sec`
+    has_text = scan.words > 0 and not (is_comment and _EPOCH_BEGINS.match(scan.text, scan.begin))
+    are_timers = bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
+    if scan.positions and are_timers and (is_of_epoch or not has_text):
+        return LineKind.HEADING
+    are_counts = not any(  # `[Epoch: 0, numImages: 1600]`
+        is_quality(each.name) or each.unit or not scan.digits_of(each).isdigit() for each in scan.numbers
     )
+    if not are_counts or has_text or not scan.positions:
+        return None
+    if scan.is_bar:
+        return LineKind.BAR
+    return LineKind.HEADING if not _has_settings(scan) and _is_heading(scan) else None
 
 
 def _has_settings(scan: LineScan) -> bool:
     """Whether numbers beside a position do not count what it goes over: `epoch: 100, hidden: 256`."""
-    others = [
-        each
-        for each in scan.numbers
-        if not (_COUNT_NAME.fullmatch(each.name) or is_rate(each.name) or is_timer(each.name))
-    ]
-    return bool(others or _SETTING.search(scan.text, scan.begin)) or len(scan.numbers) > _MOST_COUNTS
-
-
-def _has_text(scan: LineScan) -> bool:
-    """Whether words stand beside the positions, other than a comment on an epoch."""
-    return bool(scan.stray_words or scan.lone_words) and not _is_epoch_heading(scan)
+    are_counts = all(
+        _COUNT_NAME.fullmatch(each.name) or is_rate(each.name) or is_timer(each.name) for each in scan.numbers
+    )
+    has_setting = not are_counts or _SETTING.search(scan.text, scan.begin) is not None
+    return has_setting or len(scan.numbers) > _MOST_COUNTS
 
 
 def _is_member(scan: LineScan) -> bool:
-    """Whether a line is one of a block below its position: `    train/loss=10.98`."""
+    """Whether a line is one of a block below its position: `    train/loss=10.98`.
+
+    Several numbers are one if they stand in columns, which tabs end.
+    """
+    if scan.early_words or scan.words or scan.positions:
+        return False
+    if len(scan.numbers) > 1:
+        message = scan.text[scan.begin :]
+        return message.endswith(b"\t") and message.count(b"\t") >= len(scan.numbers)
     least = 3 if scan.has_origin else 2  # blanks; one may belong to the prefix
     is_indented = scan.text[scan.begin - least : scan.begin].isspace()
     bullet = _BULLET.fullmatch(scan.text, row_begin(scan.text), scan.begin)
-    is_indented = is_indented or bullet is not None
-    if scan.early_words or scan.stray_words or scan.lone_words or scan.positions:
-        return False
-    return (is_indented and len(scan.numbers) == 1) or _is_row_of_pairs(scan)
-
-
-def _is_row_of_pairs(scan: LineScan) -> bool:
-    """Whether several numbers stand in columns, which tabs end."""
-    message = scan.text[scan.begin :]
-    return len(scan.numbers) > 1 and message.endswith(b"\t") and message.count(b"\t") >= len(scan.numbers)
+    return len(scan.numbers) == 1 and (is_indented or bullet is not None)
 
 
 def _is_heading(scan: LineScan) -> bool:
@@ -372,19 +331,6 @@ def _is_heading(scan: LineScan) -> bool:
     return b"=" not in message or message[:1] == b"[" or is_indented or is_framed
 
 
-def _are_timers(scan: LineScan) -> bool:
-    return bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
-
-
-_EPOCH_BEGINS = re.compile(rb"(?i)(?:(?:start(?:ing)?|begin(?:ning)?)[ ])?epoch")
-
-
-def _is_epoch_heading(scan: LineScan) -> bool:
-    """Whether a line starts with an epoch and only comments on it: `Epoch 0 in 2.3 sec`."""
-    is_first = _EPOCH_BEGINS.match(scan.text, scan.begin) is not None
-    return is_first and scan.positions[0].kind == "epoch" and scan.stray_words + scan.lone_words <= 3
-
-
 def _is_plain(scan: LineScan) -> bool:
     """Whether the numbers are of a phase and of a quality, as in `Validation loss: 0.5`."""
     qualities = [is_quality(each.name) for each in scan.numbers]
@@ -392,16 +338,12 @@ def _is_plain(scan: LineScan) -> bool:
         return False  # `Test Accuracy of airplane: 71%`
     if _AVERAGED.match(scan.text, scan.begin):
         return any(qualities) and all(is_measure(each.name) or is_timer(each.name) for each in scan.numbers)
-    if not (scan.phase or all(map(_has_phase, scan.numbers))):
+    are_of_phase = all(each.phase or each.name.startswith(("av", "ema_")) for each in scan.numbers)
+    if not (scan.phase or are_of_phase):
         return False
     is_mixed = _EVALUATED.match(scan.text, scan.begin) or any(is_rate(each.name) for each in scan.numbers)
     others = [each.name for each, is_one in zip(scan.numbers, qualities, strict=True) if not is_one]
     return any(qualities) and (bool(is_mixed) or all(map(is_timer, others)))
-
-
-def _has_phase(number: NamedNumber) -> bool:
-    """Whether a number is of a phase, or an average over one."""
-    return bool(number.phase) or number.name.startswith(("av", "ema_"))
 
 
 def _is_metrics(scan: LineScan) -> bool:
@@ -410,60 +352,52 @@ def _is_metrics(scan: LineScan) -> bool:
         scan.strong or _is_all_assigned(scan) or _is_timed(scan) or _is_placed(scan) or _is_phased(scan)
     ):
         return False
-    words = scan.stray_words + scan.lone_words
-    if not words:
+    if not scan.words:
         return True
-    is_clear = scan.strong >= 2 and bool(scan.positions)
-    return is_clear and words <= _MAX_STRAY_WORDS and scan.stray_words <= len(scan.numbers) + scan.excluded
+    is_clear = scan.strong >= 2 and bool(scan.positions) and scan.words <= _MAX_STRAY_WORDS
+    return is_clear and scan.stray_words <= len(scan.numbers) + scan.excluded
 
 
 def _is_placed(scan: LineScan) -> bool:
     """Whether several numbers and no words stand beside a position: `(epoch: 1, iters: 5) D_A: 0.5 …`."""
-    decimals = [each for each in scan.numbers if b"." in scan.text[each.begin : each.end]]
+    decimals = [each for each in scan.numbers if b"." in scan.digits_of(each)]
     is_measuring = not all(is_timer(each.name) for each in decimals)
-    return (
-        bool(scan.positions) and not scan.stray_words + scan.lone_words and len(decimals) > 2 and is_measuring
-    )
+    return bool(scan.positions) and not scan.words and len(decimals) > 2 and is_measuring
 
 
 def _is_phased(scan: LineScan) -> bool:
     """Whether a number follows for two phases: `Train: 0.31, Val: 0.21`, `Train_rf 0.4  Val_rf 0.5`."""
-    names = [
-        split_phase(each.name)[1]
-        for each in scan.numbers
-        if each.phase and b"." in scan.text[each.begin : each.end]
-    ]
+    phased = (each for each in scan.numbers if each.phase and b"." in scan.digits_of(each))
+    names = [split_phase(each.name)[1] for each in phased]
     return bool(scan.positions) and len(names) > len(set(names))
 
 
 def _is_timed(scan: LineScan) -> bool:
     """Whether a step has several timers or rates and nothing else: `step:7/100 time:5ms step_avg:7.1ms`."""
     has_step = any(each.kind == "step" for each in scan.positions)
-    words = scan.stray_words + scan.lone_words
     are_told = all(
         is_timer(each.name) or is_rate(each.name) or each.unit in ("ms", "s") for each in scan.numbers
     )
     is_enough = len(scan.numbers) > 1 or any(_COUNTED_RATE.fullmatch(each.unit) for each in scan.numbers)
-    return has_step and not words and is_enough and are_told
+    return has_step and not scan.words and is_enough and are_told
 
 
 def _is_all_assigned(scan: LineScan) -> bool:
     """Whether a position precedes numbers that all have a `=`, as in `step 3: energy = -12`."""
     is_worded = any(scan.text[each.span[0] - 1 :][:1] != b"=" for each in scan.positions[:1])
-    words = scan.stray_words + scan.lone_words
     is_timed = all(is_timer(each.name) for each in scan.numbers)
-    return is_worded and not words and not is_timed and 0 < scan.assigned == len(scan.numbers)
+    return is_worded and not scan.words and not is_timed and 0 < scan.assigned == len(scan.numbers)
 
 
 def _best(scan: LineScan, kind: str) -> Position | None:
     """The finest position of a kind; of several that are as fine, the one of most steps, else the first."""
-    found = [position for position in scan.positions if position.kind == kind]
-    return max(found, key=lambda position: (position.fineness, _total_of(scan, position)), default=None)
 
+    def rank(position: Position) -> tuple[int, int]:
+        total = scan.text[slice(*position.total)] if position.total else b""
+        return position.fineness, int(total) if total.isdigit() else 0
 
-def _total_of(scan: LineScan, position: Position) -> int:
-    total = scan.text[slice(*position.total)] if position.total else b""
-    return int(total) if total.isdigit() else 0
+    found = (position for position in scan.positions if position.kind == kind)
+    return max(found, key=rank, default=None)
 
 
 def _distinct(found: list[NamedNumber]) -> tuple[NamedNumber, ...]:

@@ -89,12 +89,6 @@ _PHASE_HEADING = (
 _DUMP = re.compile(rb"[0-9a-f]{6,16}:?[ ]+(?:[0-9a-f]{2,8}[ ]+){4}")
 
 
-def _is_dump(text: bytes, begin: int) -> bool:
-    """Whether the line that begins here has words of hexadecimal digits, some of which look like `acc`."""
-    found = _DUMP.match(text, begin)
-    return found is not None and bool(found[0].translate(None, b"0123456789: "))
-
-
 def _compiled(parts: Sequence[str]) -> Any:
     """An expression for any of these, in any case; RE2 is imported on first use to keep imports fast."""
     import re2
@@ -164,14 +158,16 @@ def has_interest(text: bytes, literals: tuple[bytes, ...]) -> bool:
     return _line_expression(literals).search(text) is not None
 
 
-def interest_in(lines: Sequence[bytes], literals: tuple[bytes, ...]) -> Iterator[int]:
-    """The indices of the lines that may matter to the grammar, or hold one of these literals."""
-    expression, text, at, index = _line_expression(literals), b"\n".join(lines), 0, 0
-    ends = [*accumulate([len(line) + 1 for line in lines])]
+def interest_in(lines: Sequence[bytes], rows: Sequence[int], literals: tuple[bytes, ...]) -> Iterator[int]:
+    """The rows of those of these lines that may matter to the grammar, or hold one of these literals."""
+    chosen, at, index = [lines[row] for row in rows], 0, 0
+    expression, text = _line_expression(literals), b"\n".join(chosen)
+    ends = [*accumulate([len(line) + 1 for line in chosen])]
     while found := expression.search(text, at):
         index = bisect_left(ends, found.end(), index)
-        if not _is_dump(text, ends[index - 1] if index else 0):
-            yield index
+        dump = _DUMP.match(chosen[index])  # words of hexadecimal digits, some of which look like `acc`
+        if dump is None or not dump[0].translate(None, b"0123456789: "):
+            yield rows[index]
         at = ends[index]
         if at > len(text):
             return

@@ -104,3 +104,19 @@ class LineScan:
     rank: Span | None = None
     last_base: str = ""
     last_phase: str | None = None  # of a name such as `val loss`, and of the qualities behind it
+
+    def enter_phase(self, phase: str) -> None:
+        """Let the numbers from here on be of a phase; behind others, only these are."""
+        if self.numbers:
+            self.section = phase
+        else:
+            self.phase = phase
+
+    @property
+    def words(self) -> int:
+        """The words behind the position that nothing explains."""
+        return self.stray_words + self.lone_words
+
+    def digits_of(self, number: NamedNumber) -> bytes:
+        """A number as it is printed."""
+        return self.text[number.begin : number.end]

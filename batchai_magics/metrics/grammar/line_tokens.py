@@ -48,6 +48,7 @@ _VALIDATING = re.compile(rb"Test:(?![ ]*\()")  # the loop over the validation se
 _APART = re.compile(rb"(?:[ ][\w.'/-]+)*(?:[ ]{2,}|:[ ]+(?=[\w./]+=)|[ ]\|[ ]+(?=(?i:epoch|step|iter)))")
 _LEVEL = re.compile(r"(?:^|[ ])(?:(?i:debug|info|notice|warn|warning|critical|fatal)|ERROR)$")
 _ORIGIN = re.compile(r"(?i)(?:^|[ ])[\w/-]+(?:[.@][a-z][\w-]*)+$")  # a host, a file, a logger
+_BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
 _SUMMARY = re.compile(rb"\* (?=Acc@1|Prec@1)")  # of the validation in PyTorch's ImageNet programs
 
 
@@ -66,8 +67,11 @@ def scan_line(text: bytes, prefixes: Prefixes, *, is_of_metrics: bool = True) ->
         _step(scan)
         if scan.at <= before:
             scan.at = before + 1
-        if len(scan.numbers) > _MAX_NUMBERS or (may_be_text and _is_text(scan)):
+        if len(scan.numbers) > _MAX_NUMBERS:
             break
+        is_text = may_be_text and scan.early_words and not scan.positions
+        if is_text and not MAY_BE_BAR.search(scan.text, scan.at):
+            break  # nothing further can make this a step line
     return scan
 
 
@@ -83,18 +87,13 @@ def _take_name_before_position(scan: LineScan) -> None:
             add_number(scan, name, number, is_signed=True)
 
 
-def _is_text(scan: LineScan) -> bool:
-    """Whether nothing further can make this a step line: it begins with words, and no bar follows."""
-    if not scan.early_words or scan.positions:
-        return False
-    return MAY_BE_BAR.search(scan.text, scan.at) is None
-
-
 def _step(scan: LineScan) -> None:
     """Take the next token."""
     separator = numbers.SEPARATOR.match(scan.text, scan.at, scan.end)
-    taken = _take_section(scan) or take_bar(scan) or _take_word_position(scan) or _take_duration(scan)
-    if taken:
+    if _take_section(scan) or take_bar(scan) or _take_word_position(scan):
+        return
+    if duration := numbers.DURATION.match(scan.text, scan.at, scan.end):
+        scan.at = duration.end()
         return
     if separator:
         scan.at = separator.end()
@@ -112,21 +111,17 @@ def _step(scan: LineScan) -> None:
 
 
 def _take_section(scan: LineScan) -> bool:
+    """Take what a group of numbers is named: `[val]`, `train=(`, `GPU0[`."""
     found = _SECTION.match(scan.text, scan.at, scan.end)
     if found is None:
         return False
     if found["group"]:
         name = found["group"].decode()
         scan.group = "" if name in _NO_GROUPS else f"{name}/"
-        scan.at = found.end()
-        return True
-    phase = phase_of_word((found["phase"] or found["set"]).decode())
-    if phase is None:
-        return False
-    if scan.numbers:
-        scan.section = phase
+    elif phase := phase_of_word((found["phase"] or found["set"]).decode()):
+        scan.enter_phase(phase)
     else:
-        scan.phase = phase
+        return False
     scan.at = found.end()
     return True
 
@@ -158,8 +153,10 @@ def _take_word_position(scan: LineScan) -> bool:
     _take_position(scan, position)
     if position.kind == "epoch" and not any(each.kind == "step" for each in scan.positions):
         count = counter_at(scan.text, scan.at)
-        if count and count.end <= scan.end and _is_counter(scan, count):
-            _take_position(scan, count)
+        if count and count.end <= scan.end:
+            is_in_brackets = scan.text[count.span[1] : count.end].strip()[:1] in (b"]", b")")
+            if count.has_total or is_in_brackets:  # it nearly always counts the steps within the epoch
+                _take_position(scan, count)
     return True
 
 
@@ -173,11 +170,6 @@ def _counts_epoch(scan: LineScan, position: Position) -> bool:
     return word.startswith(b"steps:") and scan.text[scan.positions[-1].end : scan.at] == b", "
 
 
-def _is_counter(scan: LineScan, count: Position) -> bool:
-    """Whether a counter behind an epoch counts the steps within it, as it nearly always does."""
-    return count.has_total or scan.text[count.span[1] : count.end].strip()[:1] in (b"]", b")")
-
-
 def _take_position(scan: LineScan, position: Position) -> None:
     phase = phase_of_word(position.phase) if position.phase else None
     if scan.numbers and scan.text[scan.at : scan.at + 5].lower() == b"train":
@@ -189,19 +181,12 @@ def _take_position(scan: LineScan, position: Position) -> None:
     scan.at = position.end
 
 
-def _take_duration(scan: LineScan) -> bool:
-    duration = numbers.DURATION.match(scan.text, scan.at, scan.end)
-    if duration:
-        scan.at = duration.end()
-    return duration is not None
-
-
 def _pass_sentence(scan: LineScan) -> bool:
     """Pass the sentences behind that of the numbers: `Loss is 0.5. The learning rate did not change.`."""
-    is_new = scan.strong > 1 and scan.positions and scan.text[scan.at - 2 : scan.at] == b". "
-    if is_new:
-        scan.at = scan.end
-    return bool(is_new)
+    if not (scan.strong > 1 and scan.positions and scan.text[scan.at - 2 : scan.at] == b". "):
+        return False
+    scan.at = scan.end
+    return True
 
 
 def _take_text_pair(scan: LineScan) -> bool:
@@ -219,13 +204,12 @@ def _take_text_pair(scan: LineScan) -> bool:
         if not is_prefix:
             scan.group = f"{name}/"  # `LOC: recall: 0.5`
         return True
-    if found is None or ENDS_IN_POSITION.search(name) or _is_phase_alone(found, name) or is_filler:
+    if found is None or ENDS_IN_POSITION.search(name) or is_filler:
         return False
+    if phase_of_word(name) and found[0][-4:] not in (b": --", b"None") and b"/" not in found[0]:
+        return False  # the value of a name is itself a name: `DEV : loss 0.5`
     scan.at = found.end()
     return True
-
-
-_BEST_SO_FAR = re.compile(rb"(?i)best so far\b")
 
 
 def _pass_best(scan: LineScan) -> bool:
@@ -234,25 +218,6 @@ def _pass_best(scan: LineScan) -> bool:
         return False
     scan.at = scan.end
     return True
-
-
-_NAMED_NUMBERS = (
-    _pass_best,
-    take_slashed_numbers,
-    take_percent_name,
-    take_bare_pair,
-    take_pair,
-    take_rate,
-    _pass_sentence,
-    _take_text_pair,
-)
-
-
-def _is_phase_alone(found: re.Match[bytes], name: str) -> bool:
-    """Whether the value of a name is itself a name: `DEV : loss 0.5`."""
-    return (
-        phase_of_word(name) is not None and found[0][-4:] not in (b": --", b"None") and b"/" not in found[0]
-    )
 
 
 def _skip(scan: LineScan) -> None:
@@ -267,10 +232,35 @@ def _skip(scan: LineScan) -> None:
     begin = scan.at
     found = numbers.WORD.match(scan.text, scan.at, scan.end)
     scan.at = found.end() if found else scan.at + 1
-    if found is None:
+    word = found[0].decode("utf-8", "replace").strip(":.'\"!").lower() if found else ""
+    if phase := VALIDATION if _VALIDATING.match(scan.text, begin) else phase_of_word(word):
+        scan.enter_phase(phase)
+    if not _is_explained(scan, word):
+        _count_word(scan, begin)
+
+
+def _is_explained(scan: LineScan, word: str) -> bool:
+    """Whether a word before the place where the scan is stands on lines of metrics."""
+    if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
+        return True
+    if word == "time" and numbers.DURATION.match(scan.text, scan.at + 1, scan.end):
+        return True
+    return bool(scan.numbers) and (word == "in" or word.startswith("#"))  # `best_reward: 191.2 in #1`
+
+
+def _count_word(scan: LineScan, begin: int) -> None:
+    """Count a word that nothing explains, from here to where the scan is."""
+    if not scan.positions:
+        # two blanks follow the words from here on, as after the event of a structured log, or a bar
+        is_apart = scan.has_origin and _APART.match(scan.text, scan.at, scan.end)
+        scan.early_words += not is_apart
         return
-    word = found[0].decode("utf-8", "replace")
-    _count_word(scan, word.strip(":.'\"!").lower(), begin)
+    before = scan.text[max(0, begin - 3) : begin]
+    starts = before.rstrip(b" ")[-1:] in (b",", b";", b"|", b"]", b"[", b")", b"(") or before[-2:] == b"  "
+    ends = scan.at >= scan.end or numbers.STRONG.match(scan.text, scan.at) is not None
+    is_lone = starts and ends
+    scan.lone_words += is_lone
+    scan.stray_words += not is_lone
 
 
 def _pass_field(scan: LineScan) -> bool:
@@ -283,44 +273,19 @@ def _pass_field(scan: LineScan) -> bool:
         return False
     word = numbers.WORD.match(scan.text, scan.at, end)
     phase = phase_of_word(word[0].decode("utf-8", "replace")) if word else None
-    if phase:
-        scan.phase = scan.phase if scan.numbers else phase
+    if phase and not scan.numbers:
+        scan.phase = phase
     scan.at = end
     return True
 
 
-def _count_word(scan: LineScan, word: str, begin: int) -> None:
-    is_loop = _VALIDATING.match(scan.text, begin) is not None
-    _enter_phase(scan, VALIDATION if is_loop else phase_of_word(word))
-    if word in _FILLERS or word in ("n/a", "na", "none") or not any(map(str.isalnum, word)):
-        return
-    if word == "time" and numbers.DURATION.match(scan.text, scan.at + 1, scan.end):
-        return
-    if scan.numbers and (word == "in" or word.startswith("#")):  # `best_reward: 191.2 in #1`
-        return
-    if not scan.positions:
-        is_apart = scan.has_origin and _is_apart(scan.text, scan.at, scan.end)
-        scan.early_words += not is_apart
-        return
-    is_lone = _is_lone(scan.text, begin, scan.at, scan.end)
-    scan.lone_words += is_lone
-    scan.stray_words += not is_lone
-
-
-def _enter_phase(scan: LineScan, phase: str | None) -> None:
-    if phase and scan.numbers:
-        scan.section = phase
-    elif phase:
-        scan.phase = phase
-
-
-def _is_apart(text: bytes, end: int, limit: int) -> bool:
-    """Whether two blanks follow the words from here on, as after the event of a structured log, or a bar."""
-    return _APART.match(text, end, limit) is not None
-
-
-def _is_lone(text: bytes, begin: int, end: int, limit: int) -> bool:
-    """Whether a word stands between separators."""
-    before = text[max(0, begin - 3) : begin]
-    starts = before.rstrip(b" ")[-1:] in (b",", b";", b"|", b"]", b"[", b")", b"(") or before[-2:] == b"  "
-    return starts and (end >= limit or numbers.STRONG.match(text, end) is not None)
+_NAMED_NUMBERS = (
+    _pass_best,
+    take_slashed_numbers,
+    take_percent_name,
+    take_bare_pair,
+    take_pair,
+    take_rate,
+    _pass_sentence,
+    _take_text_pair,
+)

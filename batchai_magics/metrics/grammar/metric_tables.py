@@ -48,6 +48,7 @@ from batchai_magics.metrics.programs import PROGRAM_TABLES, Layout
 
 _MOST_LINES = 300  # between two rows of columns, or in one box
 _NUMBER = rb"[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)?\.?\d*(?:[eE][-+]?\d+)?|[-+]?(?:nan|inf)"
+_BLANKS = re.compile(r"\s+")
 _NAME = re.compile(rb"[A-Za-z][\w-]{0,30}")
 _CELL = re.compile(rb"(?P<number>" + _NUMBER + rb")(?P<unit>%|[GMK]i?B?|s|ms|[ ](?:ms|s|K))?")
 _LIST = re.compile(rb"\[((?:(?:" + _NUMBER + rb"),?[ ]?){1,40})\]")
@@ -68,38 +69,36 @@ _CONFIG = re.compile(
 _MARKS = tuple(table.mark.encode() for table in PROGRAM_TABLES if table.layout is Layout.COPIED)
 _OPENINGS = "|".join(program_openings()).encode()
 _PROGRAM_TABLE = re.compile(_OPENINGS)
-_MAY_BE_TABLE = re.compile(
+MAY_BE_TABLE = re.compile(
     rb"(?i)" + _OPENINGS + rb"|\{'|epoch|step|iter|update|round|batch|\bgen\b|generation|#|\bit\b|\bep\b"
     rb"|(?<![\w./@-])(?:[a-z][\w./@-]{0,40}[ ]{2,40}){4}|[-=]{8}|-{3}[|+]|\xe2[\x94\x95]"
 )
+"""What a line has that is the edge or the header of a table, or a line of most."""
 _NO_COLUMNS = frozenset((
     "class", "exs", "images", "instances", "labels", "targets", "size", "img_size", "ts", "iterations",
     "episodes", "n_updates", "time_elapsed", "time_total_s",
 ))  # fmt: skip
-Number = tuple[str | None, str, float]
-"""A phase, if it is told, a name and a value."""
-
-Row = tuple[int | None, float | None, list[tuple[str, float, str]]]
-"""Step, epoch, and name, value and phase of each number."""
+Number = tuple[str, float, str]
+"""The name, the value and the phase of a number, as it is recorded."""
 
 
-class TableNumbers(NamedTuple):
+class Row(NamedTuple):
     """What a line of a table gives; most of a box's lines give nothing."""
 
     step: int | None
-    epoch: int | None
+    epoch: float | None
     numbers: Sequence[Number]
 
 
 class PairRow(NamedTuple):
     """A row of a step and a number, and whether that is printed as one that need not be whole."""
 
-    place: int
+    place: float
     is_decimal: bool
-    found: TableNumbers
+    found: Row
 
 
-NOTHING = TableNumbers(None, None, ())
+NOTHING = Row(None, None, ())
 """What a line that only belongs to a table gives."""
 
 
@@ -137,13 +136,8 @@ class MetricTable:
     def enter(self, line: bytes) -> Row | None:
         """Read a line without its prefixes: the numbers that it completes, None for a line of no table."""
         self.is_bound = self._members is not None
-        found = self._member(line) or self.read(line)
-        if found is None:
-            return None
-        return found.step, found.epoch, [_recorded(*number) for number in found.numbers]
-
-    def read(self, line: bytes) -> TableNumbers | None:
-        """What a line gives, without its prefixes; None if it belongs to no table."""
+        if found := self._member(line):
+            return found
         text = (_BORDER.sub(b"|", line) if b"\xe2" in line else line).rstrip()
         if mark := _mark_of(text):
             return self._copied(text.removeprefix(mark))
@@ -153,9 +147,10 @@ class MetricTable:
         if _RULE.fullmatch(text.strip()):
             self._is_bare = _TWO_RULES.fullmatch(text.strip()) is not None
             return self._rule()
-        if self._box is not None and self._columns is None and not self._is_header_of_box(text):
-            found = self._box_line(text)
-            if found:
+        if self._box is not None and self._columns is None:
+            # not the header of columns in a box
+            is_header = _PROGRAM_TABLE.search(text) or (not self._box and columns_of(text) is not None)
+            if not is_header and (found := self._box_line(text)):
                 return found
         header = self._header(text)
         if header:
@@ -167,10 +162,6 @@ class MetricTable:
         found = self._row(text) if self._columns else None
         return found or (None if self._box is None else self._box_line(text))
 
-    def _is_header_of_box(self, text: bytes) -> bool:
-        """Whether a line in a box is the header of columns, not a name and a number."""
-        return _PROGRAM_TABLE.search(text) is not None or (not self._box and columns_of(text) is not None)
-
     def _header(self, text: bytes) -> Columns | None:
         """The columns that a line names, alone or with the line above it."""
         above, self._heading = self._heading, b""
@@ -181,7 +172,7 @@ class MetricTable:
             self._heading = text
         return header
 
-    def _copied(self, text: bytes) -> TableNumbers:
+    def _copied(self, text: bytes) -> Row:
         """Read one of the copied lines of results: a task, then the names, then the numbers."""
         cells, names, self._copied_names = text.split(b","), self._copied_names, ()
         if text.startswith(b"Task: "):
@@ -189,12 +180,12 @@ class MetricTable:
         elif len(cells) == len(names):
             pairs = zip(names, cells, strict=True)
             rows = [number for name, cell in pairs for number in _numbers(name, cell, VALIDATION)]
-            return TableNumbers(None, None, rows)
+            return Row(None, None, rows)
         elif all(map(_NAME.fullmatch, cells)):
             self._copied_names = tuple(f"{self._task}/{cell.decode()}" for cell in cells)
         return NOTHING
 
-    def _member(self, line: bytes) -> TableNumbers | None:
+    def _member(self, line: bytes) -> Row | None:
         """Read a line of a dict that is printed over several; None for any other line."""
         found = _MEMBER.fullmatch(line)
         if found is None or bool(found["begin"]) is (self._members is not None):
@@ -208,7 +199,7 @@ class MetricTable:
         self._members = None
         return _dict_numbers(members)
 
-    def _rule(self) -> TableNumbers | None:
+    def _rule(self) -> Row | None:
         box, self._box, self._section = self._box, [], ""
         self._is_placed = self.is_below_heading if box is None else self._is_placed
         if self._columns and self._columns.table.layout is Layout.PAIRS and self._shown:
@@ -220,7 +211,7 @@ class MetricTable:
             return _box_numbers(box, is_placed=self._is_placed)
         return NOTHING if self._columns or is_config else None
 
-    def _box_line(self, text: bytes) -> TableNumbers | None:
+    def _box_line(self, text: bytes) -> Row | None:
         box = self._box
         if box is not None and self._is_placed and (pairs := _box_pairs(text)):
             box += pairs
@@ -239,7 +230,7 @@ class MetricTable:
             box.append(((self._section if is_inner else "") + name.decode(errors="replace"), value))
         return NOTHING
 
-    def _row(self, text: bytes) -> TableNumbers | None:
+    def _row(self, text: bytes) -> Row | None:
         columns = self._columns
         assert columns is not None
         self._lines_left -= 1
@@ -255,7 +246,7 @@ class MetricTable:
         self._shown = shown
         return found
 
-    def _pair_numbers(self, columns: Columns, text: bytes) -> TableNumbers | None:
+    def _pair_numbers(self, columns: Columns, text: bytes) -> Row | None:
         """The numbers of a row of two columns, if it goes on like those above; other lines end them."""
         row, above = _pair_row(columns, text), self._pair
         if row and (above is None or (row.place >= above.place and row.is_decimal >= above.is_decimal)):
@@ -277,7 +268,7 @@ def _pair_row(columns: Columns, text: bytes) -> PairRow | None:
     return None if place is None else PairRow(place, is_decimal, found)
 
 
-def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
+def _row_numbers(columns: Columns, text: bytes) -> Row | None:
     """The numbers of a row; None if the line does not fit the columns."""
     if columns.table.layout is Layout.PHASES:
         return _phase_numbers(columns.names, cells_of(text, columns.separator))
@@ -292,14 +283,14 @@ def _row_numbers(columns: Columns, text: bytes) -> TableNumbers | None:
         return None
     if columns.table.layout is Layout.PAIRS:
         numbers = list(_numbers(cells[0].decode(errors="replace"), cells[1], None))
-        return TableNumbers(None, None, numbers) if numbers else None
+        return Row(None, None, numbers) if numbers else None
     found = _training_row(columns, cells)
     if bar and found and not columns.table.row_name:
         return found._replace(step=int(bar["count"]))
     return found
 
 
-def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | None:
+def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
     """The numbers of a row with an epoch or a step, or with the name that rows of its table have."""
     table, label = columns.table, ""
     if table.label:
@@ -320,10 +311,10 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> TableNumbers | No
         for number in _numbers(table.names.get(name.lower(), name), cell, phase)
     ]
     epoch, step = (int(count[1]) if count else None for count in counts)
-    return TableNumbers(step, epoch, numbers) if numbers else None
+    return Row(step, epoch, numbers) if numbers else None
 
 
-def _phase_numbers(phases: Sequence[str], cells: Sequence[tuple[int, bytes]]) -> TableNumbers | None:
+def _phase_numbers(phases: Sequence[str], cells: Sequence[tuple[int, bytes]]) -> Row | None:
     """The numbers of a row with a name, and a number for each phase."""
     if len(cells) != len(phases) + 1 or not cells[0][1]:
         return None
@@ -333,10 +324,10 @@ def _phase_numbers(phases: Sequence[str], cells: Sequence[tuple[int, bytes]]) ->
         for phase, (_, cell) in zip(phases, cells[1:], strict=True)
         for number in _numbers(name, cell, phase_of_word(phase))
     ]
-    return TableNumbers(None, None, rows)
+    return Row(None, None, rows)
 
 
-def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
+def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> Row:
     """The numbers of a printed dict, if it measures something."""
     by_name = {name.lower(): value for name, value in members if b"." not in value}
     step, epoch = _positions(by_name)
@@ -346,7 +337,7 @@ def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> TableNumbers:
     told = {split_phase(name)[0] for name, _ in rest} - {None, TRAIN}
     phase = next(iter(told)) if len(told) == 1 else None
     numbers = [number for name, value in rest for number in _numbers(name, value, phase)]
-    return TableNumbers(_int_or_none(step), _int_or_none(epoch), numbers)
+    return Row(step, epoch, numbers)
 
 
 def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
@@ -355,9 +346,11 @@ def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
     match = _CELL.fullmatch(cell) if name else None
     if match and match["number"].strip(b"+-.") and name.lower() not in _NO_COLUMNS and not is_excluded(name):
         told, short = split_phase(name if "(" in name else name.rstrip(")"))
+        phase = told or phase
         unit = (match["unit"] or b"").decode().strip()
         factor = 1000 if unit == "K" and (is_rate(name) or name.lower().endswith("/ sec")) else 1
-        yield told or phase, short, float(match["number"].replace(b",", b"")) * factor
+        value = float(match["number"].replace(b",", b"")) * factor
+        yield in_phase(_BLANKS.sub("_", short.strip()).lower(), phase), value, phase or TRAIN
 
 
 def _listed_numbers(name: str, cells: Sequence[bytes], phase: str | None) -> Iterable[Number]:
@@ -386,7 +379,7 @@ def _box_pairs(text: bytes) -> list[tuple[str, bytes]]:
     return [(name.decode(errors="replace"), value) for name, value in pairs]
 
 
-def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> TableNumbers:
+def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> Row:
     """The numbers of a complete box, if it says where training is or stands below a line that does."""
     by_name = {_last(name): value for name, value in box}
     step, epoch = _positions(by_name)
@@ -394,12 +387,13 @@ def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> TableN
     if (epoch is None and step is None and not is_placed) or not any(is_measured(name) for name, _ in rest):
         return NOTHING
     numbers = [number for name, value in rest for number in _numbers(name, value, None)]
-    return TableNumbers(_int_or_none(step), _int_or_none(epoch), numbers)
+    return Row(step, epoch, numbers)
 
 
-def _positions(by_name: Mapping[str, bytes]) -> Sequence[bytes | None]:
+def _positions(by_name: Mapping[str, bytes]) -> Sequence[int | None]:
     """The step and the epoch among values by name."""
-    return [next((by_name[name] for name in names if name in by_name), None) for names in (STEPS, EPOCHS)]
+    texts = (next((by_name[name] for name in names if name in by_name), None) for names in (STEPS, EPOCHS))
+    return [None if text is None else int(float(text.replace(b",", b""))) for text in texts]
 
 
 def _is_told(name: str) -> bool:
@@ -412,22 +406,9 @@ def _last(name: str) -> str:
     return name.rpartition("/")[2].strip().lower()
 
 
-def _int_or_none(text: bytes | None) -> int | None:
-    return None if text is None else int(float(text.replace(b",", b"")))
-
-
-def _recorded(phase: str | None, name: str, value: float) -> tuple[str, float, str]:
-    return in_phase(re.sub(r"\s+", "_", name.strip()).lower(), phase), value, phase or TRAIN
-
-
 def _mark_of(text: bytes) -> bytes:
     """The mark of copied rows that a line begins with; else empty."""
     return next((mark for mark in _MARKS if text.startswith(mark)), b"")
-
-
-def may_be_of_table(line: bytes) -> bool:
-    """Whether a line has what the edges and headers of tables have: a quick look at any line."""
-    return _MAY_BE_TABLE.search(line) is not None
 
 
 def may_open_table(line: bytes) -> bool:

@@ -106,7 +106,8 @@ def take_pair(scan: LineScan) -> bool:
     if found is None or _take_step_and_number(scan, found):
         return found is not None
     raw = (found["quoted"] or found["name"]).decode("utf-8", "replace")
-    if not found["sign"] and _is_aside(raw, found):
+    is_counted = _COUNTED.search(found[0]) is not None and not ENDS_IN_POSITION.search(raw)
+    if not found["sign"] and (raw == "best" or is_counted):  # `78.1 %, best 79.2 %`, `edge path 1 / 1`
         scan.excluded, scan.at = scan.excluded + 1, found.end()
         return True
     is_signed = bool(found["sign"] or found["quoted"] or found["is"])
@@ -122,15 +123,29 @@ def take_pair(scan: LineScan) -> bool:
 
 def _is_no_pair(scan: LineScan, name: str, found: re.Match[bytes]) -> bool:
     """Whether a sentence, a share of progress, a list, the next line or a position begins here."""
-    is_sentence = found["is"] and not _is_apart(scan, name, found.end())
+    is_sentence = found["is"] and not _states_measure(scan, name, found.end())
     is_progress = found["unit"] == b"%" and found["wrap"] == b"[" and not found["sign"]  # `Finished [100%]:`
     is_bar = found["unit"] == b"%" and _COUNT_OF_BAR.match(scan.text, found.end("unit"), scan.end)
     if is_sentence or is_progress or (is_bar and not is_quality(name)) or _IS_SEAM.search(name):
         return True
-    is_position = ENDS_IN_POSITION.search(name) and not _is_of_position(name, found)
+    # `Batch 2.736 (7.783)`, `fps step: 96241`
+    is_timed = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
+    is_measured = is_timed or (found["sign"] and (is_rate(name) or " per " in name))
+    is_position = ENDS_IN_POSITION.search(name) and not is_measured
     is_vector = found["wrap"] == b"[" and _MORE_ELEMENTS.match(scan.text, found.end("number"))
     is_list = (is_vector and not is_measure(name)) or _MORE_NUMBERS.match(scan.text, found.end(), scan.end)
     return bool(is_position or is_list)
+
+
+def _states_measure(scan: LineScan, name: str, end: int) -> bool:
+    """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
+    is_first, lower = scan.at == scan.begin, name.lower()
+    is_last = not scan.text[end:].strip(b". ")
+    if is_first and (is_last or lower.startswith("average")):
+        return is_quality(name)  # `Accuracy is 0.5`
+    if is_last and scan.positions and lower.startswith("the "):
+        return is_quality(name)  # `at step 7 the loss is 0.5`
+    return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|", b".")
 
 
 def _headed(scan: LineScan, name: str) -> str:
@@ -139,27 +154,6 @@ def _headed(scan: LineScan, name: str) -> str:
     if len(letter) == 1 and head and " " not in head and is_quality(head):
         scan.head = head
     return f"{scan.head} {name}" if len(name) == 1 and scan.head else name
-
-
-def _is_aside(name: str, found: re.Match[bytes]) -> bool:
-    """Whether a number is none of its line's metrics: `accuracy 78.1 %, best 79.2 %`, `edge path 1 / 1`."""
-    return name == "best" or (_COUNTED.search(found[0]) is not None and not ENDS_IN_POSITION.search(name))
-
-
-def _is_apart(scan: LineScan, name: str, end: int) -> bool:
-    """Whether what a name `is` is no part of a sentence: `epoch: 1 step: 7, loss is 0.5`."""
-    is_last = not scan.text[end:].strip(b". ")
-    if is_last and (scan.at == scan.begin or (scan.positions and name.lower().startswith("the "))):
-        return is_quality(name)  # `Accuracy is 0.5`, `at step 7 the loss is 0.5`
-    if scan.at == scan.begin and name.lower().startswith("average"):
-        return is_quality(name)
-    return is_measure(name) and scan.text[: scan.at].rstrip()[-1:] in (b",", b";", b":", b"|", b".")
-
-
-def _is_of_position(name: str, found: re.Match[bytes]) -> bool:
-    """Whether the number measures a step or a batch: `fps step: 96241`, `Batch 2.736 (7.783)`."""
-    is_fraction = b"." in found["number"] and name.lower() in _TIMED_POSITIONS
-    return is_fraction or (bool(found["sign"]) and (is_rate(name) or " per " in name))
 
 
 def _take_step_and_number(scan: LineScan, found: re.Match[bytes]) -> bool:
@@ -207,8 +201,13 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    raw = _without_info(_ASIDES.sub("", _SENTENCE.sub("", raw)))
-    if _is_no_metric(scan, raw, number, unit):
+    raw = _ASIDES.sub("", _SENTENCE.sub("", raw))
+    if told := _INFO.fullmatch(raw):  # `CV info cv_loss 92.5`
+        raw = told["name"] if split_phase(told["name"])[0] else (told["phase"] or "") + told["name"]
+    is_counter = phase_of_word(raw) is not None and number.isdigit()  # `Eval 1 at step 4000`
+    is_undecided = _MAY_BE_DECIMAL.fullmatch(number) is not None and _IS_SMALL.search(raw) is not None
+    is_time = raw.lower() in ("cost", "avg") and unit in _SECONDS
+    if is_undecided or is_time or (is_counter and not (unit or scan.last_base)):
         scan.excluded += 1
         return
     phase, base = _phase_and_name(scan, raw)
@@ -216,47 +215,21 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if (not is_fraction and is_excluded(raw)) or (base != raw and phase != TRAIN and is_excluded(base)):
         scan.excluded += 1
         return
-    phase = _phase_after(scan, raw, base, phase)
-    name, unit = _name_and_unit(scan.group + base, base, unit)
-    if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
-        name = raw
-    _note_number(scan, raw, NamedNumber(_canonical(name), unit, phase or scan.section, *span), phase)
-    is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
-    is_whole = number.isdigit() and not unit
-    scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
-
-
-def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
-    """Whether a number counts phases, as in `Eval 1 at step 4000`, or is a time that is called a cost."""
-    is_counter = phase_of_word(raw) is not None and number.isdigit() and not (unit or scan.last_base)
-    is_undecided = _MAY_BE_DECIMAL.fullmatch(number) is not None and _IS_SMALL.search(raw) is not None
-    return is_counter or is_undecided or (raw.lower() in ("cost", "avg") and unit in _SECONDS)
-
-
-def _phase_after(scan: LineScan, raw: str, base: str, phase: str | None) -> str | None:
-    """The phase of a number: its own, which the next ones have too, else that of the one before it."""
     if phase is not None and phase_of_word(base) is None:
         scan.last_base = base
         scan.last_phase = phase if " " in raw else None
     elif is_quality(base) and scan.last_phase != TRAIN:
-        return phase or scan.last_phase
-    return phase
-
-
-def _without_info(raw: str) -> str:
-    """The name in `CV info cv_loss 92.5`, with its phase."""
-    told = _INFO.fullmatch(raw)
-    if told is None:
-        return raw
-    name = str(told["name"])
-    return name if split_phase(name)[0] else (told["phase"] or "") + name
-
-
-def _note_number(scan: LineScan, raw: str, number: NamedNumber, phase: str | None) -> None:
+        phase = phase or scan.last_phase  # that of the number before it
+    name, unit = _name_and_unit(scan.group + base, base, unit)
+    if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
+        name = raw
     is_first = not scan.positions and not scan.numbers
-    scan.numbers.append(number)
+    scan.numbers.append(NamedNumber(_canonical(name), unit, phase or scan.section, *span))
     if is_first and phase and " " in raw:
         scan.phase = phase  # `val Loss: 0.5 Acc: 0.9`
+    is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
+    is_whole = number.isdigit() and not unit
+    scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
 
 
 def _is_strong(raw: str, *, is_whole: bool, is_assigned: bool, is_signed: bool) -> bool:

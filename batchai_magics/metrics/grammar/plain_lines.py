@@ -59,16 +59,16 @@ def _english(table: Mapping[str, str]) -> dict[str, str]:
     return {word: english for english, words in table.items() for word in words.split()}
 
 
-_PHASE_OF, _METRIC_OF, _COUNTER_OF = _english(_PHASES), _english(_METRICS), _english(_COUNTERS)
-_METRIC_OF |= _LOSSES_OF | _ACCURACIES_OF
-
-
 def _any_of(words: Mapping[str, str]) -> str:
     """An expression for any of these words; those of alphabets stand apart from other letters."""
     order = sorted(words, key=len, reverse=True)
     of_letters = "|".join(word for word in order if word < _FIRST_OF_CJK)
     others = "|".join(word for word in order if word >= _FIRST_OF_CJK)
     return "(?:" + others + "|" * bool(others) + f"(?<![^\\W\\d_])(?:{of_letters})(?![^\\W\\d_]))"
+
+
+_PHASE_OF, _METRIC_OF, _COUNTER_OF = _english(_PHASES), _english(_METRICS), _english(_COUNTERS)
+_METRIC_OF |= _LOSSES_OF | _ACCURACIES_OF
 
 
 _OF = r"(?:[ ](?:de|di|do|da|du|des|na|на|auf|für)[ ]|[ ]d['’]|[ ]\(?|_)"
@@ -118,7 +118,7 @@ def plain_line(text: bytes) -> bytes:
     if b"(" in text:
         text = _EAGER.sub(_unwrapped, _WRAPPED.sub(_unwrapped, text))
     if b"None" in text:
-        text = _NONE.sub(_blank, text)
+        text = _NONE.sub(lambda found: b" " * len(found[0]), text)
     if text.count(b"]:") + text.count(b"] =") > 1:
         text = _BRACKETED.sub(rb" \1 ", text)  # `[epoch]: 199, [loss]: 4.99`
     if b"," in text and has_decimal_commas(text):
@@ -130,21 +130,15 @@ def has_decimal_commas(text: bytes) -> bool:
     """Whether the commas of a line can only be decimal: `loss: 0,5321`; its other numbers agree with that."""
     if _POINT.search(text) or _LIST.search(text):
         return False
-    return any(not _may_be_group(*found.groups()) for found in _COMMA.finditer(text))
+    return any(
+        len(behind) != _GROUP_DIGITS or len(before) > _GROUP_DIGITS or before.startswith(b"0")
+        for before, behind in _COMMA.findall(text)
+    )
 
 
 def is_undecided(text: bytes) -> bool:
     """Whether a line has a loss whose comma may be that of thousands or the decimal one: `loss: 2,684`."""
     return b"," in text and not _POINT.search(text) and _UNDECIDED.search(text) is not None
-
-
-def _may_be_group(before: bytes, behind: bytes) -> bool:
-    """Whether a comma may separate thousands."""
-    return len(behind) == _GROUP_DIGITS and len(before) <= _GROUP_DIGITS and not before.startswith(b"0")
-
-
-def _blank(found: re.Match[bytes]) -> bytes:
-    return b" " * len(found[0])
 
 
 def _unwrapped(found: re.Match[bytes]) -> bytes:
@@ -169,14 +163,6 @@ def _fitted(english: Callable[[re.Match[str]], str], found: re.Match[str]) -> st
     return found[0] if size < 0 else " " * size + words
 
 
-def _nothing(found: re.Match[str]) -> str:
-    return ""
-
-
-def _counter(found: re.Match[str]) -> str:
-    return _COUNTER_OF[found["word"].lower()]
-
-
 def _name(found: re.Match[str]) -> str:
     metric = _METRIC_OF[found["metric"].lower()]
     phase = (found["phase"] or found["of"] or "").lower()
@@ -184,22 +170,18 @@ def _name(found: re.Match[str]) -> str:
     return f"avg_{named}" if found["mean"] else named
 
 
-def _phased(found: re.Match[str]) -> str:
-    return f"{_PHASE_OF[found['phase'].lower()]}_{found['metric'].lower()}"
-
-
 def _ordinal(found: re.Match[str]) -> str:
     word = "it" if found["noun"].endswith(("步", "ステップ")) else "ep"
     return f"{word} {found['count']}" + " " * len(found["noun"].encode())
 
 
-_REPLACEMENTS = (
-    (_EMOJI, _nothing),
-    (_ARROW_IN_FRONT, _nothing),
+_REPLACEMENTS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_EMOJI, lambda found: ""),
+    (_ARROW_IN_FRONT, lambda found: ""),
     (_ORDINAL, _ordinal),
     (_NAME, _name),
-    (_PHASED_ENGLISH, _phased),
-    (_COUNTER, _counter),
+    (_PHASED_ENGLISH, lambda found: f"{_PHASE_OF[found['phase'].lower()]}_{found['metric'].lower()}"),
+    (_COUNTER, lambda found: _COUNTER_OF[found["word"].lower()]),
 )
 _ASCII = [word for word in (*_PHASE_OF, *_METRIC_OF, *_COUNTER_OF) if word.isascii()]
 _GERMAN = re.compile(rb"(?i)\b(?:" + "|".join(_ASCII).encode() + rb")\b")

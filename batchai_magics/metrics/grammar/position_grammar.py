@@ -157,10 +157,8 @@ def line_start(text: bytes, at: int) -> list[Position]:
         if found:
             groups = found.groupdict()
             phase = (groups.get("phase") or b"").decode()
-            if phase.lower() == "test" and groups.get(
-                "step"
-            ):  # the loop over the validation set in PyTorch's ImageNet programs
-                phase = "val"
+            if phase.lower() == "test" and groups.get("step"):
+                phase = "val"  # the loop over the validation set in PyTorch's ImageNet programs
             fineness = 4 if groups.get("total") else 2  # finer than an episode
             total = next((found.span(name) for name in ("total", "of") if groups.get(name)), None)
             return [
@@ -213,16 +211,8 @@ def count(text: bytes) -> int:
     except ValueError:
         if b"e+" in text:
             return round(min(float(text), _MOST_STEPS))
-        factor = _FACTORS.get(text[-1:], 1)
-        return (
-            round(float(text.rstrip(b"kKM").replace(b",", b"")) * factor)
-            if factor > 1
-            else _parse_integer(text)
-        )
-
-
-def _parse_integer(text: bytes) -> int:
-    return int(text.replace(b",", b"").split(b".")[0])
+        factor, digits = _FACTORS.get(text[-1:], 1), text.rstrip(b"kKM").replace(b",", b"")
+        return round(float(digits) * factor) if factor > 1 else int(digits.split(b".")[0])
 
 
 def step_of(text: bytes) -> int | None:

@@ -182,15 +182,11 @@ def trained_end(text: bytes, begin: int) -> int | None:
 
 def row_begin(text: bytes) -> int:
     """Where a row of a table begins, whose bars and blanks are its own, unlike those of other messages."""
-    return _row_start(text)[0]
+    return row_start(text)[0]
 
 
-def row_rank(text: bytes) -> int | None:
-    """The rank that the prefixes of a row tell."""
-    return _row_start(text)[1]
-
-
-def _row_start(text: bytes) -> tuple[int, int | None]:
+def row_start(text: bytes) -> tuple[int, int | None]:
+    """Where a row of a table begins, and the rank that the prefixes before it tell."""
     at, rank = 0, None
     if label := NUMBER_IN_FRONT.match(text):
         at, rank = label.end(), int(label["rank"])

@@ -22,6 +22,7 @@ _MARK = re.compile(
     r"|\[\[(?P<repeated>.*?)(?:\|\|(?P<separator>.*?))?\]\]"
     r"|(?P<edge>\?\{|\}\?)|(?P<blanks>[ \t]+)|(?P<other>(?<![\w@.])-?\d+(?:\.\d+)?)|(?P<literal>.)"
 )
+_GROUP_NAME = re.compile(r"\?P<\w+>")
 _EDGES = {"?{": "(?:", "}?": ")?"}
 _NUMBER = number_grammar.NUMBER.decode()
 _HAS_POINT = r"(?=[-+]?(?:[\d,]*\.|\d+e|nan|inf))"
@@ -76,10 +77,16 @@ class SampleExpression:
     def _part(self, mark: re.Match[str]) -> str:
         if mark["name"]:
             return self._number(mark)
-        if mark["text"]:
-            return self._text(mark["text"])
+        if name := mark["text"]:
+            group = self._group()
+            self.texts.append((name, group))
+            source = r"\{.*\}" if name == "json" else r"[^\n]{0,200}?"
+            return f"(?P<{group}>{self.words.get(name, source)})"
         if mark["repeated"] is not None:
-            return self._repeated(mark["repeated"], mark["separator"])
+            self.repeated = SampleExpression(mark["repeated"], self.words, self._count)
+            part = _GROUP_NAME.sub("?:", self.repeated.source)
+            more = SampleExpression(mark["separator"], self.words).source if mark["separator"] else ""
+            return rf"(?P<repeated>(?:{part})(?:{more}(?:{part}))*)"
         if mark["edge"]:
             return _EDGES[mark["edge"]]
         if mark["blanks"]:
@@ -99,18 +106,6 @@ class SampleExpression:
             return rf"(?P<{group}>{source})[ ]?[mu]?s"
         is_share = name not in _POSITIONS and not mark["unit"]
         return rf"(?P<{group}>{source})" + "%?" * is_share
-
-    def _text(self, name: str) -> str:
-        group = self._group()
-        self.texts.append((name, group))
-        source = r"\{.*\}" if name == "json" else r"[^\n]{0,200}?"
-        return f"(?P<{group}>{self.words.get(name, source)})"
-
-    def _repeated(self, sample: str, separator: str | None) -> str:
-        self.repeated = SampleExpression(sample, self.words, self._count)
-        part = re.sub(r"\?P<\w+>", "?:", self.repeated.source)
-        more = SampleExpression(separator, self.words).source if separator else ""
-        return rf"(?P<repeated>(?:{part})(?:{more}(?:{part}))*)"
 
 
 class _Texts(NamedTuple):
@@ -147,7 +142,7 @@ class _Reader:
     @property
     def source(self) -> str:
         """The same, without groups."""
-        return re.sub(r"\?P<\w+>", "?:", self._template.source)
+        return _GROUP_NAME.sub("?:", self._template.source)
 
     def read(self, found: re.Match[bytes]) -> LineReading | None:
         """What a line gives; None for nothing."""
@@ -156,7 +151,11 @@ class _Reader:
             return None
         texts = _texts_of(self._template, found)
         if "json" in texts.by_name:
-            return self._object(found, texts)
+            span = found.span(next(group for name, group in self._template.texts if name == "json"))
+            seconds = (found.span(n.group) for n in self._template.numbers if n.name == "seconds")
+            read = object_reading(found.string, *span, name=texts.by_name.get("name"), is_tagged=True)
+            time = read and (read.seconds or next(seconds, None))
+            return read and read._replace(kind=row.kind, seconds=time)
         places = {each.name: found.span(each.group) for each in self._template.numbers if found[each.group]}
         phase = row.phase or phase_of_word(texts.by_name.get("phase", ""))
         total = places.get("total")
@@ -190,12 +189,6 @@ class _Reader:
             has_last=is_counted and any(each.is_last for each in self._template.numbers),
             is_self_terminating=self._is_self_terminating,
         )
-
-    def _object(self, found: re.Match[bytes], texts: _Texts) -> LineReading | None:
-        begin, end = found.span(next(group for name, group in self._template.texts if name == "json"))
-        seconds = next((found.span(n.group) for n in self._template.numbers if n.name == "seconds"), None)
-        read = object_reading(found.string, begin, end, name=texts.by_name.get("name"), is_tagged=True)
-        return read and read._replace(kind=self._row.kind or read.kind, seconds=read.seconds or seconds)
 
     def _numbers(
         self,

@@ -83,6 +83,13 @@ def words_of_row(text: bytes) -> list[tuple[int, bytes]]:
     return [(cell.start(), cell[0]) for cell in _CELLS.finditer(text)]
 
 
+def numbers_of(text: bytes) -> list[tuple[int, bytes]]:
+    """The numbers of a row that pandas prints, where the first row may be named; empty for any other line."""
+    cells = words_of_row(text)
+    cells = cells[1:] if cells and cells[0][1] == b"all" else cells
+    return cells if all(_NUMBER.fullmatch(cell) for _, cell in cells) else []
+
+
 def program_openings() -> list[str]:
     """Expressions, one of which every header of a program's table has, or the mark of its rows."""
     parts = [table.header.split(r"\|")[:2] for _, table in _HEADERS]
@@ -138,14 +145,11 @@ def _is_of_training(columns: Columns) -> bool:
     has_place = columns.index_of(EPOCHS) is not None or columns.index_of(STEPS) is not None
     is_one_place = sum(name.lower() in EPOCHS for name in columns.names) < 2  # a summary has several
     is_measuring = any(map(is_measured, columns.names)) or _FITNESS.issubset(columns.names)
-    are_clear = not columns.is_pair or _are_clear(columns.names)
-    return are_clear and has_place and is_one_place and is_measuring
-
-
-def _are_clear(names: Sequence[str]) -> bool:
-    """Whether the names of two columns hardly head anything but training."""
+    names = columns.names
+    # the names of two columns hardly head anything but training
     are_plain = not any(" " in name or name.lower() in _VAGUE for name in names)
-    return are_plain and any(map(is_quality, names))
+    are_clear = not columns.is_pair or (are_plain and any(map(is_quality, names)))
+    return are_clear and has_place and is_one_place and is_measuring
 
 
 def are_other_names(columns: Columns, text: bytes) -> bool:
@@ -176,17 +180,12 @@ def cells_of(text: bytes, separator: bytes) -> list[tuple[int, bytes]]:
     return cells
 
 
-def numbers_of(text: bytes) -> list[tuple[int, bytes]]:
-    """The numbers of a row that pandas prints, where the first row may be named; empty for any other line."""
-    cells = words_of_row(text)
-    cells = cells[1:] if cells and cells[0][1] == b"all" else cells
-    return cells if all(_NUMBER.fullmatch(cell) for _, cell in cells) else []
-
-
 def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | None:
     """A cell for each column, empty where the row has none."""
-    if len(cells) == len(columns.names) + 1 and _is_index(columns, *cells[0]):
-        cells = cells[1:]
+    if len(cells) == len(columns.names) + 1 and not columns.separator:
+        start, cell = cells[0]  # the index of a data frame ends before the first heading begins
+        if cell.isdigit() and start + len(cell) <= columns.starts[0]:
+            cells = cells[1:]
     if len(cells) == len(columns.names):
         return [cell for _, cell in cells]
     if columns.separator or not 2 <= len(cells) < len(columns.names):
@@ -203,8 +202,3 @@ def aligned(columns: Columns, cells: list[tuple[int, bytes]]) -> list[bytes] | N
         )
         row[place] = cell
     return row
-
-
-def _is_index(columns: Columns, start: int, cell: bytes) -> bool:
-    """Whether a cell is the index of a data frame, which ends before the first heading begins."""
-    return not columns.separator and cell.isdigit() and start + len(cell) <= columns.starts[0]

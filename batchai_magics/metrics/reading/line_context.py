@@ -14,7 +14,7 @@ from batchai_magics.metrics.grammar.metric_names import (
     may_be_integer,
     split_phase,
 )
-from batchai_magics.metrics.grammar.metric_tables import MetricTable, Row
+from batchai_magics.metrics.grammar.metric_tables import NOTHING, MetricTable, Row
 from batchai_magics.metrics.measurement import MetricName, Record
 from batchai_magics.metrics.reading.bar_steps import BarCount, BarSteps, HeldDict, UnplacedDict
 from batchai_magics.metrics.reading.line_plan import LinePlan
@@ -65,7 +65,10 @@ class LineContext:
         """The step, epoch and numbers of a line, whose number its process counts; None without any."""
         reading = plan.reading
         if reading.kind is LineKind.RULE:
-            self._enter_rule(line, is_branch=reading.is_member)
+            if line - self.heading_line <= _MAX_RULE_GAP:
+                self.heading_line = line
+            if reading.is_member and line - self.phase_line <= _MAX_RULE_GAP:
+                self.phase_line = line
             return None
         if reading.kind is LineKind.BAR:
             self._enter_bar(step, epoch, numbers)
@@ -75,9 +78,11 @@ class LineContext:
             return None
         if reading.kind is LineKind.LOOSE:
             return self._loose(plan, numbers, line)
+        is_below_phase = self.phase is not None and line - self.phase_line <= _MAX_PHASE_GAP
+        is_evaluated = is_below_phase and reading.phase is None and step is None and epoch is not None
         if reading.is_dict and step is None:
             step = self._step_of_bar(plan)
-        elif self._is_evaluated(reading, step, epoch, line):
+        elif is_evaluated and self.step is not None:  # unlike a line of training
             return self.step, epoch, _in_phase(numbers, self.phase or TRAIN)
         else:
             self.note(step, epoch)
@@ -99,16 +104,15 @@ class LineContext:
         self.table.phase_above = self.phase if is_of_phase else None
         self.table.is_below_heading = is_of_phase or number - self.heading_line <= _MAX_GAP
         row = self.table.enter(line)
-        if row is None or not row[2]:
+        if row is None or not row.numbers:
             return row
-        step, epoch, numbers = row
-        if step is not None or epoch is not None:
-            self.note(step, epoch)
-            return step, self.epoch if epoch is None else epoch, numbers
+        if row.step is not None or row.epoch is not None:
+            self.note(row.step, row.epoch)
+            return row._replace(epoch=self.epoch)
         if self.table.is_bound and not self.is_known and self.epoch is None and self.step is None:
-            return None, None, []
+            return NOTHING
         has_own_step = self.epoch is None or self.table.is_of_heading
-        return self.step if has_own_step else None, self.epoch, numbers
+        return row._replace(step=self.step if has_own_step else None, epoch=self.epoch)
 
     def is_of_block(self, line: int) -> bool:
         """Whether a line with this number is the last one so far of the block below a heading."""
@@ -162,6 +166,7 @@ class LineContext:
                 return self.phase_step, self.epoch, named
             return self.step, None, named
         numbers, is_twin = self._like_twin(numbers)
+        has_position = self.is_known or self.epoch is not None or self.step is not None
         gap = _MAX_LIST_GAP if self.is_list else _gap_below(plan)
         is_below_step = self._is_below_step(plan, line)
         if line - self.heading_line <= gap:
@@ -170,20 +175,13 @@ class LineContext:
             pass
         elif plan.reading.is_result and self.epoch is None and self.step is None:
             return None, None, numbers
-        elif not ((plan.reading.is_plain or is_twin) and self._has_position()):
+        elif not ((plan.reading.is_plain or is_twin) and has_position):
             return None
         elif self.epoch is not None:
             if line - self.heading_line <= _MAX_LIST_GAP:
                 self.heading_line = line
             return None, self.epoch, numbers
         return self.step, self.epoch, numbers
-
-    def _is_evaluated(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> bool:
-        """Whether a line with an epoch alone, unlike those of training, is below a heading of a phase."""
-        is_below = (
-            self.phase is not None and line - self.phase_line <= _MAX_PHASE_GAP and reading.phase is None
-        )
-        return is_below and step is None and epoch is not None and self.step is not None
 
     def _is_below_step(self, plan: LinePlan, line: int) -> bool:
         """Whether a line is one of the indented ones with a number each right below a step line."""
@@ -202,9 +200,6 @@ class LineContext:
         may_be_whole = may_be_integer(name) and "score" not in name
         return is_measure(name) and not is_told_above and (may_be_whole or not plan.reading.is_whole)
 
-    def _has_position(self) -> bool:
-        return self.is_known or self.epoch is not None or self.step is not None
-
     def _like_twin(self, numbers: Values) -> tuple[Values, bool]:
         """The numbers, in the phase of the line above if they repeat its number, and whether they do.
 
@@ -213,10 +208,13 @@ class LineContext:
         twin, self.twin = self.twin, None
         if len(numbers) == 1:
             metric, value = numbers[0]
-            phase, name = split_phase(metric.name)
-            self.twin = (name, value, metric.phase) if phase else None
-        elif twin and any(metric.name == twin[0] and _is_rounded(v, twin[1]) for metric, v in numbers):
-            return _in_phase(numbers, twin[2]), True
+            told, name = split_phase(metric.name)
+            self.twin = (name, value, metric.phase) if told else None
+        elif twin:
+            name, printed, phase = twin
+            error = 1e-3 * max(abs(printed), 1.0)  # of a number in fewer digits
+            if any(metric.name == name and abs(value - printed) <= error for metric, value in numbers):
+                return _in_phase(numbers, phase), True
         return numbers, False
 
     def _is_of_phase(self, plan: LinePlan, line: int) -> bool:
@@ -227,12 +225,6 @@ class LineContext:
         if not self.is_phase_new:
             return gap <= 2  # another rank may print between
         return gap <= _MAX_PHASE_GAP and any(is_quality(metric.name) for metric in plan.metrics)
-
-    def _enter_rule(self, line: int, *, is_branch: bool) -> None:
-        if line - self.heading_line <= _MAX_RULE_GAP:
-            self.heading_line = line
-        if is_branch and line - self.phase_line <= _MAX_RULE_GAP:
-            self.phase_line = line
 
     def _enter_heading(self, reading: LineReading, step: int | None, epoch: float | None, line: int) -> None:
         phase = None if reading.phase == TRAIN else reading.phase
@@ -361,11 +353,6 @@ def _in_phase(numbers: Values, phase: str) -> Values:
         else (metric, value)
         for metric, value in numbers
     ]
-
-
-def _is_rounded(value: float, other: float) -> bool:
-    """Whether two numbers are the same in fewer digits."""
-    return abs(value - other) <= 1e-3 * max(abs(other), 1.0)
 
 
 def _gap_below(plan: LinePlan) -> int:

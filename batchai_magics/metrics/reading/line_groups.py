@@ -237,10 +237,10 @@ class Block:
         texts, firsts = self.lines.texts, dict[bytes, int]()
         for row in unknown:
             firsts.setdefault(skeletons[row], row)
-        found = self._interesting([*firsts.values()])
+        found = {*interest_in(texts, [*firsts.values()], _LITERALS)}
         if len(firsts) < len(unknown):
             rest = [row for row in unknown if row != (first := firsts[skeletons[row]]) and first not in found]
-            found |= self._interesting(rest)
+            found.update(interest_in(texts, rest, _LITERALS))
         first_found = {skeletons[row]: row for row in sorted(found, reverse=True)}
         learned = {
             skeleton: self._cache.of(texts[first_found[skeleton]])
@@ -252,11 +252,6 @@ class Block:
             silent = (each for each in firsts if each not in learned)
             self._cache.silence(each for each in silent if not may_matter(each))  # with any digits
         return learned
-
-    def _interesting(self, rows: Sequence[int]) -> set[int]:
-        texts = self.lines.texts
-        found = interest_in([texts[row] for row in rows], _LITERALS)
-        return {rows[place] for place in found}
 
     def _add(self, plans: SkeletonPlans, rows: Sequence[int]) -> None:
         lines = self.lines
@@ -283,7 +278,9 @@ class Block:
                 if tried >= len(plans.layouts):
                     break
             layout = plans.layouts[tried]
-            texts = layout.expression.split(self._joined(rows))
+            is_all, texts = len(rows) == len(self.lines.texts), self.lines.texts
+            joined = self.lines.joined if is_all else b"\n".join([texts[row] for row in rows])
+            texts = layout.expression.split(joined)
             del texts[-1]  # what is behind the last line
             between, others = texts[:: layout.stride], list[int]()
             if len(between) != len(rows):
@@ -292,12 +289,6 @@ class Block:
             unread += self._add_found(plans, layout, rows, texts)
             rows, tried = others, tried + 1
         return sorted([*unread, *rows]) if unread else rows
-
-    def _joined(self, rows: Sequence[int]) -> bytes:
-        lines = self.lines
-        return (
-            lines.joined if len(rows) == len(lines.texts) else b"\n".join([lines.texts[row] for row in rows])
-        )
 
     def _add_found(
         self, plans: SkeletonPlans, layout: Layout, rows: Sequence[int], texts: list[bytes]

@@ -18,7 +18,6 @@ from operator import eq
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading, NamedNumber, Span
 from batchai_magics.metrics.grammar.metric_names import TRAIN, has_inner_phase, in_phase, split_phase
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided
-from batchai_magics.metrics.grammar.position_grammar import count
 from batchai_magics.metrics.measurement import MetricName
 from batchai_magics.metrics.reading.timestamps import TimestampSlices
 
@@ -29,7 +28,7 @@ _POSSESSIVE = b"+" if sys.version_info >= (3, 11) else b""  # makes a search fas
 _LAST_WORD = re.compile(rb"[^\s,;|:={}]*\Z")
 _IS_NAME = re.compile(rb"['\"(\[]*(?:[A-Za-z]|\d+_\w*[A-Za-z])")  # `0_acc`
 _MAX_NAME_WORDS = 7
-_FACTORS = {"k": 1e3, "K": 1e3}  # `M` alone is a memory
+_FACTORS = {"k": 1e3, "K": 1e3}  # of units such as `k` or `k tok/s`; `M` alone is a memory
 _COMMA = re.compile(rb"\d,\d")
 _POINT = re.compile(rb"\d\.\d")  # the commas of such a line are not decimal
 
@@ -86,37 +85,24 @@ class LinePlan:
             _converter(line[each.begin : each.end], plain[each.begin : each.end], each)
             for each in reading.numbers
         )
+        is_step = reading.kind is LineKind.STEP
+        is_placed = layout.step >= 0 and not reading.is_bar
+        is_member = reading.kind is LineKind.LOOSE and reading.is_member and len(metrics) == 1
         return cls(
             layout,
             reading,
             metrics,
             tuple(converters),
-            is_simple=_is_simple(layout, reading),
-            is_of_bar=reading.is_dict and reading.step is None and reading.kind is LineKind.STEP,
-            is_member=_is_member(layout, reading, metrics),
+            is_simple=is_placed if is_step else reading.kind in (LineKind.OBJECT, LineKind.BENCHMARK),
+            is_of_bar=reading.is_dict and reading.step is None and is_step,
+            is_member=is_member and layout.clock.glog_at < 0 and not split_phase(metrics[0].name)[0],
             length_of=name_of_training(metrics) if layout.total >= 0 else "",
         )
-
-    def values_of(self, groups: Groups) -> list[float]:
-        """The numbers on a line."""
-        places = self.layout.numbers
-        return [convert(groups[place]) for convert, place in zip(self.converters, places, strict=True)]
 
 
 def name_of_training(metrics: Iterable[MetricName]) -> str:
     """The first of these metrics that is of training; empty if there is none."""
     return next((metric.name for metric in metrics if metric.phase == TRAIN), "")
-
-
-def _is_simple(layout: Layout, reading: LineReading) -> bool:
-    if reading.kind is LineKind.STEP:
-        return layout.step >= 0 and not reading.is_bar
-    return reading.kind is LineKind.OBJECT or reading.kind is LineKind.BENCHMARK
-
-
-def _is_member(layout: Layout, reading: LineReading, metrics: Sequence[MetricName]) -> bool:
-    is_one = reading.kind is LineKind.LOOSE and reading.is_member and len(metrics) == 1
-    return is_one and layout.clock.glog_at < 0 and not split_phase(metrics[0].name)[0]
 
 
 @dataclass(slots=True, eq=False)
@@ -128,16 +114,16 @@ class Layout:
     """
 
     expression: re.Pattern[bytes]
-    step: int
-    epoch: int
-    rank: int
-    seconds: int
     numbers: tuple[int, ...]
-    names: tuple[int, ...]
-    has_last: bool
-    has_commas: bool
-    clock: LineClock
+    names: tuple[int, ...] = ()
+    step: int = -1
+    epoch: int = -1
+    rank: int = -1
+    seconds: int = -1
     total: int = -1
+    has_last: bool = False
+    has_commas: bool = False
+    clock: LineClock = LineClock()
     count_epoch: Callable[[bytes], float] = fraction
     plans: dict[PlanKey, LinePlan] = field(default_factory=dict)
 
@@ -168,14 +154,6 @@ class Layout:
         told = self.plans.get((True, False, *key[2:])) if self.has_commas and key[1] else None
         return told or self.plans.get(key)
 
-    def step_of(self, groups: Groups) -> int | None:
-        """The step on a line."""
-        return None if self.step < 0 else count(groups[self.step])
-
-    def epoch_of(self, groups: Groups) -> float | None:
-        """The epoch on a line."""
-        return None if self.epoch < 0 else self.count_epoch(groups[self.epoch])
-
     @property
     def is_timeless(self) -> bool:
         """Whether no time stands on a line."""
@@ -194,27 +172,31 @@ def layout_of(
 ) -> Layout:
     """The layout of a line with this reading, which was made of `plain` if that is not the line itself."""
     plain = line if plain is None else plain
-    counts = (reading.step, reading.epoch, reading.rank, reading.seconds, reading.total)
-    spans = {("count", place): span for place, span in enumerate(counts) if span}
-    spans |= {("number", place): (each.begin, each.end) for place, each in enumerate(reading.numbers)}
-    taken, digits = sorted(spans.values()), dict.fromkeys((*reading.names, *name_digits(plain, reading)))
-    free = [span for span in digits if _is_apart(span, taken)]
-    spans |= {("name", place): span for place, span in enumerate(free)}
-    order = sorted({*spans.values()})
-    places = {role: order.index(span) for role, span in spans.items()}
-    names = [place for (role, _), place in places.items() if role == "name"]
+    counts = {
+        "step": reading.step,
+        "epoch": reading.epoch,
+        "rank": reading.rank,
+        "seconds": reading.seconds,
+        "total": reading.total,
+    }
+    numbers = [(each.begin, each.end) for each in reading.numbers]
+    taken = sorted((*filter(None, counts.values()), *numbers))
+    digits = dict.fromkeys((*reading.names, *name_digits(plain, reading)))
+    names = [span for span in digits if _is_apart(span, taken)]
+    order = sorted({*taken, *names})
+    places = {name: order.index(span) for name, span in counts.items() if span}
     return Layout(
-        _compiled(_expression(line, order, reading.prefix_end)),
-        step=places.get(("count", 0), -1),
-        epoch=places.get(("count", 1), -1),
-        rank=places.get(("count", 2), -1),
-        seconds=places.get(("count", 3), -1),
-        numbers=tuple(places["number", place] for place in range(len(reading.numbers))),
-        names=tuple(names),
+        compiled(_expression(line, order, reading.prefix_end)),
+        tuple(map(order.index, numbers)),
+        tuple(map(order.index, names)),
+        step=places.get("step", -1),
+        epoch=places.get("epoch", -1),
+        rank=places.get("rank", -1),
+        seconds=places.get("seconds", -1),
+        total=places.get("total", -1),
         has_last=reading.has_last,
         has_commas=_COMMA.search(line) is not None and not _POINT.search(line),
         clock=clock or LineClock(),
-        total=places.get(("count", 4), -1),
         count_epoch=float if reading.epoch and b"." in line[slice(*reading.epoch)] else fraction,
     )
 
@@ -227,62 +209,28 @@ def prefix_expression(line: bytes, end: int, rank: Span | None) -> bytes:
     return b"(?m)^" + before + (b"(" + digits + b")" if rank else b"") + behind
 
 
-def layout_with(
-    expression: bytes,
-    numbers: Sequence[str],
-    *,
-    has_rank: bool,
-    clock: LineClock,
-    step: str,
-    seconds: str,
-) -> Layout:
-    """The layout of an expression whose groups have these names; the first is the rank if there is one."""
-    compiled = _compiled(expression + b"$")
-    places = {name: number - 1 for name, number in compiled.groupindex.items()}
-    return Layout(
-        compiled,
-        places[step],
-        -1,
-        0 if has_rank else -1,
-        places.get(seconds, -1),
-        numbers=tuple(places[name] for name in numbers),
-        names=(),
-        has_last=False,
-        has_commas=False,
-        clock=clock,
-    )
-
-
 @lru_cache(4096)
-def _compiled(expression: bytes) -> re.Pattern[bytes]:
+def compiled(expression: bytes) -> re.Pattern[bytes]:
     """Logs of one program have the same expressions, which take long to compile."""
     return re.compile(expression)
 
 
-def name_digits(line: bytes, reading: LineReading) -> list[Span]:
+def name_digits(line: bytes, reading: LineReading) -> Iterator[Span]:
     """Where digits stand in the names and units of a line's numbers: `map50: 0.7` is not `map75: 0.7`."""
-    names = [span for each in reading.numbers for span in _name_digits(line, each.begin)]
-    return [*names, *(span for each in reading.numbers for span in _unit_digits(line, each))]
-
-
-def _unit_digits(line: bytes, number: NamedNumber) -> Iterator[Span]:
-    """Where digits stand in the unit in front of a number: `LR (group 10)=1e-4`."""
-    unit = number.unit.encode()
-    begin = line.rfind(unit, 0, number.begin) if _RUN.search(unit) else -1
-    if begin >= 0:
-        yield from (run.span() for run in _RUN.finditer(line, begin, begin + len(unit)))
-
-
-def _name_digits(line: bytes, number: int) -> Iterator[Span]:
-    end = len(line[:number].rstrip(b" \t:='\"(["))
-    for _ in range(_MAX_NAME_WORDS):
-        word = _LAST_WORD.search(line, max(0, end - 200), end)
-        if word is None or not _IS_NAME.match(word[0]):
-            return
-        yield from (run.span() for run in _RUN.finditer(line, *word.span()))
-        if line[word.start() - 1 : word.start()] != b" ":
-            return
-        end = word.start() - 1
+    for each in reading.numbers:
+        end = len(line[: each.begin].rstrip(b" \t:='\"(["))
+        for _ in range(_MAX_NAME_WORDS):
+            word = _LAST_WORD.search(line, max(0, end - 200), end)
+            if word is None or not _IS_NAME.match(word[0]):
+                break
+            yield from (run.span() for run in _RUN.finditer(line, *word.span()))
+            if line[word.start() - 1 : word.start()] != b" ":
+                break
+            end = word.start() - 1
+        unit = each.unit.encode()  # in front of the number: `LR (group 10)=1e-4`
+        begin = line.rfind(unit, 0, each.begin) if _RUN.search(unit) else -1
+        if begin >= 0:
+            yield from (run.span() for run in _RUN.finditer(line, begin, begin + len(unit)))
 
 
 def _is_apart(span: Span, taken: Sequence[Span]) -> bool:
@@ -340,15 +288,10 @@ def _metric(number: NamedNumber, line_phase: str | None) -> MetricName:
     return MetricName(number.name if is_marked else in_phase(number.name, phase), number.unit, phase)
 
 
-def _factor(unit: str) -> float:
-    """What numbers with this unit, such as `k` or `k tok/s`, are multiplied by."""
-    return _FACTORS.get(unit if " " not in unit else unit.partition(" ")[0], 1.0)
-
-
 def _converter(text: bytes, plain: bytes, number: NamedNumber) -> Callable[[bytes], float]:
     if number.divisor != 1:
         return lambda digits: float(digits) / number.divisor
-    factor = 1.0 if number.is_full else _factor(number.unit)
+    factor = 1.0 if number.is_full else _FACTORS.get(number.unit.partition(" ")[0], 1.0)
     if b"," in text:
         comma = b"." if text != plain else b""
         return lambda digits: float(digits.replace(b",", comma)) * factor

@@ -10,7 +10,7 @@ from operator import attrgetter, eq, itemgetter
 from batchai_magics.metrics.formats.run_facts import facts_of
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LineCursor, StepCadence, read_embedded
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
-from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_rank
+from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
 from batchai_magics.metrics.reading.bar_steps import BarCount, HeldDict, UnplacedDict
@@ -397,12 +397,12 @@ class LineReader:
         lines, text = self._lines, self._lines.texts[row]
         if not lines.is_whole(row) or len(text) > MAX_TABLE_LINE_BYTES:
             return False
-        rank = lines.rank_at(row)
-        rank = row_rank(text) if rank is None else rank
+        rank, (begin, told) = lines.rank_at(row), row_start(text)
+        rank = told if rank is None else rank
         context = self._contexts.of(rank)
         if not (context.table.is_open or is_opening):
             return False
-        found = context.enter_row(text[row_begin(text) :], self._own_number(lines, row, rank))
+        found = context.enter_row(text[begin:], self._own_number(lines, row, rank))
         self._contexts.note_table()
         if found is None:
             return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, chain, count
 from operator import add
@@ -42,36 +42,23 @@ class LogFile:
         self._line_count = 0
         self._clock: WriteClock | None = None
 
-    def feed(
-        self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
-    ) -> Iterator[Record]:
-        """Yield the records that these bytes complete; consume all of them before the next call."""
-        yield from chain.from_iterable(self.read(data, offset=offset, clock=clock))
-
     def read(
         self, data: bytes, *, offset: int | None = None, clock: WriteClock | None = None
     ) -> Iterator[MeasurementTable]:
-        """The same as a table for each block of lines."""
+        """Yield what these bytes complete, a table for each block; consume all before the next call."""
         if offset is not None:
             self._splitter.seek(offset)
         self._clock = clock
-        if self._returns.pass_by(data):
-            yield from self._read_lines(data)
-            return
-        lines, stretches = self._end_lines(data)
-        for begin, end, rank in all_of(stretches, 0, len(lines)):
+        parts = [Stretch(0, len(data), None)]
+        if not self._returns.pass_by(data):
+            carry = self._splitter.carry
+            lines, stretches = self._returns.end_lines(carry + data)
+            data, size = lines[len(carry) :], len(carry)
+            parts = [*all_of((Stretch(a - size, b - size, rank) for a, b, rank in stretches), 0, len(data))]
+        for begin, end, rank in parts:
             with self._labelled(rank):
-                yield from self._read_lines(lines[begin:end])
-
-    def _end_lines(self, data: bytes) -> tuple[bytes, list[Stretch]]:
-        """The next bytes with newlines for carriage returns, and which stretches of them follow a label."""
-        carry = self._splitter.carry
-        lines, stretches = self._returns.end_lines(carry + data)
-        size = len(carry)
-        return lines[size:], [Stretch(each.begin - size, each.end - size, each.rank) for each in stretches]
-
-    def _read_lines(self, lines: bytes) -> Iterable[MeasurementTable]:
-        return chain.from_iterable(map(self._read_block, self._splitter.feed(lines)))
+                for block in self._splitter.feed(data[begin:end]):
+                    yield from self._read_block(block)
 
     @contextmanager
     def _labelled(self, rank: int | None) -> Iterator[None]:
@@ -150,11 +137,11 @@ class LogFile:
         done, count = 0, len(lines.texts)
         for row in self._special_rows(lines):
             if done < row:
-                yield self._read_together(lines.slice(done, row))
+                yield self._read(lines.slice(done, row))
             yield self._read_alone(lines.slice(row, row + 1))
             done = row + 1
         if done < count:
-            yield self._read_together(lines.slice(done, count) if done else lines)
+            yield self._read(lines.slice(done, count) if done else lines)
 
     def _special_rows(self, lines: Lines) -> Sequence[int]:
         """The rows of lines that may be of a header, or match a pattern."""
@@ -167,7 +154,8 @@ class LogFile:
         matching = self._patterns.matching_lines(lines.joined)
         return sorted({*rows, *(places[start] for start in matching if start in places)})
 
-    def _read_together(self, lines: Lines) -> MeasurementTable:
+    def _read(self, lines: Lines) -> MeasurementTable:
+        """Read lines that are of no header and match no pattern."""
         self._header.skip(len(lines.texts))
         return self._reader.read(lines, self._clock)
 
@@ -185,13 +173,19 @@ class LogFile:
         """The records of a line and those of the user's patterns, which replace numbers of the same names."""
         if not self._patterns:
             return records
-        text, rank = lines.texts[0], lines.rank_at(0)
-        rank = rank_of(PREFIX.match(text)) if rank is None else rank
-        time = self._reader.cursor(0).wall_time(len(text))
-        at = Measurement("", 0.0, "", *_position_of(text, records), rank, lines.ends[0], time)
-        own = list(self._patterns.records(text, at, without=_json_names(text, records)))
+        text, rank, prefix = lines.texts[0], lines.rank_at(0), PREFIX.match(lines.texts[0])
+        numbers = [record for record in records if isinstance(record, Measurement)]
+        step = step_of(text[prefix.end() if prefix else 0 :])
+        at = next(iter(numbers), Measurement("", 0.0, step=step))._replace(
+            unit="",
+            rank=rank_of(prefix) if rank is None else rank,
+            offset=lines.ends[0],
+            wall_time=self._reader.cursor(0).wall_time(len(text)),
+        )
+        is_json = text.rstrip()[-1:] == b"}"  # whose names take precedence over user patterns
+        own = [*self._patterns.records(text, at, without={each.name for each in numbers if is_json})]
         names = {record.name for record in own}
-        rest = [each for each in records if not (isinstance(each, Measurement) and each.name in names)]
+        rest = (each for each in records if not (isinstance(each, Measurement) and each.name in names))
         return [*rest, *own]
 
     def _read_header(self, text: bytes, end: int, rank: int | None) -> list[Record]:
@@ -202,19 +196,3 @@ class LogFile:
             rank = rank_of(PREFIX.match(text)) if rank is None else rank
             facts.append(Fact(key, value, rank, end))
         return facts
-
-
-def _position_of(text: bytes, records: list[Record]) -> tuple[int | None, float | None]:
-    """The step and epoch of a line."""
-    for record in records:
-        if isinstance(record, Measurement):
-            return record.step, record.epoch
-    prefix = PREFIX.match(text)
-    return step_of(text[prefix.end() if prefix else 0 :]), None
-
-
-def _json_names(text: bytes, records: list[Record]) -> set[str]:
-    """The metric names in a JSON line, which take precedence over user patterns."""
-    if text.rstrip()[-1:] != b"}":
-        return set()
-    return {record.name for record in records if isinstance(record, Measurement)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from batchai_magics.metrics.measurement import Record
@@ -55,7 +56,7 @@ class Parser:
         Returns:
             The records that these bytes complete, in file order.
         """
-        return list(self.file_of(rank).feed(data, offset=offset, clock=clock))
+        return [*chain.from_iterable(self.file_of(rank).read(data, offset=offset, clock=clock))]
 
     def file_of(self, rank: int | None) -> LogFile:
         """The state of a process's file, so that another reader can continue from it."""

@@ -124,14 +124,10 @@ def _number() -> re.Pattern[bytes]:
     return re.compile(rb"(?<![\w.:/@-])" + PLAIN_NUMBER + rb"(?![\w:/@-])")
 
 
-@cache
-def _number_in_text() -> re.Pattern[str]:
-    return re.compile(_number().pattern.decode(), re.ASCII)
-
-
 def _suggestion(line: str, shape: _LineShape, known: Collection[str]) -> Suggestion | None:
     """The option for the first number that changed and is preceded by a name."""
-    places = [match.span() for match in _number_in_text().finditer(line)]
+    numbers = re.compile(_number().pattern.decode(), re.ASCII)
+    places = [match.span() for match in numbers.finditer(line)]
     if len(places) != len(shape.numbers) or "\ufffd" in line:
         return None
     for number in sorted(shape.changed):
@@ -179,12 +175,8 @@ def _step_of(line: str, places: Sequence[tuple[int, int]], number: int, shape: _
         place for place in (*reversed(range(number)), *behind) if place in shape.changed - shape.falling
     )
     counts = (place for place in rising if shape.numbers[place].isdigit())
-    return next((place for place in counts if not _is_thousands(line, places[place])), None)
-
-
-def _is_thousands(line: str, place: tuple[int, int]) -> bool:
-    """Whether a number is the end of one with a thousands comma."""
-    return line[: place[0]].endswith(",")
+    # one behind a comma is the end of a number with thousands
+    return next((place for place in counts if line[places[place][0] - 1 : places[place][0]] != ","), None)
 
 
 def _option(
@@ -201,18 +193,14 @@ def _option(
             behind = _between(line, places[number : step + 1]) + _STEP
     else:
         pattern = _step_pattern(line, places, step + 1) + _between(line, places[step : number + 1])
-    return f"--metric '{_metric(name[0])}={pattern}{_VALUE}{behind}'"
+    metric = name[0].lower().replace("-", "_") if name[0].isascii() else "metric"
+    return f"--metric '{metric}={pattern}{_VALUE}{behind}'"
 
 
 def _between(line: str, places: Sequence[tuple[int, int]]) -> str:
     """The pattern that parses what is between the first and the last of these numbers."""
     texts = (_escape(line[left[1] : right[0]]) for left, right in pairwise(places))
     return _ANY_NUMBER.join(texts)
-
-
-def _metric(name: str) -> str:
-    """A metric's name in letters that an option may have."""
-    return name.lower().replace("-", "_") if name.isascii() else "metric"
 
 
 def _step_pattern(line: str, places: Sequence[tuple[int, int]], number: int) -> str:

@@ -10,7 +10,7 @@ from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS, step_layo
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
-from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
+from batchai_magics.metrics.grammar.metric_tables import MAY_BE_TABLE, may_open_table
 from batchai_magics.metrics.grammar.plain_lines import has_decimal_commas, is_undecided, plain_line
 from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT, read_prefixes, row_begin
 from batchai_magics.metrics.grammar.program_lines import read_program_line
@@ -56,7 +56,8 @@ class SkeletonPlans:
     def __init__(self, line: bytes) -> None:
         self.layouts: list[Layout] = []
         self.is_embedded = any(literal in line for literal in LITERALS)
-        self.opens_table = _may_open_table(line)
+        may_open = _NO_TABLE not in line and MAY_BE_TABLE.search(line) is not None
+        self.opens_table = may_open and may_open_table(line[row_begin(line) :])
         self.is_joined = False
         self.tells_facts = may_tell_facts(line)
         self._silent: set[bytes] = set()
@@ -139,14 +140,11 @@ class PlanCache:
         if len(lead.strip()) >= _MIN_LEAD_BYTES and line.count(lead) > 1 and line.startswith(lead):
             parts = [lead + part for part in line.split(lead)[1:]]
             forms = {_without_digits(part): part for part in parts}
-            if len(forms) <= _MAX_FORMS and all(map(self._is_step_line, forms.values())):
+            readings = map(self._read, forms.values() if len(forms) <= _MAX_FORMS else ())
+            if len(forms) <= _MAX_FORMS and all(each and each.kind is LineKind.STEP for each in readings):
                 return parts
         parts = split_joined(line)
-        return parts if len(parts) > 1 and any(map(_is_known, parts)) else []
-
-    def _is_step_line(self, line: bytes) -> bool:
-        reading = self._read(line)
-        return reading is not None and reading.kind is LineKind.STEP
+        return parts if len(parts) > 1 and any(map(_is_of_program, parts)) else []
 
     def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
         if plans.is_embedded:
@@ -198,12 +196,11 @@ class PlanCache:
         return plan, groups
 
 
-def _is_known(part: bytes) -> bool:
+def _is_of_program(part: bytes) -> bool:
     """Whether a part of a line is one of a known program, or may tell facts of the run."""
-    begins = read_prefixes(part).begin, 0
-    is_object = part[begins[0] :].startswith(b'{"')
-    is_program_line = is_object or read_program_line(part, begins) is not None
-    return is_program_line or may_tell_facts(part)
+    begin = read_prefixes(part).begin
+    is_object = part.startswith(b'{"', begin)
+    return is_object or read_program_line(part, (begin, 0)) is not None or may_tell_facts(part)
 
 
 def _without_digits(line: bytes) -> bytes:
@@ -222,12 +219,6 @@ def clock_of(line: bytes, reading: LineReading) -> LineClock:
     glog = GLOG.match(line) if stamp is None else None
     has_year = glog is not None and glog["year"] is not None
     return LineClock(stamp, 0 if glog else -1, is_named, has_year)
-
-
-def _may_open_table(line: bytes) -> bool:
-    if _NO_TABLE in line or not may_be_of_table(line):
-        return False
-    return may_open_table(line[row_begin(line) :])
 
 
 class RankLabels:

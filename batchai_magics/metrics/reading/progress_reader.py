@@ -6,7 +6,6 @@ Only the last few kilobytes of each chunk are scanned, so the cost of following 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -62,14 +61,17 @@ class Count(NamedTuple):
     total: str
     noun: str = ""
 
+    @classmethod
+    def of(cls, found: re.Match[bytes], noun: str = "") -> Count:
+        """A count that was found, with groups `done` and `total`, or `percent`."""
+        parts = {name: text.decode() for name, text in found.groupdict(b"").items()}
+        return cls(parts.get("done") or parts["percent"], parts.get("total", ""), noun)
+
     @property
     def words(self) -> str:
         """The count as text: `step 30/100`, `total 36.67 %`."""
-        return (
-            f"{self.noun} {self.done}/{self.total}".strip()
-            if self.total
-            else f"{self.noun} {self.done} %".strip()
-        )
+        share = f"{self.done}/{self.total}" if self.total else f"{self.done} %"
+        return f"{self.noun} {share}".strip()
 
     @property
     def is_of_cells(self) -> bool:
@@ -121,9 +123,11 @@ def counts_of(line: bytes, *, is_whole: bool) -> LineCounts | None:
     Empty if its totals are not those of the run; None if lines that differ only in their digits have none. A
     line without an end has no more than a bar.
     """
-    text = _message(plain_line(line))
+    text = plain_line(line)
+    if b'{"' in text and (span := message_span(text, read_prefixes(text).begin)):
+        text = text[slice(*span)]
     if cells := _CELLS.fullmatch(text.strip()):
-        return LineCounts(None, _valid(_count(cells, CELL))) if is_whole else None
+        return LineCounts(None, _valid(Count.of(cells, CELL))) if is_whole else None
     bar = bar_count(text)
     if not (bar or is_whole):
         return None
@@ -132,15 +136,12 @@ def counts_of(line: bytes, *, is_whole: bool) -> LineCounts | None:
     return _counts_of_bar(scan, *bar, left_s) if bar else _counts_of_positions(scan, left_s)
 
 
-def _message(text: bytes) -> bytes:
-    """A line, or the message in its JSON object."""
-    span = message_span(text, read_prefixes(text).begin) if b'{"' in text else None
-    return text[slice(*span)] if span else text
-
-
 def _counts_of_bar(scan: LineScan, before: bytes, found: re.Match[bytes], left_s: float | None) -> LineCounts:
     epoch, label = _count_at(scan, _with_total(scan, "epoch")), _stripped(before)
-    count = _valid(_count(found, _last_words(before)))
+    noun = _stripped(_FIELD_END.split(before)[-1])  # in its field
+    if len(noun) > _MAX_LABEL_LENGTH:
+        noun = noun[-_MAX_LABEL_LENGTH - 1 :].partition(" ")[2] or noun[-_MAX_LABEL_LENGTH:]
+    count = _valid(Count.of(found, noun))
     if count is None:
         return LineCounts()
     if epoch:  # the bar belongs to this epoch
@@ -150,73 +151,46 @@ def _counts_of_bar(scan: LineScan, before: bytes, found: re.Match[bytes], left_s
     return LineCounts(None, count, left_s, is_of_epoch=label.lower().startswith("epoch "))
 
 
-def _last_words(before: bytes) -> str:
-    """The label of a bar: what stands before it in its field, as far as it is short."""
-    label = _stripped(_FIELD_END.split(before)[-1])
-    if len(label) <= _MAX_LABEL_LENGTH:
-        return label
-    return label[-_MAX_LABEL_LENGTH - 1 :].partition(" ")[2] or label[-_MAX_LABEL_LENGTH:]
-
-
 def _counts_of_positions(scan: LineScan, left_s: float | None) -> LineCounts | None:
     at_epoch, at_step = _with_total(scan, "epoch"), _with_total(scan, "step")
     epoch, within = _count_at(scan, at_epoch), _count_at(scan, at_step)
-    if epoch is None and at_step and _is_of_other_phase(scan, at_step):
-        within = None
+    if epoch is None and at_step and (phase_of_word(at_step.phase) or scan.phase or TRAIN) != TRAIN:
+        within = None  # validations and tests count their own batches
     if epoch and within is None and (share := _MINIBATCH.search(scan.text)):
-        within = _valid(_count(share, ""))
+        within = _valid(Count.of(share))
     if epoch is None and within is None:
         return LineCounts() if any(each.total for each in scan.positions) else None
-    is_begun = within is not None or (at_epoch is not None and _is_alone(scan, at_epoch))
+    # a line has no more than its epoch when that begins
+    is_alone = at_epoch and not scan.numbers and _NOTHING.fullmatch(scan.text, at_epoch.end, scan.end)
+    is_begun = within is not None or bool(is_alone)
     return LineCounts(epoch, within, left_s, is_begun, at_step is not None and not at_step.noun)
 
 
-def _is_of_other_phase(scan: LineScan, position: Position) -> bool:
-    """Whether a position is one of a validation or a test, which count their own batches."""
-    return (phase_of_word(position.phase) or scan.phase or TRAIN) != TRAIN
-
-
-def _is_alone(scan: LineScan, epoch: Position) -> bool:
-    """Whether a line has no more than its epoch, as when that begins."""
-    return not scan.numbers and _NOTHING.fullmatch(scan.text, epoch.end, scan.end) is not None
-
-
 def _with_total(scan: LineScan, kind: str) -> Position | None:
-    """The first position of a kind that has a total."""
-    of_kind = (each for each in scan.positions if each.kind == kind and each.total)
-    return next((each for each in of_kind if each.noun or _is_counter(scan, each)), None)
+    """The first position of a kind that has a total.
 
-
-def _is_counter(scan: LineScan, position: Position) -> bool:
-    """Whether a position without a word counts steps: numbers or an epoch are beside it, and no unit."""
-    has_company = bool(scan.numbers) or position is not scan.positions[0]
-    return has_company and not _COUNTED.match(scan.text, position.end, scan.end)
+    One without a word counts steps if numbers or an epoch are beside it, and no unit.
+    """
+    for each in scan.positions:
+        has_company = bool(scan.numbers) or each is not scan.positions[0]
+        counts = each.noun or (has_company and not _COUNTED.match(scan.text, each.end, scan.end))
+        if each.kind == kind and each.total and counts:
+            return each
+    return None
 
 
 def _count_at(scan: LineScan, position: Position | None) -> Count | None:
     if position is None or position.total is None:
         return None
-    done, total = _text(scan, position.span), _text(scan, position.total)
-    return _valid(Count(done, total, position.noun or _epoch_of(scan))) if total[0].isdigit() else None
-
-
-def _epoch_of(scan: LineScan) -> str:
-    """The epoch to which a counter without a word belongs."""
-    epoch = next((each for each in scan.positions if each.kind == "epoch" and not each.total), None)
-    return f"epoch {_text(scan, epoch.span)} ·" if epoch else ""
-
-
-def _count(found: re.Match[bytes], noun: str) -> Count:
-    parts = {name: text.decode() for name, text in found.groupdict(b"").items()}
-    return Count(parts.get("done") or parts["percent"], parts.get("total", ""), noun)
+    done, total = (_stripped(scan.text[slice(*span)]) for span in (position.span, position.total))
+    # a counter without a word belongs to an epoch
+    epochs = (each.span for each in scan.positions if each.kind == "epoch" and not each.total)
+    epoch = next((f"epoch {_stripped(scan.text[slice(*span)])} ·" for span in epochs), "")
+    return _valid(Count(done, total, position.noun or epoch)) if total[0].isdigit() else None
 
 
 def _valid(count: Count) -> Count | None:
     return None if count.fraction is None else count
-
-
-def _text(scan: LineScan, span: tuple[int, int]) -> str:
-    return _stripped(scan.text[slice(*span)])
 
 
 def _stripped(text: bytes) -> str:
@@ -311,7 +285,8 @@ class ProgressReader:
         words = [self._epoch.epoch.words] if self._epoch and self._epoch.epoch else []
         if self._bar and self._bar.within:
             words.append(self._bar.within.words)
-        return Progress(self._fraction, " · ".join(words), self._ends, is_of_epoch=self._is_of_epoch)
+        is_of_epoch = self._epoch is None and self._bar is not None and self._bar.is_of_epoch
+        return Progress(self._fraction, " · ".join(words), self._ends, is_of_epoch=is_of_epoch)
 
     def _take(self, text: bytes, *, is_cut: bool) -> bool:
         epoch_at, epoch = self._newest_epoch(text)
@@ -341,24 +316,15 @@ class ProgressReader:
         return min(1.0, max(0.0, (done + within) / total))
 
     @property
-    def _is_of_epoch(self) -> bool:
-        """Whether the bar is of one epoch out of an unknown number."""
-        return self._epoch is None and self._bar is not None and self._bar.is_of_epoch
-
-    @property
     def _ends(self) -> float | None:
         """The estimated end: from the bar if it is of the whole run, else from the pace so far."""
         if self._left_s is not None:
             return self._at + self._left_s
         newest = self._bar or self._epoch
-        if self._is_of_all and newest and newest.left_s is not None:
+        is_of_all = self._bar is None or self._epoch is None or self._epoch.epoch is None
+        if is_of_all and newest and newest.left_s is not None:
             return self._at + newest.left_s
         return self._end_at_pace
-
-    @property
-    def _is_of_all(self) -> bool:
-        """Whether the last line refers to the whole run rather than to one epoch."""
-        return self._bar is None or self._epoch is None or self._epoch.epoch is None
 
     @property
     def _end_at_pace(self) -> float | None:
@@ -390,10 +356,17 @@ class ProgressReader:
     def _newest_bar(self, text: bytes) -> tuple[int, LineCounts | None]:
         """The last bar or counter in a text, and where its line starts."""
         tail = text[-BAR_BYTES:]
-        for start, line, is_whole in _lines_from_end(tail):
-            seen = self._counts_of(line, is_whole=is_whole) if _MAY_COUNT.search(line) else None
-            if seen and seen.within and not (seen.epoch and seen.epoch.total):
-                return len(text) - len(tail) + start, seen
+        end, is_whole = len(tail), False
+        for _ in range(MAX_LINES):
+            start = state_start(tail, end) if end > 0 else end
+            line = tail[start:end]
+            if len(line) <= MAX_LINE_BYTES and _MAY_COUNT.search(line):
+                seen = self._counts_of(line, is_whole=is_whole)
+                if seen and seen.within and not (seen.epoch and seen.epoch.total):
+                    return len(text) - len(tail) + start, seen
+            end, is_whole = start - 1, True
+            if end <= 0:
+                break
         return -1, None
 
     def _newest_epoch(self, text: bytes) -> tuple[int, LineCounts | None]:
@@ -423,18 +396,6 @@ class ProgressReader:
                 self._silent.clear()
             self._silent.add(shape)
         return seen
-
-
-def _lines_from_end(text: bytes) -> Iterator[tuple[int, bytes, bool]]:
-    """The lines of a text in reverse: start, line, whether it is terminated."""
-    end, is_whole = len(text), False
-    for _ in range(MAX_LINES):
-        if end <= 0:
-            return
-        start = state_start(text, end)
-        if start < end and end - start <= MAX_LINE_BYTES:
-            yield start, text[start:end], is_whole
-        end, is_whole = start - 1, True
 
 
 def _next_if_ended(epoch: LineCounts | None) -> LineCounts | None:

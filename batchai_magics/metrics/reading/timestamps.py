@@ -36,6 +36,7 @@ DIGITS_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
 """Translation table that turns a line into its shape (`bytes.translate`)."""
 
 _SECONDS = {b"%02d" % second: float(second) for second in range(60)}
+_NONE = timedelta()
 _NUMBER = re.compile(r"\d{9,20}(?:\.\d{0,12})?")
 
 
@@ -119,18 +120,13 @@ def _timestamp(match: re.Match[bytes], year: int) -> Timestamp | None:
     try:
         month = int(name) if name.isdigit() else _MONTHS.index(name) + 1
         day, hour, minute, second = (int(groups[part]) for part in ("day", "hour", "minute", "second"))
-        time = datetime(year, month, day, hour, minute, second, tzinfo=_zone(zone))
+        offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:])) if zone and zone != b"Z" else _NONE
+        told = timezone(-offset if zone and zone.startswith(b"-") else offset)
+        time = datetime(year, month, day, hour, minute, second, tzinfo=told)
     except (ValueError, OverflowError):  # not a valid date
         return None
     seconds = time.timestamp() + fraction_s
     return Timestamp(seconds, zone is not None) if 0 <= seconds < LATEST_S else None
-
-
-def _zone(text: bytes | None) -> timezone:
-    if text is None or text == b"Z":
-        return timezone.utc
-    offset = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
-    return timezone(-offset if text[:1] == b"-" else offset)
 
 
 @dataclass(frozen=True, slots=True)

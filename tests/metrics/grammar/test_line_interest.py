@@ -8,7 +8,7 @@ from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
 from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_grammar import read_line
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
-from batchai_magics.metrics.grammar.metric_tables import may_be_of_table, may_open_table
+from batchai_magics.metrics.grammar.metric_tables import MAY_BE_TABLE, may_open_table
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
 from tests.metrics.formats.program_lines import KNOWN_LINES
 from tests.metrics.program_samples import PROGRAMS
@@ -18,13 +18,13 @@ _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 def is_understood(line: bytes) -> bool:
-    is_of_table = may_be_of_table(line) and may_open_table(line[row_begin(line) :])
+    is_of_table = MAY_BE_TABLE.search(line) is not None and may_open_table(line[row_begin(line) :])
     return is_of_table or (may_matter(line) and read_line(line) is not None)
 
 
 def passed_over(lines):
     """The lines that the search leaves out."""
-    found = {*interest_in(lines, (*LITERALS, *FACT_LITERALS))}
+    found = {*interest_in(lines, range(len(lines)), (*LITERALS, *FACT_LITERALS))}
     return [line for number, line in enumerate(lines) if number not in found]
 
 
