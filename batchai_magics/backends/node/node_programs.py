@@ -52,7 +52,7 @@ _FILES = (
 )
 _FOLDERS = (
     *("backends/node", "backends/node/ranks"),
-    *("metrics/formats", "metrics/grammar", "metrics/reading", "models/runs", "records"),
+    *("metrics/grammar", "metrics/reading", "models/runs", "records"),
 )
 
 

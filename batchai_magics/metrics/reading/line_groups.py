@@ -12,8 +12,6 @@ from itertools import accumulate, repeat
 from typing import Any, cast
 
 from batchai_magics.metrics.column import Column
-from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.position_grammar import count
@@ -22,6 +20,8 @@ from batchai_magics.metrics.measurement_table import LineColumns
 from batchai_magics.metrics.reading.line_plan import DIGITS, Groups, Layout, LinePlan, PlanKey
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
+from batchai_magics.metrics.reading.run_facts import FACT_LITERALS
+from batchai_magics.metrics.reading.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.reading.timestamps import (
     DIGITS_TO_ZERO,
     MIN_TIMESTAMP_BYTES,

@@ -7,8 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter, eq, itemgetter
 
-from batchai_magics.metrics.formats.run_facts import facts_of
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import LineCursor, StepCadence, read_embedded
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record, measurement
@@ -19,6 +17,8 @@ from batchai_magics.metrics.reading.line_groups import Block, PlanLines
 from batchai_magics.metrics.reading.line_plan import Groups, LinePlan, name_of_training
 from batchai_magics.metrics.reading.line_splitter import Lines
 from batchai_magics.metrics.reading.plan_cache import PlanCache, SkeletonPlans
+from batchai_magics.metrics.reading.run_facts import facts_of
+from batchai_magics.metrics.reading.tf_cnn_benchmarks import LineCursor, StepCadence, read_embedded
 from batchai_magics.metrics.reading.timestamps import (
     WriteClock,
     glog_month,

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from itertools import accumulate, chain, count
 from operator import add
 
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import HINTS, HeaderWindow, StepCadence
 from batchai_magics.metrics.grammar.position_grammar import step_of
 from batchai_magics.metrics.measurement import Fact, Measurement, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable
@@ -20,6 +19,7 @@ from batchai_magics.metrics.reading.plan_cache import PlanCache, RankLabels
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLines, TaggedStreams
+from batchai_magics.metrics.reading.tf_cnn_benchmarks import HINTS, HeaderWindow, StepCadence
 from batchai_magics.metrics.reading.timestamps import WriteClock
 from batchai_magics.metrics.reading.user_patterns import UserPatterns
 

@@ -93,8 +93,8 @@ class MetricSuggester:
 
     def _suggestion_for(self, line: bytes) -> tuple[Suggestion, int] | None:
         """The suggestion for a line, and how many lines were like it."""
+        from batchai_magics.metrics.grammar.line_grammar import states_results
         from batchai_magics.metrics.grammar.prefix_grammar import read_prefixes
-        from batchai_magics.metrics.grammar.result_lines import states_results
 
         prefixes = read_prefixes(line)
         is_result = states_results(line[: prefixes.end], prefixes.begin)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from batchai_magics.metrics.formats.run_facts import may_tell_facts, split_joined
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS, step_layout
 from batchai_magics.metrics.grammar.line_grammar import is_too_long, read_line
 from batchai_magics.metrics.grammar.line_interest import may_matter
 from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
@@ -22,6 +20,8 @@ from batchai_magics.metrics.reading.line_plan import (
     LinePlan,
     layout_of,
 )
+from batchai_magics.metrics.reading.run_facts import may_tell_facts, split_joined
+from batchai_magics.metrics.reading.tf_cnn_benchmarks import LITERALS, step_layout
 from batchai_magics.metrics.reading.timestamps import (
     DIGITS_TO_ZERO,
     GLOG,

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from batchai_magics.metrics.formats.run_facts import FACT_LITERALS
-from batchai_magics.metrics.formats.tf_cnn_benchmarks import LITERALS
 from batchai_magics.metrics.grammar.line_grammar import read_line
 from batchai_magics.metrics.grammar.line_interest import has_interest, interest_in, may_matter
 from batchai_magics.metrics.grammar.metric_tables import MAY_BE_TABLE, may_open_table
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin
-from tests.metrics.formats.program_lines import KNOWN_LINES
+from batchai_magics.metrics.reading.run_facts import FACT_LITERALS
+from batchai_magics.metrics.reading.tf_cnn_benchmarks import LITERALS
 from tests.metrics.program_samples import PROGRAMS
+from tests.metrics.reading.program_lines import KNOWN_LINES
 from tests.metrics.test_program_properties import PREFIXES, any_lines
 
 _ESCAPE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.measurement_table import MeasurementTable
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from tests.metrics.formats.program_lines import KNOWN_LINES
 from tests.metrics.log_text import measurements, step, step_lines
+from tests.metrics.reading.program_lines import KNOWN_LINES
 from tests.metrics.reading.test_any_bytes import bits, losses, rates, tags
 
 numbers = st.one_of(st.integers(1, 9999), st.sampled_from([0, 1, 10, 9_999_999, 10_000_000, 10**17, 10**19]))

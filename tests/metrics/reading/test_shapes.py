@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.log_parser import read_table
 from batchai_magics.metrics.reading.timestamps import WriteTimes
-from tests.metrics.formats.program_lines import KNOWN_LINES
 from tests.metrics.log_text import HEADER, step, step_lines, total
+from tests.metrics.reading.program_lines import KNOWN_LINES
 from tests.metrics.reading.test_any_bytes import losses, rates
 from tests.metrics.shapes import SHAPES, dressed, lines_in
 

@@ -1,8 +1,8 @@
 import pytest
 
 from batchai_magics.metrics import Fact, Parser
-from tests.metrics.formats.near_misses import NEAR_MISSES, PRINTED
-from tests.metrics.formats.program_lines import KNOWN_LINES
+from tests.metrics.reading.near_misses import NEAR_MISSES, PRINTED
+from tests.metrics.reading.program_lines import KNOWN_LINES
 
 
 def read(text):

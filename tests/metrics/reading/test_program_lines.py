@@ -14,7 +14,7 @@ from batchai_magics.metrics import Fact, Parser
 from batchai_magics.metrics.grammar import line_grammar
 from batchai_magics.metrics.measurement import TOTAL, Measurement
 from batchai_magics.metrics.programs import PROGRAM_FACTS, PROGRAM_LINES, PROGRAM_PREFIXES, PROGRAM_TABLES
-from tests.metrics.formats.program_lines import HEADER_LINES, LINES
+from tests.metrics.reading.program_lines import HEADER_LINES, LINES
 
 
 def read(text, **patterns):

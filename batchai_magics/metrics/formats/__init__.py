@@ -1,1 +1,0 @@
-"""The table of known log formats, one file per program."""
