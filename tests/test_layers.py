@@ -59,7 +59,7 @@ SLIM = (
     "models.job_execution",
     "models.resources.job_resource",
     "models.resources.cluster_resource",
-    "backends.local.watch.supervisor",
+    "backends.local.supervisor",
 )
 
 MODULES = {

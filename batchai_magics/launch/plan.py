@@ -72,7 +72,7 @@ def _checked(kind: Any, value: Any, where: str) -> Any:
 
 TRAINER_LOG = "trainer-metrics.jsonl"  # beside the logs: the numbers that trainers log to files
 UNREADABLE = "batchai_unreadable"  # the key there of why a file cannot be read any more
-VERSION = 13  # of the Plan and of the store's tables: a program reads only its own version
+VERSION = 14  # of the Plan and of the store's tables: a program reads only its own version
 OTHER_VERSION_HINT = "Set BATCHAI_HOME to another folder, or use the batchai_magics that made this one."
 
 

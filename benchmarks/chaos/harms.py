@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 
 from batchai_magics.backends.base import FileRef
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.config import Settings
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id
@@ -106,7 +106,7 @@ def wait_until_idle(place: Place) -> None:
 @contextlib.contextmanager
 def killed_at_start(dice: random.Random) -> Iterator[None]:
     """Within it, what this process starts in the background is killed within a moment, told or not."""
-    begin, start = detached_process.DetachedProcess, detached_process.start
+    begin, start = process.DetachedProcess, process.start
 
     def begin_and_kill(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
         child = begin(*given, **named)
@@ -114,9 +114,7 @@ def killed_at_start(dice: random.Random) -> Iterator[None]:
             child.kill()
         return child
 
-    def start_and_kill(
-        program: detached_process.Program, *, secrets: Mapping[str, Any]
-    ) -> subprocess.Popen[bytes]:
+    def start_and_kill(program: process.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         child = start(program, secrets=secrets)
         if dice.random() < 0.3:  # while it loads, or when it has claimed the job
             time.sleep(dice.uniform(0.0, 0.2))
@@ -124,11 +122,11 @@ def killed_at_start(dice: random.Random) -> Iterator[None]:
         child.wait()
         return child
 
-    detached_process.DetachedProcess, detached_process.start = begin_and_kill, start_and_kill
+    process.DetachedProcess, process.start = begin_and_kill, start_and_kill
     try:
         yield
     finally:
-        detached_process.DetachedProcess, detached_process.start = begin, start
+        process.DetachedProcess, process.start = begin, start
 
 
 def stop(place: Place, names: list[str]) -> None:

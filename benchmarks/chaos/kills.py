@@ -20,9 +20,9 @@ from pathlib import Path
 
 import psutil
 
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import process
 from batchai_magics.config import Settings
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId, workspace_id

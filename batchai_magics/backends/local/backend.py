@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import resource_table, run_status
+from batchai_magics.backends.local.state import run_status, sqlite_repository
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
-from batchai_magics.backends.local.watch.detached_process import SharedStore
+from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.service_facets import make_lazy
@@ -36,9 +36,8 @@ class LocalBackend(Service):
     ) -> None:
         self.settings = settings
         self.layout = Layout(Path(settings.home).expanduser().absolute())
-        self.store = SharedStore(self.layout.database)
+        self.store = Store(self.layout.database)
         self.runner = LocalRunner(self.store, self.layout, settings, pass_env=pass_env)
-        self.reconciler = self.runner.reconciler
         quota = settings.core_quota
         super().__init__(
             SqliteRepository(self.store), self.runner, setting=SETTING, core_quota=quota, bounds=bounds
@@ -47,7 +46,7 @@ class LocalBackend(Service):
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
         with self.store.read() as db:
-            resource_table.get(db, id)
+            sqlite_repository.get(db, id)
             return run_status.nodes_of(db, id)
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
@@ -57,7 +56,7 @@ class LocalBackend(Service):
 
     def reap(self) -> int:
         """Reaps supervisors that have exited; returns how many children of this process still run."""
-        return self.reconciler.reap()
+        return self.runner.reap()
 
 
 class LocalPreemption:
@@ -83,7 +82,7 @@ class LocalPreemption:
 def _cleaning(backend: LocalBackend) -> HomeCleaning:
     from batchai_magics.backends.local.home_cleaning import HomeCleaning
 
-    return HomeCleaning(backend.context, backend.reconciler)
+    return HomeCleaning(backend.context, backend.runner)
 
 
 make_lazy(LocalBackend, {"preemption": LocalPreemption, "cleaning": _cleaning})

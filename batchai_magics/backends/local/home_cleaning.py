@@ -12,7 +12,7 @@ from operator import itemgetter
 from pathlib import Path
 
 from batchai_magics.backends.base import StoredItem
-from batchai_magics.backends.local.watch.reconciler import Reconciler
+from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.node.ranks import temporary_folder
 from batchai_magics.backends.service import run_labels, stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, run_of
@@ -26,8 +26,8 @@ MAX_NAMES = 5  # of jobs in a message
 class HomeCleaning:
     """Lists and removes what is in the backend's home."""
 
-    def __init__(self, context: HomeContext, reconciler: Reconciler) -> None:
-        self._context, self._reconciler = context, reconciler
+    def __init__(self, context: HomeContext, runner: LocalRunner) -> None:
+        self._context, self._runner = context, runner
 
     def stored_items(self) -> Sequence[StoredItem]:
         """The stored parts that hold files."""
@@ -36,14 +36,14 @@ class HomeCleaning:
 
     def old_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
         """The files of each run that ended before a time, oldest first."""
-        self._reconciler.reconcile()
+        self._runner.reconcile()
         return [_measure_run(job, self._folders_of(job)) for job in self._old_jobs(before, keeps_tagged)]
 
     def clean_runs(self, before: float, *, keeps_tagged: bool) -> Sequence[StoredItem]:
         """Deletes these runs, with their jobs and their output folders on shares; returns them."""
         from batchai_magics.backends.service import resource_changes  # few who open a home delete
 
-        self._reconciler.reconcile()
+        self._runner.reconcile()
         removed = []
         for job in self._old_jobs(before, keeps_tagged):
             folders = self._folders_of(job)
@@ -67,7 +67,7 @@ class HomeCleaning:
 
     def _folders_of(self, job: Record) -> list[Path]:
         """The run's own folder, and its output on a share of this home."""
-        layout = self._reconciler.layout
+        layout = self._runner.layout
         segment = stored_descriptions.output_segment(job.resource_id, job.guid)
         output = layout.home / job.more[OUTPUT_ROOT] / segment
         is_in_share = output.resolve().is_relative_to(layout.home.resolve() / "shares")
@@ -75,7 +75,7 @@ class HomeCleaning:
 
     def check(self) -> None:
         """Raises ConflictError while jobs have not ended."""
-        self._reconciler.reconcile()
+        self._runner.reconcile()
         open_jobs = [job.resource_id for job, _, _ in self._context.all_open_runs()]
         if open_jobs:
             names = ", ".join(job.name for job in open_jobs[:MAX_NAMES])
@@ -94,16 +94,17 @@ class HomeCleaning:
         self.check()
         for workspace in self._context.repository.workspaces():  # unmounts what clusters have mounted
             resource_changes.delete(self._context, workspace.resource_id)
-        self._reconciler.store.reserve.delete()
-        self._reconciler.store.close()
+        self._runner.store.reserve.delete()
+        self._runner.store.close()
         for path in chain.from_iterable(self._parts().values()):
             _remove(path)
         temporary_folder.sweep()
 
     def _parts(self) -> Mapping[str, Sequence[Path]]:
         """The paths of each part; the state, which refers to all others, comes last."""
-        layout = self._reconciler.layout
-        state = sorted(layout.home.glob(f"{layout.database.name}*"))
+        layout = self._runner.layout
+        names = (f"{layout.database.name}*", "groups", "accounts")
+        state = [path for name in names for path in sorted(layout.home.glob(name))]
         return {**{name: [path] for name, path in layout.named_folders.items()}, "state": state}
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,18 +20,17 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.base import Capabilities, api_errors
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import TMPDIR, Layout
-from batchai_magics.backends.local.state import database_errors, job_table, node_table, resource_table
+from batchai_magics.backends.local import process, reconciler, scheduler
+from batchai_magics.backends.local.process import Secrets, clean_environment
+from batchai_magics.backends.local.reconciler import Children
+from batchai_magics.backends.local.state import database_errors, job_table, node_table, sqlite_repository
 from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.state.table_rows import query_in_batches
-from batchai_magics.backends.local.watch import process, reconciler
-from batchai_magics.backends.local.watch.detached_process import JobSecrets, Secrets, clean_environment
-from batchai_magics.backends.local.watch.outcome_writer import write_outcome
-from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_logins
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.node.ranks import termination
+from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.repository import OWNER
 from batchai_magics.backends.service.runner import (
@@ -40,7 +43,6 @@ from batchai_magics.backends.service.runner import (
     NodeCommand,
     NodeStatus,
     PlannedRun,
-    Predecessor,
     Request,
     Run,
     Runner,
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
 FRESH_S = 0.1  # how old a pass may be that serves as another one …
 QUIET_S = 0.5  # … if nothing was recorded since
 SETUP_FAILED = "NodeSetupFailed"  # error code
-_RECORDED = "SELECT guid FROM resource WHERE guid IN"
 _CREDENTIALS = "properties.containerSettings.imageSourceRegistry.credentials"
 
 
@@ -141,14 +142,17 @@ class LocalRunner(Runner):
     """
 
     def __init__(self, store: Store, layout: Layout, settings: LocalSettings, *, pass_env: str = "") -> None:
-        self._store, self._layout, self._settings, self._pass_env = store, layout, settings, pass_env
+        self.store, self.layout = store, layout
+        self._settings, self._pass_env = settings, pass_env
         self.facts = LocalFacts(settings)
-        self.reconciler = Reconciler(store, layout)
         self._new: dict[str, Secrets] = {}  # of runs and clusters that were created here, by guid
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
         self._supervisors: list[str] = []  # of open runs
         self._supervised = ""  # the version of the store that they are of
+        self._lock = threading.RLock()  # for one pass at a time
+        self._started = Children()
         self._reconciled = ""  # the version of the store at the last pass
+        self._reconciled_s = -math.inf  # when that began
         self._is_due = False  # whether something was changed here since the last pass
 
     def check(self, request: Request, cluster: ClusterRef | None) -> EngineState:
@@ -182,21 +186,79 @@ class LocalRunner(Runner):
         self._is_due = True
         if change is None:
             return
-        from batchai_magics.backends.local.watch import node_allocation
-
         if change.setup:
             plan = change.setup.plan
-            private_files.write(self._layout.cluster_setup(cluster.guid), plan.to_json() if plan else "")
-            self._new[cluster.guid] = Secrets(setup=change.setup.secrets)
-        with self._store.write() as db:
+            private_files.write(self.layout.cluster_setup(cluster.guid), plan.to_json() if plan else "")
+            self._new[cluster.guid] = Secrets(change.setup.secrets)
+        with self.store.write() as db:
             node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
-            self._stopped |= {*node_allocation.resize(db, cluster, change.option)}
+            self._stopped |= {*scheduler.resize(db, cluster, change.option)}
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster."""
-        with self._store.read() as db:
+        with self.store.read() as db:
             rows = node_table.of_guid(db, cluster.guid)
         return [NodeStatus(row.id, row.state, row.error, SETUP_FAILED, LOOPBACK) for row in rows]
+
+    def preempt(self, cluster: ClusterRef, name: str) -> bool:
+        """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""
+        with self.store.write() as db:
+            rows = {row.id: row for row in node_table.of_guid(db, cluster.guid)}
+            if name in rows:
+                self._stopped |= {*node_table.preempt(db, rows[name])}
+        return name in rows
+
+    def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
+        """Runs a command in the folder of a node, with the environment of a job.
+
+        Yields empty output after each `tick_s` of silence. Closing or interrupting the generator ends the
+        command and all processes it has started.
+        """
+        with self.store.read() as db:
+            if not node_table.has_node(db, cluster.guid, command.node):
+                raise api_errors.node_not_found(command.node)
+        return self._output(cluster.guid, command)
+
+    def _output(self, guid: str, command: NodeCommand) -> CommandOutput:
+        from batchai_magics.backends.base import CommandEnd
+        from batchai_magics.backends.machines.machine import output_of
+        from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
+
+        mark, is_over = f"exec-{uuid.uuid4()}", False
+        with contextlib.ExitStack() as left:
+            try:  # before the start: an interrupt may come at any moment
+                temporary = TemporaryFolder()
+                left.callback(temporary.remove)
+                env = {
+                    **clean_environment(sys.executable),
+                    "AZ_BATCHAI_MOUNT_ROOT": str(self.layout.mounts(guid)),
+                    "TMPDIR": temporary.path(str(self.layout.tmpdir(guid, command.node))),
+                    MARK: mark,
+                }
+                try:
+                    child = subprocess.Popen(
+                        ["/bin/bash", "-c", command.command],
+                        cwd=self.layout.node(guid, command.node),
+                        env=env,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        start_new_session=True,  # Ctrl-C is for this process, which then ends the command
+                    )
+                except FileNotFoundError:
+                    raise api_errors.node_not_found(command.node) from None
+                left.enter_context(child)
+                yield from output_of(child.stdout, child.stderr, command.tick_s)
+                code = child.wait()
+                is_over = True
+            finally:
+                if not is_over:
+                    try:
+                        termination.end_all(lambda: process.marked(mark))
+                    except KeyboardInterrupt:  # a second Ctrl-C: no grace period
+                        termination.kill(lambda: process.marked(mark))
+                        raise
+        yield CommandEnd(code if code >= 0 else 128 - code)
 
     # -- runs
 
@@ -205,132 +267,100 @@ class LocalRunner(Runner):
         self._is_due = True
         environ = without_logins(clean_environment(sys.executable, self._pass_env))
         for planned in runs:
-            job, guid = self._layout.job(planned.run.guid), planned.run.guid
+            job, guid = self.layout.job(planned.run.guid), planned.run.guid
             planned.plan.write(str(job.submitted))
             private_files.write(job.environment, json.dumps(environ))
-            secrets = JobSecrets(planned.secrets, planned.registry_password)
-            self._new[guid] = Secrets(jobs={guid: secrets} if secrets else {})
-            self._queue(planned.run, planned.cluster, planned.after)
+            self._new[guid] = Secrets(planned.secrets, planned.registry_password)
+            with self.store.write() as db:
+                self._queue(db, planned)
 
-    def _queue(self, run: Run, cluster: ClusterRef, after: Sequence[Predecessor]) -> None:
+    def _queue(self, db: Database, planned: PlannedRun) -> None:
         """Queues a run, and copies what the database knows of it to its folder.
 
-        It ends at once if a run in `after` that must succeed has failed.
+        It ends at once if a predecessor that must succeed has failed.
         """
         from batchai_magics.backends.local.state import store_rebuild
 
-        awaited = tuple(Awaited(each.run.guid, each.run.name, each.must_succeed) for each in after)
-        with self._store.write() as db:
-            row, cluster_id = resource_table.by_guid(db, run.guid), ResourceId.parse(run.state["cluster"])
-            of_cluster = node_table.find_cluster(db, cluster.guid)
-            if of_cluster is None:
-                raise resource_table.not_found(db, cluster_id)
-            owner, limit = str(row.more.get(OWNER, "")), self._settings.max_queued_jobs
-            if limit and job_table.queued_count(db, owner) >= limit:
-                text = f"{owner or 'this user'} has {limit} queued job(s), as many as one user may have here"
-                hint = "Submit it when some of them have started, or cancel some."
-                raise ConflictError(text, code="QueuedJobsLimit", hint=hint)
-            job_table.insert(
-                db,
-                job_table.JobRow(
-                    key=row.resource_id.key,
-                    guid=run.guid,
-                    cluster=of_cluster.key,
-                    node_count=run.state["node_count"],
-                    priority=2 - run.state["priority"],
-                    output_root=run.state["output_root"],
-                    python=sys.executable,
-                    needs_secrets=bool(self._new[run.guid].jobs),
-                    engine=(),
-                    changed=time.time(),
-                    spawner=process.own_identity(),
-                    owner=owner,
-                    gpu_count=run.state.get("gpu_count", 0),
-                    max_running=self._settings.max_running_jobs,
-                    job_group=run.group.name,
-                    group_limit=run.group.limit,
-                    after=awaited,
-                ),
-            )
-            for each in awaited:
-                if not job_table.release_from(db, each):
-                    text = f"no job can start after {each.name}: it was deleted"
-                    raise NotFoundError(text, code="JobNotFound")
-            try:
-                store_rebuild.write_backup(db, row.resource_id, cluster_id, self._layout.job(run.guid))
-            except OSError as error:
-                raise database_errors.no_room(self._layout.jobs, error) from error
-
-    def reconcile(self) -> None:
-        """Tells supervisors of the stops that were requested here, recovers, and starts what can start.
-
-        Passes without changes made here are shared: one serves all that are asked for within `FRESH_S`, and
-        within `QUIET_S` while the store stays as it is.
-        """
-        if not self._layout.database.exists():
-            return  # nothing was created yet, and a command that reads makes no home
-        stopped, self._stopped = self._stopped, set()
-        wake(self._store, stopped)
-        is_due, self._is_due = self._is_due, False
-        if new := self._recorded():
-            from batchai_magics.backends.local.watch import scheduler
-
-            only = next(iter(new)) if len(new) == 1 else ""
-            secrets = Secrets(
-                jobs={guid: job for each in new.values() for guid, job in each.jobs.items()},
-                setup={name: value for each in new.values() for name, value in each.setup.items()},
-            )
-            with scheduler.release_on_interrupt(self._store, only):
-                self.reconciler.reconcile(is_due=True, secrets=secrets)
-            return
-        version = self._store.version
-        max_age_s = QUIET_S if version == self._reconciled else FRESH_S
+        run, owner = planned.run, str(planned.run.state.get(OWNER, ""))
+        cluster = node_table.find_cluster(db, planned.cluster.guid)
+        if cluster is None:
+            raise sqlite_repository.not_found(db, ResourceId.parse(run.state["cluster"]))
+        limit = self._settings.max_queued_jobs
+        if limit and job_table.queued_count(db, owner) >= limit:
+            text = f"{owner or 'this user'} has {limit} queued job(s), as many as one user may have here"
+            hint = "Submit it when some of them have started, or cancel some."
+            raise ConflictError(text, code="QueuedJobsLimit", hint=hint)
+        after = tuple(Awaited(each.run.guid, each.run.name, each.must_succeed) for each in planned.after)
+        row = job_table.JobRow(
+            key=sqlite_repository.id_of(db, run.guid).lower(),
+            guid=run.guid,
+            cluster=cluster.key,
+            node_count=run.state["node_count"],
+            priority=2 - run.state["priority"],
+            python=sys.executable,
+            needs_secrets=bool(self._new[run.guid]),
+            changed=time.time(),
+            spawner=process.own_identity(),
+            owner=owner,
+            gpu_count=run.state.get("gpu_count", 0),
+            max_running=self._settings.max_running_jobs,
+            job_group=run.group.name,
+            group_limit=run.group.limit,
+            after=after,
+        )
+        job_table.insert(db, row)
+        for each in after:
+            if not job_table.release_from(db, each):
+                text = f"no job can start after {each.name}: it was deleted"
+                raise NotFoundError(text, code="JobNotFound")
         try:
-            if self.reconciler.reconcile(is_due=is_due, max_age_s=max_age_s):
-                self._reconciled = version
-        except StorageError as error:  # ending a job must not fail since others cannot start
-            if error.code != database_errors.DISK_FULL:
-                raise
-
-    def _recorded(self) -> dict[str, Secrets]:
-        """What was created here and is recorded now; the transaction of another thread may not be over."""
-        if not self._new:
-            return {}
-        with self._store.read() as db:
-            known = {row["guid"] for row in query_in_batches(db, _RECORDED, [*self._new])}
-        taken = {guid: self._new.pop(guid, None) for guid in known}  # None: another thread starts it
-        return {guid: secrets for guid, secrets in taken.items() if secrets is not None}
+            store_rebuild.write_backup(db, row, self.layout.job(run.guid))
+        except OSError as error:
+            raise database_errors.no_room(self.layout.jobs, error) from error
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         """The status of each run; one whose supervisor is gone has the end that `reconcile` will record."""
-        guids = [run.guid for run in runs]
-        with self._store.read() as db:
-            recorded = run_statuses(db, guids)
-            statuses = reconciler.with_lost(db, self._layout, guids, recorded)
-        self._is_due |= statuses != recorded
+        with self.store.read() as db:
+            statuses, is_any_lost = run_statuses(db, self.layout, [run.guid for run in runs])
+        self._is_due |= is_any_lost
         return statuses
 
     def version(self) -> str:
         """The version of the store while all open runs have their supervisors; else empty."""
-        with self._store.read() as db:
-            version, supervisors = self._store.version, self._supervisors
+        with self.store.read() as db:
+            version, supervisors = self.store.version, self._supervisors
             if version != self._supervised:
                 supervisors = [job.supervisor or job.spawner for job in job_table.open_and_watched(db)]
                 self._supervisors, self._supervised = supervisors, version
         return version if all(map(process.is_alive, supervisors)) else ""
 
     def stop(self, runs: Sequence[Run], reason: str = "", *, grace_s: float | None = None) -> None:
-        """Asks runs to end, in one transaction; those without nodes end at once."""
+        """Asks runs to end, in one transaction; those without nodes end at once. Works on a full disk."""
         self._is_due = True
         guids = [run.guid for run in runs]
+        with self.store.read() as db:
+            if not job_table.is_any_open(db, guids):
+                return
+            jobs = [job for guid in guids if (job := job_table.find_open(db, guid))]
         if grace_s == 0.0:
-            with self._store.read() as db:
-                jobs = [job for guid in guids if (job := job_table.find_open(db, guid)) and job.stop]
             for job in jobs:
-                termination.kill(partial(process.marked, job.guid))
-        watched = request_stop(self._store, guids, reason)
+                if job.stop:
+                    termination.kill(partial(process.marked, job.guid))
+        end = failed_with("ClusterNotFound", reason) if reason else stopped(TERMINATE)
+
+        def stop(db: Database) -> list[str]:
+            jobs = [job for guid in guids if (job := job_table.find_open(db, guid))]
+            for job in jobs:
+                if job.is_assigned:
+                    job_table.ask_to_stop(db, job.guid, reason or TERMINATE, overrides=True)
+                    job_table.set_terminating(db, job.guid)
+                else:
+                    scheduler.record_end(db, job.guid, end)
+            return [job.guid for job in jobs if job.supervisor]
+
+        watched = self.store.insist(stop)
         if not reason:  # else their cluster is being deleted, in a transaction
-            wake(self._store, watched)
+            wake(self.store, watched)
 
     def fail_waiting(self, runs: Sequence[Run], predecessor: Run) -> None:
         """Ends those of the runs that still wait for a predecessor, which is about to be deleted."""
@@ -340,55 +370,74 @@ class LocalRunner(Runner):
         def end_all(db: Database) -> None:
             for run in job_table.waiting_for(db, predecessor.guid):
                 if run.guid in chosen:
-                    write_outcome(db, run.key, run.guid, end)
+                    scheduler.record_end(db, run.guid, end)
 
-        self._store.insist(end_all)
+        self.store.insist(end_all)
 
-    def preempt(self, cluster: ClusterRef, name: str) -> bool:
-        """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""
-        with self._store.write() as db:
-            rows = {row.id: row for row in node_table.of_guid(db, cluster.guid)}
-            if name in rows:
-                self._stopped |= {*node_table.preempt(db, rows[name])}
-        return name in rows
+    # -- passes
 
-    def execute(self, cluster: ClusterRef, command: NodeCommand) -> CommandOutput:
-        """Runs a command in the folder of a node."""
-        from batchai_magics.backends.local.watch import node_commands
+    def reconcile(self) -> None:
+        """Tells supervisors of the stops that were requested here, recovers, and starts what can start.
 
-        with self._store.read() as db:
-            if not node_table.has_node(db, cluster.guid, command.node):
-                raise api_errors.node_not_found(command.node)
-        return node_commands.run(
-            self._layout, cluster.guid, command.node, command.command, tick_s=command.tick_s
-        )
+        Passes without changes made here are shared, also by concurrent callers: one serves all that are asked
+        for within `FRESH_S`, and within `QUIET_S` while the store stays as it is. There is none on a
+        read-only disk.
+        """
+        if not self.layout.database.exists():
+            return  # nothing was created yet, and a command that reads makes no home
+        stopped, self._stopped = self._stopped, set()
+        wake(self.store, stopped)
+        is_due, self._is_due = self._is_due, False
+        secrets, version, asked_s = self._recorded(), self.store.version, time.monotonic()
+        max_age_s = QUIET_S if version == self._reconciled else FRESH_S
+        self.store.leave_snapshot()  # others need the store while this thread waits
+        with self._released_on_interrupt(secrets), self._lock:
+            if self._reconciled_s > asked_s - max_age_s and not (is_due or secrets):
+                return
+            self.reap()
+            if self.store.is_read_only:
+                return
+            self._reconciled_s = time.monotonic()
+            try:
+                self.store.reserve.refill()
+                self._started += reconciler.reconcile_if_due(
+                    self.store, self.layout, is_due=is_due or bool(secrets), secrets=secrets
+                )
+                self._reconciled = version
+            except BaseException as error:
+                self._reconciled_s = -math.inf  # callers that wait for the lock retry
+                is_full = isinstance(error, StorageError) and error.code == database_errors.DISK_FULL
+                if secrets or not is_full:  # ending a job must not fail since others cannot start
+                    raise
+
+    @contextlib.contextmanager
+    def _released_on_interrupt(self, new: Mapping[str, Secrets]) -> Iterator[None]:
+        """Gives up the claims of this process if it cannot start what was created here."""
+        if not new:
+            yield
+            return
+        with reconciler.release_on_interrupt(self.store, next(iter(new)) if len(new) == 1 else ""):
+            yield
+
+    def _recorded(self) -> dict[str, Secrets]:
+        """The secrets of what was created here and is recorded: the transaction may not be over."""
+        if not self._new:
+            return {}
+        with self.store.read() as db:
+            known = sqlite_repository.recorded(db, [*self._new])
+        taken = {guid: self._new.pop(guid, None) for guid in known}  # None: another thread starts it
+        return {guid: secrets for guid, secrets in taken.items() if secrets is not None}
+
+    def reap(self) -> int:
+        """Reaps supervisors that have exited; returns how many children of this process still run."""
+        self.store.leave_snapshot()
+        with self._lock:
+            self._started = [child for child in self._started if child.poll() is None]
+            return len(self._started)
 
     def close(self) -> None:
         """Closes the database; jobs keep running."""
-        self._store.close()
-
-
-def request_stop(store: Store, guids: Sequence[str], no_cluster: str = "") -> list[str]:
-    """Requests, in one transaction, that runs stop; queued ones without nodes end at once.
-
-    Works on a full disk. `no_cluster` says so if they end with their cluster. Returns the guids to `wake`.
-    """
-    with store.read() as db:
-        if not job_table.is_any_open(db, guids):
-            return []
-    end = failed_with("ClusterNotFound", no_cluster) if no_cluster else stopped(TERMINATE)
-
-    def stop(db: Database) -> list[str]:
-        jobs = [job for guid in guids if (job := job_table.find_open(db, guid))]
-        for job in jobs:
-            if job.is_assigned:
-                job_table.ask_to_stop(db, job.key, no_cluster or TERMINATE)
-                job_table.set_terminating(db, job.key)
-            else:
-                write_outcome(db, job.key, job.guid, end)
-        return [job.guid for job in jobs if job.supervisor]
-
-    return store.insist(stop)
+        self.store.close()
 
 
 def wake(store: Store, guids: Iterable[str]) -> None:
@@ -397,7 +446,7 @@ def wake(store: Store, guids: Iterable[str]) -> None:
     One that has not started its job polls anyway, and SIGTERM would end it while it loads.
     """
     with store.read() as db:
-        watched = [(job_table.supervisor_of(db, guid), job_table.has_begun(db, guid)) for guid in guids]
-    for supervisor, has_begun in watched:
-        call = process.ask_to_end if has_begun else process.resume
-        call(supervisor)
+        runs = [run for guid in guids if (run := job_table.find(db, guid))]
+    for run in runs:
+        call = process.resume if run.started is None else process.ask_to_end
+        call(run.supervisor)

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.node_table import NewNode
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.leftovers import MARK, mount_mark
@@ -35,10 +35,11 @@ PATIENCE_S = 30.0
 _UNMOUNTERS = (("umount",), ("fusermount3", "-u"), ("fusermount", "-u"), ("umount", "--lazy"))
 
 
-def mount_points(below: Path) -> list[Path]:
-    """Mount points at `below` or deeper, innermost first, including bind mounts."""
+def mount_points(below: Path, mounted: Sequence[str] | None = None) -> list[Path]:
+    """Those of all mount points that are at `below` or deeper, innermost first, including bind mounts."""
     inside = str(below.resolve())
-    below_it = {path for path in _all_mounts() if path == inside or path.startswith(inside + os.sep)}
+    paths = _all_mounts() if mounted is None else mounted
+    below_it = {path for path in paths if path == inside or path.startswith(inside + os.sep)}
     return [Path(path) for path in sorted(below_it, key=lambda path: -path.count(os.sep))]
 
 
@@ -134,31 +135,25 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
 
 
 def sweep(store: Store, layout: Layout) -> None:
-    """Removes what removed nodes and ended jobs left behind."""
-    sweep_nodes(store, layout)
-    sweep_mounts(store, layout)
+    """Ends preparations of removed nodes, deletes their folders, and unmounts what nobody uses any more.
 
-
-def sweep_mounts(store: Store, layout: Layout) -> None:
-    """Unmounts what clusters without nodes and ended jobs left mounted."""
-    for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
-        inside = root.resolve()
-        paths = [path for path in mount_points(root) if path != inside]
-        for guid in {path.relative_to(inside).parts[0] for path in paths}:
-            # The lock holder is mounting, and sweeps afterwards; or the folder is being deleted.
-            with contextlib.suppress(OSError), exclusive(root / guid, wait=False):
-                if not is_used(store, guid):
-                    unmount(root / guid)
-
-
-def sweep_nodes(store: Store, layout: Layout) -> None:
-    """Ends preparations of removed nodes, and deletes their folders."""
+    That is what clusters without nodes and ended jobs left mounted.
+    """
     folders = list(layout.clusters.glob("*/nodes/*"))
     with store.read() as db:  # after the listing: a node gets its row before its folder
         present = node_table.ids(db)
     for folder in folders:
         if folder.name not in present:
             remove_node(folder)
+    mounted = _all_mounts()
+    for root, is_used in ((layout.clusters, _has_node), (layout.jobs, _runs)):
+        inside = root.resolve()
+        paths = [path for path in mount_points(root, mounted) if path != inside]
+        for guid in {path.relative_to(inside).parts[0] for path in paths}:
+            # The lock holder is mounting, and sweeps afterwards; or the folder is being deleted.
+            with contextlib.suppress(OSError), exclusive(root / guid, wait=False):
+                if not is_used(store, guid):
+                    unmount(root / guid)
 
 
 def remove_node(folder: Path) -> None:

@@ -140,7 +140,7 @@ class Repository(ABC):
         """Deletes a record and those in it, innermost first if that takes more than one step."""
 
     @abstractmethod
-    def transaction(self) -> AbstractContextManager[None]:
+    def transaction(self) -> AbstractContextManager[object]:
         """Within the context, changes of records and of an engine's state in the same store are atomic.
 
         Where that is impossible, they are made one after the other.

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import Spec
+from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.runner import LocalRunner
+from batchai_magics.backends.local.scheduler import record_end
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
-from batchai_magics.backends.local.watch import detached_process, reconciler, scheduler
-from batchai_magics.backends.local.watch.outcome_writer import write_outcome
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import HomeContext
@@ -102,7 +102,7 @@ class Still:
 
     def schedule(self) -> None:
         """Gives idle nodes to queued jobs."""
-        self.children += scheduler.schedule(self.store, self.layout)
+        self.children += reconciler.start_jobs(self.store, self.layout)
 
     def assigned(self) -> list[str]:
         """The names of the jobs that have nodes."""
@@ -117,7 +117,7 @@ class Still:
     def fail(self, job: ResourceId) -> None:
         """Ends a job as its supervisor would; its nodes are idle again."""
         with self.store.write() as db:
-            write_outcome(db, job.key, self.state(job)["guid"], failed_with("JobFailed", "it was told to"))
+            record_end(db, self.state(job)["guid"], failed_with("JobFailed", "it was told to"))
 
     def nodes(self, cluster: ResourceId) -> dict[str, str]:
         """The state of each node by its id, in the order of their making."""
@@ -178,7 +178,7 @@ class Stand:
 
 @pytest.fixture
 def still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Still]:
-    monkeypatch.setattr(detached_process, "start", lambda program, *, secrets: Stand())
+    monkeypatch.setattr(process, "start", lambda program, *, secrets: Stand())
     made = Still(tmp_path / "home")
     yield made
     made.close()

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from batchai_magics.backends.folders import entries
-from batchai_magics.backends.local import runner
+from batchai_magics.backends.local import process, reconciler, runner
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state.job_table import set_terminating
-from batchai_magics.backends.local.watch import process, reconciler
 from batchai_magics.backends.service.context import OUTPUT_ROOT
 from batchai_magics.follow import Event, Follower, LogBytes, StateChanged
 from batchai_magics.models.job_execution import STDOUTERR
@@ -123,7 +122,7 @@ def test_a_line_is_with_its_follower_at_the_next_look(still: Still, jobs: list[R
 def test_what_another_process_records_is_seen_at_the_next_look(still: Still, jobs: list[ResourceId]) -> None:
     watch, other = Watch(still, jobs), LocalBackend(LocalSettings(home=still.home))
     with other.store.write() as db:
-        set_terminating(db, jobs[2].key)
+        set_terminating(db, still.state(jobs[2])["guid"])
     other.close()
     changes = (event for event in watch.look() if isinstance(event, StateChanged))
     states = [(event.job.id.name, event.job.state) for event in changes]

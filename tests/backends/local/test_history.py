@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from batchai_magics import cell
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import detached_process
 from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.config import Settings
 from batchai_magics.jobs.submit import submit
@@ -68,7 +68,7 @@ def copy(db: sqlite3.Connection, table: str, key: str, /, **changes: object) -> 
 
 @pytest.fixture
 def crowd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Crowd]:
-    monkeypatch.setattr(detached_process, "start", lambda program, *, secrets: Stand())
+    monkeypatch.setattr(process, "start", lambda program, *, secrets: Stand())
     made = Crowd(tmp_path / "home")
     yield made
     made.backend.close()

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base.backend_registry import default_vm_size
-from batchai_magics.backends.local import machine_devices
+from batchai_magics.backends.local import machine_devices, supervisor
 from batchai_magics.backends.local.machine_devices import MachineDevices
-from batchai_magics.backends.local.watch import supervisor
 from batchai_magics.config import Settings
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.resource_ids import Kind

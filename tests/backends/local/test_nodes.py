@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local import process
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
 from tests.world import World, processes_of, until

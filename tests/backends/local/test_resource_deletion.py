@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local import process
 from tests.backends.local.still import Still
 from tests.contract.place import manual
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
-from batchai_magics.backends.local.watch import detached_process, process
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import cluster_of, run_of
 from batchai_magics.backends.service.runner import ClusterChange, NodeCommand, Scale
@@ -34,11 +34,11 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     """The programs that are started, with what they are told."""
     programs: Started = []
 
-    def start(program: detached_process.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    def start(program: process.Program, *, secrets: Mapping[str, Any]) -> subprocess.Popen[bytes]:
         programs.append((program.module, dict(secrets)))
         return Stand()  # type: ignore[return-value]  # has what is used of a process
 
-    monkeypatch.setattr(detached_process, "start", start)
+    monkeypatch.setattr(process, "start", start)
     return programs
 
 

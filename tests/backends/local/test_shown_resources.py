@@ -22,7 +22,7 @@ class DeletedMeanwhile(LocalRunner):
     """The engine of a home where another process deletes each job that is asked for."""
 
     def status(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
-        with contextlib.closing(Store(self._layout.database)) as others:
+        with contextlib.closing(Store(self.layout.database)) as others:
             repository = SqliteRepository(others)
             for run in runs:
                 repository.delete(ResourceId.parse(f"{WORKSPACE}/experiments/e/jobs/{run.name}"))

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local import unmanaged_mounts
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local import process, unmanaged_mounts
 from batchai_magics.backends.node.ranks.leftovers import mount_mark
 from batchai_magics.errors import SpecError
 from batchai_magics.jobs.job_handle import Job

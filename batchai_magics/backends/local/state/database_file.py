@@ -16,6 +16,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state import database_errors
 from batchai_magics.backends.local.state.database_errors import opener_in
+from batchai_magics.backends.local.state.job_table import NEEDS_PROCESS
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import OTHER_VERSION_HINT, VERSION
 
@@ -204,20 +205,6 @@ CREATE TABLE resource (
 CREATE INDEX resource_parent ON resource (parent, kind, seq);
 CREATE INDEX resource_guid ON resource (guid);
 CREATE INDEX resource_kind ON resource (kind, seq) WHERE kind != 'jobs';
-CREATE TABLE resource_group (
-    key TEXT PRIMARY KEY,          -- the name in lower case
-    name TEXT NOT NULL,
-    location TEXT NOT NULL,
-    tags TEXT NOT NULL
-) STRICT;
-CREATE TABLE account (
-    name TEXT PRIMARY KEY,
-    group_name TEXT NOT NULL,
-    location TEXT NOT NULL,
-    sku TEXT NOT NULL,
-    key1 TEXT NOT NULL,
-    key2 TEXT NOT NULL
-) STRICT;
 CREATE TABLE cluster (
     key TEXT PRIMARY KEY,
     guid TEXT NOT NULL,
@@ -248,10 +235,8 @@ CREATE TABLE job (
     priority INTEGER NOT NULL,     -- higher first
     state TEXT NOT NULL,
     changed REAL NOT NULL,
-    output_root TEXT NOT NULL,     -- the folder that the output path segment is below
     python TEXT NOT NULL,          -- the interpreter that submitted it
     needs_secrets INTEGER NOT NULL,
-    engine TEXT NOT NULL,          -- the command (JSON list) that runs its containers, [] for the host
     is_assigned INTEGER NOT NULL DEFAULT 0,
     spawner TEXT NOT NULL DEFAULT '',
     supervisor TEXT NOT NULL DEFAULT '',
@@ -295,7 +280,7 @@ CREATE TRIGGER job_waits_no_more AFTER DELETE ON job WHEN old.after != '[]' BEGI
     DELETE FROM dependent WHERE run = old.guid
         AND predecessor IN (SELECT json_extract(value, '$[0]') FROM json_each(old.after));
 END;
-CREATE INDEX job_watched ON job (state) WHERE (supervisor != '' OR is_assigned = 1 OR needs_secrets = 1);
+CREATE INDEX job_watched ON job (state) WHERE {NEEDS_PROCESS};
 CREATE INDEX job_limited ON job (job_group) WHERE group_limit > 0 AND is_assigned = 1;
 -- Which GPUs of a node a job has that shares it with others; such a node runs no job of its own.
 CREATE TABLE gpu_share (

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
 from batchai_magics.backends.node.outcome import dependency_failed
 from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.models.states import ExecutionState, NodeState
@@ -69,10 +68,8 @@ class JobRow(NamedTuple):
     cluster: str  # the key of the cluster
     node_count: int
     priority: int  # higher first
-    output_root: str  # the folder that its output path segment is below
     python: str  # the interpreter that submitted it
     needs_secrets: bool
-    engine: tuple[str, ...]  # the command that runs its containers, none for the host
     changed: float  # when it entered its state
     spawner: str = ""  # the process that is about to start its supervisor
     supervisor: str = ""
@@ -101,7 +98,7 @@ class JobRow(NamedTuple):
     @classmethod
     def of(cls, row: sqlite3.Row | dict[str, Any]) -> JobRow:
         """The row as a value."""
-        values = row if isinstance(row, dict) else columns(row)
+        values = dict(row)
         for name, read in _READERS.items():
             values[name] = read(values[name])
         return cls(**values)
@@ -116,7 +113,7 @@ def awaited(text: str) -> tuple[Awaited, ...]:
     return tuple(Awaited(*each) for each in _items(text))
 
 
-_LISTS = ("engine", "errors", "ranks", "attempts")  # kept as JSON
+_LISTS = ("errors", "ranks", "attempts")  # kept as JSON
 _READERS: Mapping[str, Callable[[Any], Any]] = dict(
     state=ExecutionState, needs_secrets=bool, is_assigned=bool, **dict.fromkeys(_LISTS, _items), after=awaited
 )
@@ -130,50 +127,38 @@ def insert(db: sqlite3.Connection, job: JobRow) -> None:
     db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
 
-def get(db: sqlite3.Connection, key: str) -> JobRow:
-    """The run of an existing job."""
-    return JobRow.of(db.execute("SELECT * FROM job WHERE key = ?", (key,)).fetchone())
-
-
-def find_run(db: sqlite3.Connection, key: str, guid: str) -> JobRow | None:
-    """The run of a job with that guid, or None."""
-    return next(iter(_all(db, "SELECT * FROM job WHERE key = ? AND guid = ?", key, guid)), None)
+def find(db: sqlite3.Connection, guid: str) -> JobRow | None:
+    """The run with that guid, or None."""
+    return next(iter(_all(db, "SELECT * FROM job WHERE guid = ?", guid)), None)
 
 
 def find_open(db: sqlite3.Connection, guid: str) -> JobRow | None:
-    """The open run with that guid, or None."""
-    return next(iter(_all(db, f"SELECT * FROM job WHERE guid = ? AND {IS_OPEN}", guid)), None)
+    """The run with that guid, unless it has ended."""
+    run = find(db, guid)
+    return run if run and run.is_open else None
 
 
-def find_by_guid(db: sqlite3.Connection, guid: str) -> JobRow | None:
-    """The run with that guid, open or not."""
-    return next(iter(_all(db, "SELECT * FROM job WHERE guid = ?", guid)), None)
+NEEDS_PROCESS = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"  # as its index says
+OF_RUNS = "guid IN (SELECT value FROM json_each(?))"  # for a JSON list of guids
 
 
 def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
     """Whether any of these runs has not ended."""
-    rows = query_in_batches(db, "SELECT state FROM job WHERE guid IN", guids)
-    return any(ExecutionState(state) in OPEN for (state,) in rows)
+    query = f"SELECT 1 FROM job WHERE {OF_RUNS} AND {IS_OPEN} LIMIT 1"
+    return db.execute(query, (json.dumps(guids),)).fetchone() is not None
 
 
-def open_and_watched(db: sqlite3.Connection, guids: Sequence[str] | None = None) -> list[JobRow]:
-    """Open runs that need a process: a supervisor, a spawner, or a holder of secrets; all, or of these."""
-    needs_one = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"
-    query = f"SELECT * FROM job WHERE {IS_OPEN} AND {needs_one}"
-    if guids is None:
-        return _all(db, query)
-    return [JobRow.of(row) for row in query_in_batches(db, f"{query} AND guid IN", guids)]
+def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
+    """Open runs that need a process: a supervisor, a spawner, or a holder of secrets."""
+    return _all(db, f"SELECT * FROM job WHERE {IS_OPEN} AND {NEEDS_PROCESS}")
 
 
 # -- its supervisor
 
 
-def set_supervisor(db: sqlite3.Connection, job: JobRow, supervisor: str) -> None:
+def set_supervisor(db: sqlite3.Connection, guid: str, supervisor: str) -> None:
     """Sets the supervisor of a run that has none."""
-    db.execute(
-        "UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND supervisor = ''",
-        (supervisor, job.key, job.guid),
-    )
+    db.execute("UPDATE job SET supervisor = ? WHERE guid = ? AND supervisor = ''", (supervisor, guid))
 
 
 def release(db: sqlite3.Connection, spawner: str, guid: str) -> None:
@@ -184,94 +169,76 @@ def release(db: sqlite3.Connection, spawner: str, guid: str) -> None:
     )
 
 
-def supervisor_of(db: sqlite3.Connection, guid: str) -> str:
-    """The supervisor of a run; empty if it has none."""
-    row = db.execute("SELECT supervisor FROM job WHERE guid = ?", (guid,)).fetchone()
-    return str(row[0]) if row else ""
-
-
-def has_begun(db: sqlite3.Connection, guid: str) -> bool:
-    """Whether a run has started on its nodes."""
-    query = "SELECT 1 FROM job WHERE guid = ? AND started IS NOT NULL"
-    return db.execute(query, (guid,)).fetchone() is not None
-
-
-def claim(db: sqlite3.Connection, key: str, guid: str, *, supervisor: str) -> bool:
+def claim(db: sqlite3.Connection, guid: str, supervisor: str) -> bool:
     """Makes a process the supervisor of an open run; False if it has another one."""
-    return _change(
-        db,
-        f"UPDATE job SET supervisor = ? WHERE key = ? AND guid = ? AND {IS_OPEN} AND supervisor IN ('', ?)",
-        *(supervisor, key, guid, supervisor),
-    )
+    statement = f"UPDATE job SET supervisor = ? WHERE guid = ? AND {IS_OPEN} AND supervisor IN ('', ?)"
+    return _change(db, statement, supervisor, guid, supervisor)
 
 
 # -- its states
 
 
-def begin(db: sqlite3.Connection, key: str, guid: str, on: Sequence[str] = ()) -> bool:
+def begin(db: sqlite3.Connection, guid: str, nodes: Sequence[str] = ()) -> bool:
     """Sets an open run to running on these nodes; False if it has to stop instead."""
-    now = time.time()
-    row = db.execute("SELECT attempts FROM job WHERE guid = ?", (guid,)).fetchone()
-    begun = start_attempt(_items(row[0]) if row else (), on, now)
+    run, now = find(db, guid), time.time()
+    begun = start_attempt(run.attempts if run else (), nodes, now)
     return _change(
         db,
-        f"UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?, errors = '[]'"
-        f" WHERE key = ? AND guid = ? AND {IS_OPEN} AND stop = ''",
-        *(ExecutionState.RUNNING.value, now, now, json.dumps(begun), key, guid),
+        "UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?, errors = '[]'"
+        f" WHERE guid = ? AND {IS_OPEN} AND stop = ''",
+        *(ExecutionState.RUNNING.value, now, now, json.dumps(begun), guid),
     )
 
 
-def warn(db: sqlite3.Connection, key: str, guid: str, warnings: Sequence[Mapping[str, Any]]) -> None:
+def warn(db: sqlite3.Connection, guid: str, warnings: Sequence[Mapping[str, Any]]) -> None:
     """Sets the warnings of an open run, JSON of the service's error details; its next attempt has none."""
-    values = (json.dumps(warnings), key, guid)
-    db.execute(f"UPDATE job SET errors = ? WHERE key = ? AND guid = ? AND {IS_OPEN}", values)
+    db.execute(f"UPDATE job SET errors = ? WHERE guid = ? AND {IS_OPEN}", (json.dumps(warnings), guid))
 
 
-def ask_to_stop(db: sqlite3.Connection, key: str, reason: str) -> None:
-    """Sets the reason why a job has to stop."""
-    db.execute("UPDATE job SET stop = ? WHERE key = ?", (reason, key))
+def ask_to_stop(
+    db: sqlite3.Connection, guid: str, reason: str, *, again: str = "", overrides: bool = False
+) -> None:
+    """Sets why a run has to stop, unless it has to already and this does not override that.
+
+    `again` is the reason of a requeue.
+    """
+    statement = "UPDATE job SET stop = ?, again = ? WHERE guid = ? AND (stop = '' OR ?)"
+    db.execute(statement, (reason, again, guid, overrides))
 
 
-def ask_run_to_stop(db: sqlite3.Connection, guid: str, reason: str, *, again: str = "") -> None:
-    """Sets why a run has to stop, unless it has to already; `again` is the reason of a requeue."""
-    db.execute("UPDATE job SET stop = ?, again = ? WHERE guid = ? AND stop = ''", (reason, again, guid))
-
-
-def set_terminating(db: sqlite3.Connection, key: str) -> None:
-    """Sets a job with nodes to terminating."""
+def set_terminating(db: sqlite3.Connection, guid: str) -> None:
+    """Sets an open run with nodes to terminating."""
     states = (ExecutionState.RUNNING.value, ExecutionState.QUEUED.value)
     db.execute(
-        "UPDATE job SET state = ?, changed = ? WHERE key = ? AND state IN (?, ?)",
-        (ExecutionState.TERMINATING.value, time.time(), key, *states),
+        "UPDATE job SET state = ?, changed = ? WHERE guid = ? AND state IN (?, ?)",
+        (ExecutionState.TERMINATING.value, time.time(), guid, *states),
     )
 
 
-def requeue(db: sqlite3.Connection, key: str, guid: str, reason: str = "") -> None:
+def requeue(db: sqlite3.Connection, guid: str, reason: str = "") -> None:
     """Sets an open run to queued; a supervisor that holds its secrets stays with it."""
-    now, run = time.time(), find_run(db, key, guid)
+    run, now = find(db, guid), time.time()
     begun = end_attempt(run.attempts, reason or run.again, now) if run else ()
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
         " again = '', errors = '[]', attempts = ?,"
         " supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
-        f" WHERE key = ? AND guid = ? AND {IS_OPEN}",
-        (ExecutionState.QUEUED.value, now, json.dumps(begun), key, guid),
+        f" WHERE guid = ? AND {IS_OPEN}",
+        (ExecutionState.QUEUED.value, now, json.dumps(begun), guid),
     )
 
 
-def end(db: sqlite3.Connection, key: str, guid: str, outcome: Outcome) -> None:
+def end(db: sqlite3.Connection, guid: str, outcome: Outcome) -> None:
     """Records the outcome of an open run, which has ended now unless it says when."""
     now = outcome.ended or time.time()
     said = (*outcome.errors, *outcome.warnings)
     ranks = [rank._asdict() for rank in outcome.ranks]
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
+    values = (state.value, now, now, now, outcome.exit_code, json.dumps(said), json.dumps(ranks), guid)
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
-        f" errors = ?, ranks = ?, is_assigned = 0, after = '[]' WHERE key = ? AND guid = ? AND {IS_OPEN}",
-        (
-            *(state.value, now, now, now, outcome.exit_code, json.dumps(said), json.dumps(ranks)),
-            *(key, guid),
-        ),
+        f" errors = ?, ranks = ?, is_assigned = 0, after = '[]' WHERE guid = ? AND {IS_OPEN}",
+        values,
     )
 
 
@@ -289,21 +256,9 @@ def lost_predecessors(db: sqlite3.Connection) -> list[str]:
     return [guid for (guid,) in db.execute(query)]
 
 
-def all_waiting(db: sqlite3.Connection) -> list[JobRow]:
-    """The open runs that wait for the end of others."""
-    return _all(db, f"SELECT * FROM job INDEXED BY job_after WHERE after != '[]' AND {IS_OPEN}")
-
-
-def set_after(db: sqlite3.Connection, guid: str, after: Sequence[Awaited]) -> None:
-    """Sets what a run still waits for; with nothing left, it is in the queue."""
-    db.execute("UPDATE job SET after = ? WHERE guid = ?", (json.dumps(after), guid))
-
-
-def delete(db: sqlite3.Connection, key: str) -> list[str]:
-    """Deletes a job; returns the names of its folders."""
-    guids = [guid for (guid,) in db.execute("SELECT guid FROM job WHERE key = ?", (key,))]
-    db.execute("DELETE FROM job WHERE key = ?", (key,))
-    return guids
+def delete(db: sqlite3.Connection, run: JobRow) -> None:
+    """Deletes a run with the record of its job."""
+    db.execute("DELETE FROM resource WHERE key = ?", (run.key,))
 
 
 def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:
@@ -367,7 +322,7 @@ def next_job(db: sqlite3.Connection, cluster: str) -> JobRow | None:
     else:
         query = f"SELECT *, rowid AS place FROM job WHERE {can_start} ORDER BY priority DESC, rowid LIMIT 1"
     usage, heads = usage_by_owner(db), list[tuple[int, int, int, JobRow]]()
-    for row in map(columns, db.execute(query, values).fetchall()):
+    for row in map(dict, db.execute(query, values).fetchall()):
         place, job = row.pop("place"), JobRow.of(row)
         used = usage.get(job.owner, NodeUsage())
         if not job.max_running or used.job_count < job.max_running:
@@ -422,8 +377,8 @@ def nodes_waited_for(db: sqlite3.Connection, cluster: str) -> int:
 def assign(db: sqlite3.Connection, job: JobRow, *, spawner: str) -> JobRow:
     """Marks a job as assigned, with the process that starts its supervisor; returns the new row."""
     assigned = job._replace(is_assigned=True, changed=time.time(), spawner=spawner)
-    values = (assigned.changed, spawner, job.key)
-    db.execute("UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE key = ?", values)
+    values = (assigned.changed, spawner, job.guid)
+    db.execute("UPDATE job SET is_assigned = 1, changed = ?, spawner = ? WHERE guid = ?", values)
     return assigned
 
 
@@ -435,10 +390,11 @@ def release_dependents(db: sqlite3.Connection, guid: str, *, is_success: bool) -
         for run in waiting_for(db, guid):
             predecessor = next(each for each in run.after if each.guid == guid)
             if predecessor.must_succeed and not is_success:
-                end(db, run.key, run.guid, dependency_failed(predecessor.name))
+                end(db, run.guid, dependency_failed(predecessor.name))
                 ended.append((run.guid, False))
             else:
-                set_after(db, run.guid, [each for each in run.after if each != predecessor])
+                left = [each for each in run.after if each != predecessor]
+                db.execute("UPDATE job SET after = ? WHERE guid = ?", (json.dumps(left), run.guid))
 
 
 def end_dependents_of_lost(db: sqlite3.Connection) -> None:
@@ -449,7 +405,7 @@ def end_dependents_of_lost(db: sqlite3.Connection) -> None:
 
 def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
     """Does the same for a run that may have ended; False if it does not exist."""
-    run = find_by_guid(db, predecessor.guid)
+    run = find(db, predecessor.guid)
     if run and not run.is_open:
         release_dependents(db, run.guid, is_success=run.state is ExecutionState.SUCCEEDED)
     return run is not None
@@ -457,6 +413,7 @@ def release_from(db: sqlite3.Connection, predecessor: Awaited) -> bool:
 
 def release_all(db: sqlite3.Connection) -> None:
     """Does so for all runs that others wait for; those that wait for one that does not exist end."""
-    for predecessor in {each for run in all_waiting(db) for each in run.after}:
+    waiting = _all(db, f"SELECT * FROM job INDEXED BY job_after WHERE after != '[]' AND {IS_OPEN}")
+    for predecessor in {each for run in waiting for each in run.after}:
         release_from(db, predecessor)
     end_dependents_of_lost(db)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.table_rows import columns
 from batchai_magics.backends.node.restarts import RESIZED
 from batchai_magics.models.states import DeallocationOption, NodeState
 
@@ -38,40 +36,24 @@ def add_cluster(db: sqlite3.Connection, guid: str, *, idle_s: float) -> None:
 
 def find_cluster(db: sqlite3.Connection, guid: str) -> ClusterRow | None:
     """The cluster with that guid, or None."""
-    row = db.execute(
-        "SELECT cluster.* FROM cluster JOIN resource USING (key) WHERE resource.guid = ?", (guid,)
-    )
-    found = row.fetchone()
-    return ClusterRow(**columns(found)) if found else None
+    row = db.execute("SELECT * FROM cluster WHERE guid = ?", (guid,)).fetchone()
+    return ClusterRow(**dict(row)) if row else None
 
 
 def get_cluster(db: sqlite3.Connection, key: str) -> ClusterRow:
     """An existing cluster."""
-    return ClusterRow(**columns(db.execute("SELECT * FROM cluster WHERE key = ?", (key,)).fetchone()))
-
-
-def is_any_auto_scaled(db: sqlite3.Connection) -> bool:
-    """Whether any cluster auto-scales."""
-    return db.execute("SELECT 1 FROM cluster WHERE maximum IS NOT NULL LIMIT 1").fetchone() is not None
+    return ClusterRow(**dict(db.execute("SELECT * FROM cluster WHERE key = ?", (key,)).fetchone()))
 
 
 def auto_scaled_clusters(db: sqlite3.Connection, key: str = "") -> list[ClusterRow]:
     """The auto-scale clusters, or only the one with that key."""
     query = "SELECT * FROM cluster WHERE maximum IS NOT NULL AND ? IN ('', key)"
-    return [ClusterRow(**columns(row)) for row in db.execute(query, (key,)).fetchall()]
+    return [ClusterRow(**dict(row)) for row in db.execute(query, (key,)).fetchall()]
 
 
 def set_bounds(db: sqlite3.Connection, key: str, minimum: int | None, maximum: int | None) -> None:
     """Sets the auto-scale bounds of a cluster; None for a fixed size."""
     db.execute("UPDATE cluster SET minimum = ?, maximum = ? WHERE key = ?", (minimum, maximum, key))
-
-
-def set_target(db: sqlite3.Connection, key: str, target: int) -> None:
-    """Sets the target size of a cluster."""
-    now = time.time()
-    if get_cluster(db, key).target != target:  # what the service shows
-        db.execute("UPDATE resource SET more = json_set(more, '$.changed', ?) WHERE key = ?", (now, key))
-    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE key = ?", (target, now, key))
 
 
 def skip_ordinals(db: sqlite3.Connection, key: str, count: int) -> None:
@@ -90,11 +72,6 @@ class NodeRow(NamedTuple):
     job: str | None = None  # the guid of the run that it belongs to
     preparer: str = ""  # the process that makes it ready
     error: str = ""  # why it cannot be used
-
-    @classmethod
-    def of(cls, columns: Mapping[str, Any]) -> NodeRow:
-        """The row as a value."""
-        return cls(**{**columns, "state": NodeState(columns["state"])})
 
 
 class NewNode(NamedTuple):
@@ -147,7 +124,7 @@ def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
         " JOIN cluster ON cluster.key = node.cluster WHERE held.job = ? ORDER BY ordinal",
         (guid,),
     ).fetchall()
-    return [JobNode(**columns(row)) for row in rows]
+    return [JobNode(**dict(row)) for row in rows]
 
 
 def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
@@ -157,13 +134,7 @@ def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
         " WHERE node.state = ? AND ? IN ('', node.id)",
         (NodeState.PREPARING.value, id),
     ).fetchall()
-    return [NewNode(**columns(row)) for row in rows]
-
-
-def is_any_preparing(db: sqlite3.Connection) -> bool:
-    """Whether any node is not ready yet."""
-    query = "SELECT 1 FROM node WHERE state = ? LIMIT 1"
-    return db.execute(query, (NodeState.PREPARING.value,)).fetchone() is not None
+    return [NewNode(**dict(row)) for row in rows]
 
 
 def ids_of_run(db: sqlite3.Connection, guid: str) -> list[str]:
@@ -184,19 +155,6 @@ def has_node(db: sqlite3.Connection, guid: str, id: str = "") -> bool:
         " WHERE cluster.guid = ? AND ? IN ('', node.id)"
     )
     return db.execute(query, (guid, id)).fetchone() is not None
-
-
-def cluster_guid(db: sqlite3.Connection, id: str) -> str:
-    """The guid (folder name) of a node's cluster."""
-    query = "SELECT cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster WHERE node.id = ?"
-    (guid,) = db.execute(query, (id,)).fetchone()
-    return str(guid)
-
-
-def counts(db: sqlite3.Connection, cluster: str) -> dict[NodeState, int]:
-    """The number of nodes of a cluster in each state."""
-    query = "SELECT state, count(*) FROM node WHERE cluster = ? GROUP BY state"
-    return {NodeState(state): count for state, count in db.execute(query, (cluster,))}
 
 
 # -- preparation and assignment
@@ -293,15 +251,17 @@ def release(db: sqlite3.Connection, guid: str) -> None:
 
 def resize(db: sqlite3.Connection, cluster: str, target: int, option: DeallocationOption) -> list[str]:
     """Adds or removes nodes; returns the guids of jobs that have to stop."""
-    present = not_leaving(db, cluster)
-    set_target(db, cluster, target)
+    present, row = not_leaving(db, cluster), get_cluster(db, cluster)
+    if row.target != target:  # what the service shows
+        statement = "UPDATE resource SET more = json_set(more, '$.changed', ?) WHERE key = ?"
+        db.execute(statement, (time.time(), cluster))
+    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE key = ?", (target, time.time(), cluster))
     added = max(0, target - len(present))
-    row = get_cluster(db, cluster)
     if added:
         import hashlib  # loads OpenSSL, which supervisors do not need
 
         digest = int(hashlib.sha256(row.guid.encode()).hexdigest()[:8], 16)
-        now = datetime.now(timezone.utc).strftime("%Y%m%dt%H%M%Sz").lower()
+        now = time.strftime("%Y%m%dt%H%M%Sz", time.gmtime())
         for ordinal in range(row.next_ordinal, row.next_ordinal + added):
             id = f"tvm-{digest}_{ordinal + 1}-{now}-p"  # as the service names nodes
             values = (id, row.key, ordinal, NodeState.PREPARING.value, time.time())
@@ -330,10 +290,13 @@ def _remove(
         db.execute("UPDATE node SET state = ? WHERE id = ?", (NodeState.LEAVING.value, node.id))
         if option is not DeallocationOption.WAIT_FOR_JOB_COMPLETION:
             for guid in guids:
-                job_table.ask_run_to_stop(db, guid, option.value, again=why)
+                job_table.ask_to_stop(db, guid, option.value, again=why)
             stopped += guids
     return stopped
 
 
 def _all(db: sqlite3.Connection, query: str, *values: object) -> list[NodeRow]:
-    return [NodeRow.of(columns(row)) for row in db.execute(query, values).fetchall()]
+    return [
+        NodeRow(**{**dict(row), "state": NodeState(row["state"])})
+        for row in db.execute(query, values).fetchall()
+    ]

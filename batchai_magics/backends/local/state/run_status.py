@@ -1,22 +1,24 @@
-"""The status of runs, the nodes of clusters and the queue before a job, as the tables have them."""
+"""The status of runs, the nodes of clusters and the queue before a job, as readers are told them."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from batchai_magics.backends.folders.layout import Layout
+from batchai_magics.backends.local import process
+from batchai_magics.backends.local.reconciler import end_of
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.job_table import has_history, run_attempts
-from batchai_magics.backends.local.state.node_table import NodeRow
-from batchai_magics.backends.local.state.table_rows import columns, query_in_batches
+from batchai_magics.backends.local.state.job_table import JobRow, has_history, run_attempts
 from batchai_magics.backends.service.runner import RunStatus, waiting_reason
 from batchai_magics.backends.service.stored_descriptions import moment
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
-from batchai_magics.models.states import ExecutionState
+from batchai_magics.models.states import ExecutionState, NodeState
 
 if TYPE_CHECKING:
     from batchai_magics.models.resources import Node
@@ -25,27 +27,49 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"  # the address of all nodes
 NO_USAGE = job_table.NodeUsage()
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=Outcome(None))
-_COLUMNS = (
-    "guid, owner, is_assigned, max_running, nullif(after, '[]') AS after,"
-    " state, changed, started, ended, exit_code, errors, ranks, attempts"
+# Every column of a list of thousands of jobs takes time.
+_QUERY = (
+    "SELECT guid, owner, is_assigned, max_running, nullif(after, '[]') AS after,"
+    " state, changed, started, ended, exit_code, errors, ranks, attempts,"
+    " iif(supervisor = '', spawner, supervisor) AS process,"
+    f" {job_table.NEEDS_PROCESS} AS needs_process"
+    f" FROM job WHERE {job_table.OF_RUNS}"
 )
 
 
-def run_statuses(db: sqlite3.Connection, guids: Sequence[str]) -> list[RunStatus]:
-    """The status of each of these runs; a deleted one is over."""
-    rows = {
-        row["guid"]: row for row in query_in_batches(db, f"SELECT {_COLUMNS} FROM job WHERE guid IN", guids)
-    }
+def run_statuses(
+    db: sqlite3.Connection, layout: Layout, guids: Sequence[str]
+) -> tuple[list[RunStatus], bool]:
+    """The status of each of these runs, and whether any has lost its supervisor.
+
+    Such a run has the end that reconciliation will record. A deleted one is over.
+    """
+    rows = {row["guid"]: row for row in db.execute(_QUERY, (json.dumps(guids),))}
     held: dict[str, tuple[str, ...]] = {}  # the nodes of each run that has some
     if any(row["is_assigned"] for row in rows.values()):
         query = "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node"
         for run, node in db.execute(f"{query} ORDER BY ordinal"):
             held[run] = (*held.get(run, ()), node)
     waiting = _wait_reasons(db, list(rows.values()))
-    return [
-        _status(rows[guid], held.get(guid, ()), waiting.get(guid, "")) if guid in rows else _DELETED
-        for guid in guids
+    statuses = {guid: _status(row, held.get(guid, ()), waiting.get(guid, "")) for guid, row in rows.items()}
+    lost = [
+        guid
+        for guid, row in rows.items()
+        if row["needs_process"] and statuses[guid].is_open and not process.is_alive(row["process"])
     ]
+    for guid in lost:
+        if job := job_table.find(db, guid):
+            statuses[guid] = _without_supervisor(layout, job, statuses[guid])
+    return [statuses.get(guid, _DELETED) for guid in guids], bool(lost)
+
+
+def _without_supervisor(layout: Layout, job: JobRow, status: RunStatus) -> RunStatus:
+    end = end_of(layout, job)
+    if end.is_requeued:
+        return replace(status, state=ExecutionState.QUEUED, nodes=())
+    recorded = end._replace(errors=(*end.errors, *end.warnings), warnings=())  # as the store has them
+    of_end = RunStatus.of_end(end, status.started or end.ended, status.attempts)
+    return replace(of_end, result=recorded)
 
 
 def _wait_reasons(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
@@ -97,13 +121,16 @@ def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
         " LEFT JOIN job ON job.guid = held.job LEFT JOIN resource ON resource.key = job.key"
         f" WHERE {column} = ? GROUP BY node.id ORDER BY ordinal"
     )
-    nodes = []
-    for found in db.execute(query, (id.key,)).fetchall():
-        values = columns(found)
-        job, row = values.pop("job_id"), NodeRow.of(values)
-        running = ResourceId.parse(job) if job else None
-        nodes.append(Node(row.id, row.state, running, LOOPBACK, since=moment(row.since)))
-    return nodes
+    return [
+        Node(
+            row["id"],
+            NodeState(row["state"]),
+            ResourceId.parse(row["job_id"]) if row["job_id"] else None,
+            LOOPBACK,
+            since=moment(row["since"]),
+        )
+        for row in db.execute(query, (id.key,))
+    ]
 
 
 def jobs_ahead_of(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
@@ -111,6 +138,6 @@ def jobs_ahead_of(db: sqlite3.Connection, id: ResourceId) -> list[ResourceId]:
     row = db.execute("SELECT cluster FROM job WHERE key = ?", (id.key,)).fetchone()
     queue = job_table.queue_of(db, row["cluster"]) if row else []
     before = queue[: queue.index(id.key)] if id.key in queue else []
-    rows = query_in_batches(db, "SELECT key, id FROM resource WHERE key IN", before)
-    ids = {row["key"]: row["id"] for row in rows}
+    query = "SELECT key, id FROM resource WHERE key IN (SELECT value FROM json_each(?))"
+    ids = dict(db.execute(query, (json.dumps(before),)).fetchall())
     return [ResourceId.parse(ids[key]) for key in before if key in ids]

@@ -1,4 +1,4 @@
-"""The records of a home in its database, and the named rows of storage accounts and resource groups."""
+"""The records of a home in its database: the `resource` table."""
 
 from __future__ import annotations
 
@@ -8,85 +8,19 @@ import sqlite3
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, lru_cache
+from typing import Any
 
-from batchai_magics.backends.base import Page
+from batchai_magics.backends.base import Page, api_errors
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local.state import resource_table
 from batchai_magics.backends.local.state.job_table import IS_OPEN
-from batchai_magics.backends.local.state.resource_table import LAST_CHARACTER, record_of
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.state.table_rows import columns, rows_of_keys
-from batchai_magics.backends.service.repository import Record, RecordPage, Repository
+from batchai_magics.backends.service.file_repository import FileRows
+from batchai_magics.backends.service.repository import OWNER, Record, RecordPage, Repository
+from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
-
-class NamedRows(NamedTuple):
-    """A table of named rows; `key` is the column of the name in lower case."""
-
-    name: str
-    key: str
-
-
-ACCOUNTS = NamedRows("account", "name")
-GROUPS = NamedRows("resource_group", "key")
-_COLUMNS = {"group": "group_name"}  # values whose column is called otherwise
-_VALUES = {column: value for value, column in _COLUMNS.items()}
-_JSON = frozenset({"tags"})
-
-
-class TableRows:
-    """The rows of a table; see `backends.service.repository.Rows`."""
-
-    def __init__(self, store: Store, table: NamedRows) -> None:
-        self._store, self._table = store, table
-
-    def find(self, name: str) -> dict[str, Any] | None:
-        """The row of that name; None if it does not exist."""
-        query = f"SELECT * FROM {self._table.name} WHERE {self._table.key} = ?"
-        with self._store.read() as db:
-            row = db.execute(query, (name.lower(),)).fetchone()
-        return _values(row) if row else None
-
-    def all(self) -> list[dict[str, Any]]:
-        """All rows, sorted by name."""
-        with self._store.read() as db:
-            rows = db.execute(f"SELECT * FROM {self._table.name} ORDER BY {self._table.key}").fetchall()
-        return [_values(row) for row in rows]
-
-    def insert(self, name: str, row: Mapping[str, Any]) -> None:
-        """Adds a row unless it exists."""
-        values = {self._table.key: name.lower(), **_columns(row)}
-        marks = ", ".join("?" * len(values))
-        statement = f"INSERT OR IGNORE INTO {self._table.name} ({', '.join(values)}) VALUES ({marks})"
-        with self._store.write() as db:
-            db.execute(statement, (*values.values(),))
-
-    def change(self, name: str, **values: Any) -> None:
-        """Changes values of a row."""
-        changed = _columns(values)
-        assignments = ", ".join(f"{column} = ?" for column in changed)
-        statement = f"UPDATE {self._table.name} SET {assignments} WHERE {self._table.key} = ?"
-        with self._store.write() as db:
-            db.execute(statement, (*changed.values(), name.lower()))
-
-    def delete(self, name: str) -> None:
-        """Deletes a row, if it exists."""
-        with self._store.write() as db:
-            db.execute(f"DELETE FROM {self._table.name} WHERE {self._table.key} = ?", (name.lower(),))
-
-
-def _columns(row: Mapping[str, Any]) -> dict[str, Any]:
-    texts = {name: json.dumps(row[name]) for name in _JSON & row.keys()}
-    return {_COLUMNS.get(name, name): value for name, value in {**row, **texts}.items()}
-
-
-def _values(row: sqlite3.Row) -> dict[str, Any]:
-    named = {_VALUES.get(column, column): value for column, value in columns(row).items()}
-    return {**named, **{name: json.loads(named[name]) for name in _JSON & named.keys()}}
-
-
+LAST_CHARACTER = "\U0010ffff"  # after every other character
 _OPEN = f"SELECT resource.* FROM job JOIN resource USING (key) WHERE {IS_OPEN}"
 _INSIDE = "(key = ? OR (key >= ? AND key < ?))"
 
@@ -104,14 +38,14 @@ class SqliteRepository(Repository):
         return Layout(self._store.path.parent)
 
     @property
-    def accounts(self) -> TableRows:
+    def accounts(self) -> FileRows:
         """The rows of storage accounts."""
-        return TableRows(self._store, ACCOUNTS)
+        return FileRows(self.layout.home / "accounts")
 
     @property
-    def groups(self) -> TableRows:
+    def groups(self) -> FileRows:
         """The rows of resource groups."""
-        return TableRows(self._store, GROUPS)
+        return FileRows(self.layout.home / "groups")
 
     def now(self) -> float:
         """The time by this machine's clock, in seconds since 1970."""
@@ -120,34 +54,55 @@ class SqliteRepository(Repository):
     def find(self, id: ResourceId) -> Record | None:
         """The record of a resource; None if it does not exist."""
         with self._store.read() as db:
-            return resource_table.find(db, id)
+            return find(db, id)
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist, in the order of `ids`, read together."""
         keys = [id.key for id in ids]
+        query = "SELECT * FROM resource WHERE key IN (SELECT value FROM json_each(?))"
         with self._store.read() as db:
-            records = {row["key"]: record_of(row) for row in rows_of_keys(db, "resource", keys)}
+            records = {row["key"]: record_of(row) for row in db.execute(query, (json.dumps(keys),))}
         return [records[key] for key in keys if key in records]
 
     def get(self, id: ResourceId) -> Record:
         """The record of a resource; NotFoundError for the outermost resource that is missing."""
         with self._store.read() as db:
-            return resource_table.get(db, id)
+            return get(db, id)
 
     def insert(self, id: ResourceId, record: Record) -> Record | None:
-        """Inserts a record unless one exists; returns the one that existed before, if any."""
+        """Inserts a record unless one exists; returns the one that existed before, if any.
+
+        NotFoundError for what it is to be inside of.
+        """
         self._store.make_reserve()
         with self._store.write() as db:
-            existing = resource_table.find(db, id)
-            if existing is None:
-                resource_table.insert(db, id, record)
-            return existing
+            if existing := find(db, id):
+                return existing
+            if id.kind is not Kind.WORKSPACE:
+                get(db, id.parent)
+            owner, more = _owner_and_more(record)
+            values = {
+                "key": id.key,
+                "id": record.id,
+                "kind": id.kind.value,
+                "parent": _parent_key(id),
+                "spec": record.spec,
+                "fingerprint": record.fingerprint,
+                "created": record.created,
+                "owner": owner,
+                "guid": record.guid,
+                "more": more,
+            }
+            db.execute(f"INSERT INTO resource ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
+            return None
 
     def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
         """Replaces a record by what `make` returns for it, in one transaction."""
         with self._store.write() as db:
-            record = make(resource_table.get(db, id))
-            resource_table.replace(db, id, record)
+            record = make(get(db, id))
+            values = (record.spec, record.fingerprint, *_owner_and_more(record), id.key)
+            statement = "UPDATE resource SET spec = ?, fingerprint = ?, owner = ?, more = ? WHERE key = ?"
+            db.execute(statement, values)
             return record
 
     def delete(self, id: ResourceId) -> None:
@@ -175,17 +130,15 @@ class SqliteRepository(Repository):
 
         unmanaged_mounts.remove_jobs(self.layout, guids)
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> AbstractContextManager[Database]:
         """Within it, all changes of this thread in the database are made together or not at all."""
-        with self._store.write():
-            yield
+        return self._store.write()
 
     def children(self, parent: ResourceId, kind: Kind, page: Page) -> RecordPage:
         """A page of the records of a kind inside `parent` (workspaces: in its group), oldest first."""
         query = "SELECT * FROM resource WHERE parent = ? AND kind = ? AND seq > ? ORDER BY seq LIMIT ?"
         size = -1 if page.size is None else page.size + 1
-        values = (resource_table.listed_under(parent, kind), kind.value, int(page.after or 0), size)
+        values = (_listed_under(parent, kind), kind.value, int(page.after or 0), size)
         with self._store.read() as db:
             rows = db.execute(query, values).fetchall()
         shown = rows[: page.size]
@@ -193,19 +146,22 @@ class SqliteRepository(Repository):
         return RecordPage(list(map(record_of, shown)), after)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str = "") -> list[str]:
-        """The names of a kind inside `parent` that begin with `prefix` in any case, oldest first."""
+        """The names of a kind inside `parent` that begin with `prefix` in any case, oldest first.
+
+        Reads a range of the key index.
+        """
+        first = f"{_listed_under(parent, kind)}/{kind.value}/{prefix.lower()}"
+        query = "SELECT id FROM resource WHERE key >= ? AND key < ? AND kind = ? ORDER BY seq"
         with self._store.read() as db:
-            return resource_table.names(db, parent, kind, prefix)
+            rows = db.execute(query, (first, first + LAST_CHARACTER, kind.value)).fetchall()
+        return [id.rpartition("/")[2] for (id,) in rows]
 
     def subtree(self, id: ResourceId) -> list[Record]:
         """A resource and everything inside it, innermost first; NotFoundError if it does not exist."""
+        query = f"SELECT * FROM resource WHERE {_INSIDE} ORDER BY length(key) DESC"
         with self._store.read() as db:
-            resource_table.get(db, id)
-            return _all(
-                db,
-                f"SELECT * FROM resource WHERE {_INSIDE} ORDER BY length(key) DESC",
-                *_subtree_keys(id.key),
-            )
+            get(db, id)
+            return _all(db, query, *_subtree_keys(id.key))
 
     def workspaces(self) -> list[Record]:
         """The workspaces of all resource groups."""
@@ -254,8 +210,97 @@ class SqliteRepository(Repository):
             return _all(db, query, kind.value)
 
 
+def find(db: Database, id: ResourceId) -> Record | None:
+    """The record of the resource with that id, or None."""
+    row = db.execute("SELECT * FROM resource WHERE key = ?", (id.key,)).fetchone()
+    return record_of(row) if row else None
+
+
+def get(db: Database, id: ResourceId) -> Record:
+    """The record of the resource with that id; raises NotFoundError with the service's message."""
+    record = find(db, id)
+    if record is None:
+        raise not_found(db, id)
+    return record
+
+
+def not_found(db: Database, id: ResourceId) -> NotFoundError:
+    """The service's error for a missing resource or parent, with existing names."""
+    if id.kind is not Kind.WORKSPACE and find(db, id.parent) is None:
+        return not_found(db, id.parent)
+    query = "SELECT id FROM resource WHERE parent = ? AND kind = ? ORDER BY seq DESC LIMIT 8"
+    newest = db.execute(query, (_parent_key(id), id.kind.value))
+    return api_errors.not_found(id, [ResourceId.parse(text).name for (text,) in newest])
+
+
+def id_of(db: Database, guid: str) -> str:
+    """The id of an existing resource by its guid."""
+    (id,) = db.execute("SELECT id FROM resource WHERE guid = ?", (guid,)).fetchone()
+    return str(id)
+
+
+def recorded(db: Database, guids: Sequence[str]) -> list[str]:
+    """Those of these guids that are of existing resources."""
+    query = "SELECT guid FROM resource WHERE guid IN (SELECT value FROM json_each(?))"
+    return [guid for (guid,) in db.execute(query, (json.dumps(guids),))]
+
+
+class JsonObject(Mapping[str, Any]):
+    """A JSON object that is parsed when something of it is read: lists read thousands of records."""
+
+    def __init__(self, text: str, also: Mapping[str, Any]) -> None:
+        self._text, self._also = text, also
+        self._parsed: Mapping[str, Any] | None = None
+
+    def __getitem__(self, key: str) -> Any:
+        """The value of a key."""
+        return self._fields[key]
+
+    def __iter__(self) -> Iterator[str]:
+        """The keys."""
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        """The number of keys."""
+        return len(self._fields)
+
+    @property
+    def _fields(self) -> Mapping[str, Any]:
+        if self._parsed is None:
+            self._parsed = {**_parsed(self._text), **self._also}
+        return self._parsed
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Mapping[str, Any]:
+    """A JSON object, cached for polling."""
+    fields: Mapping[str, Any] = json.loads(text)
+    return fields
+
+
+def record_of(row: sqlite3.Row) -> Record:
+    """The row as a record."""
+    more = JsonObject(row["more"], {OWNER: row["owner"]} if row["owner"] else {})
+    return Record(row["id"], row["guid"], row["spec"], row["fingerprint"], row["created"], more)
+
+
+def _owner_and_more(record: Record) -> tuple[str, str]:
+    more = dict(record.more)
+    return more.pop(OWNER, ""), json.dumps(more)
+
+
 def _all(db: Database, query: str, *values: object) -> list[Record]:
     return [record_of(row) for row in db.execute(query, values).fetchall()]
+
+
+def _listed_under(parent: ResourceId, kind: Kind) -> str:
+    """The key that the resources of a kind inside `parent` are listed under."""
+    return _parent_key(parent.workspace_id) if kind is Kind.WORKSPACE else parent.key
+
+
+def _parent_key(id: ResourceId) -> str:
+    """The key a resource is listed under: its parent, or a workspace's resource group."""
+    return id.key.rpartition("/workspaces/")[0] if id.kind is Kind.WORKSPACE else id.parent.key
 
 
 def _subtree_keys(key: str) -> tuple[str, str, str]:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.local.state import database_errors
+from batchai_magics.backends.local import process
+from batchai_magics.backends.local.state import database_errors, job_table, node_table
 from batchai_magics.backends.local.state.database_errors import DISK_FULL, translate_errors, writer_of
 from batchai_magics.backends.local.state.database_file import BUSY_S, DatabaseFile
 from batchai_magics.errors import StorageError
@@ -73,6 +74,9 @@ LOCKED_S = 1.0  # another process's transaction that lasts longer may be stuck
 
 class Store:
     """The open database. `read` and `write` yield a connection; `write` is one transaction.
+
+    When the write lock is held for long, supervisors of open jobs and node preparers get SIGCONT, since a
+    stopped one may hold it. Readers need no lock.
 
     A missing database is an error unless `may_make`. One that is deleted or replaced while open raises once;
     a deleted one keeps raising until `make_reserve` is called to create something.
@@ -235,7 +239,10 @@ class Store:
             connection.execute(busy_timeout.format(1000 * self._busy_s))
 
     def unlock(self, db: Database) -> None:
-        """Hook: helps another process to finish its transaction."""
+        """Resumes supervisors of open jobs and node preparers."""
+        supervisors = [job.supervisor for job in job_table.open_and_watched(db)]
+        for name in (*supervisors, *node_table.preparers(db)):
+            process.resume(name)
 
     def _open(self) -> DatabaseFile:
         file = self._file

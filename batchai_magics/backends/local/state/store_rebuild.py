@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.run_end import read_end
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state import job_table, node_table
-from batchai_magics.backends.local.state.table_rows import columns
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.service.run_labels import BASELINES
@@ -29,7 +29,7 @@ from batchai_magics.records.record_files import LABELS
 from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_json, read_text
 
 Row = Mapping[str, Any]
-_TABLES = ("resource_group", "resource", "cluster", "job")
+_TABLES = ("resource", "cluster", "job")
 _LOST = (
     "The database was lost before the job had ended, and no supervisor is left: whether it ran is unknown."
     " Submit it again if needed"
@@ -54,18 +54,18 @@ class JobBackup(NamedTuple):
         return own["created"], own["seq"]
 
 
-def write_backup(db: sqlite3.Connection, id: ResourceId, cluster: ResourceId, folder: JobLayout) -> None:
+def write_backup(db: sqlite3.Connection, job: JobRow, folder: JobLayout) -> None:
     """Writes the rows that a new job depends on to its folder; raises OSError."""
-    keys = [parent.key for parent in (id.workspace_id, id.parent, cluster, id)]
+    id = ResourceId.parse(job.key)
+    keys = [parent.key for parent in (id.workspace_id, id.parent, ResourceId.parse(job.cluster), id)]
     marks = ", ".join("?" * len(keys))
     asked: dict[str, tuple[str, Sequence[str]]] = {
-        "resource_group": ("key = ?", [id.group.lower()]),
         "resource": (f"key IN ({marks}) ORDER BY seq", keys),
-        "cluster": ("key = ?", [cluster.key]),
-        "job": ("key = ?", [id.key]),
+        "cluster": ("key = ?", [job.cluster]),
+        "job": ("key = ?", [job.key]),
     }
     rows = {
-        table: [columns(row) for row in db.execute(f"SELECT * FROM {table} WHERE {where}", values)]
+        table: [dict(row) for row in db.execute(f"SELECT * FROM {table} WHERE {where}", values)]
         for table, (where, values) in asked.items()
     }
     private_files.write(folder.made, json.dumps({"version": VERSION, "rows": rows}))
@@ -78,7 +78,7 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
     for kept in reversed(found):  # the newest backup has the latest state of its cluster
         _insert(db, "cluster", kept.rows["cluster"])
     for kept in found:
-        for table in ("resource_group", "resource", "job"):
+        for table in ("resource", "job"):
             _insert(db, table, kept.rows[table])
         _restore_state(db, kept)
     job_table.release_all(db)
@@ -142,13 +142,13 @@ def _restore_state(db: sqlite3.Connection, kept: JobBackup) -> None:
     end, supervisor = read_end(kept.folder.end), _supervisor(kept.folder)
     is_bound = kept.folder.plan.exists()
     if end:
-        job_table.end(db, key, guid, end)
+        job_table.end(db, guid, end)
     elif supervisor and kept.job["needs_secrets"] and not is_bound:
         db.execute("UPDATE job SET supervisor = ? WHERE key = ?", (supervisor, key))
     elif supervisor and (is_bound or process.is_alive(supervisor)):  # it may be about to bind the Plan
         _restore_running(db, kept, supervisor)
     else:
-        job_table.end(db, key, guid, failed_with("JobStateLost", _LOST))
+        job_table.end(db, guid, failed_with("JobStateLost", _LOST))
 
 
 def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -> None:

@@ -26,7 +26,7 @@ pytestmark = [
 WRITE = "import sqlite3; db = sqlite3.connect(path, isolation_level=None); db.execute('BEGIN IMMEDIATE')"
 MAKE = "import fcntl, os; fcntl.flock(os.open(os.path.dirname(path), os.O_RDONLY), fcntl.LOCK_EX)"
 STAY = "path = __import__('sys').argv[1]; {}; print('holds', flush=True); __import__('sys').stdin.read()"
-GROUP = "INSERT INTO resource_group VALUES ('g', 'g', '', '{}')"
+CLUSTER = "INSERT INTO cluster (key, guid, target, changed) VALUES ('g', 'g', 0, 0.0)"
 
 Start = Callable[[str], subprocess.Popen[str]]
 
@@ -59,7 +59,7 @@ def start(database: Path) -> Iterator[Start]:
 
 def write(database: Path, busy_s: float = 0.2) -> None:
     with Store(database, busy_s=busy_s).write() as db:
-        db.execute(GROUP)
+        db.execute(CLUSTER)
 
 
 def refusal(database: Path) -> StorageError:
@@ -93,7 +93,7 @@ def test_a_process_that_writes_is_named_and_a_stopped_one_can_go_on(database: Pa
     child.send_signal(signal.SIGCONT)
     child.communicate()
     with Store(database).write() as db:
-        db.execute(GROUP)
+        db.execute(CLUSTER)
 
 
 def test_a_process_that_stopped_while_it_opened_the_database_is_named(database: Path, start: Start) -> None:

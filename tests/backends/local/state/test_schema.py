@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import detached_process
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.plan import VERSION
 from batchai_magics.models.resource_ids import Kind
@@ -74,8 +74,8 @@ def test_program_in_a_home_of_another_version_changes_nothing(still: Still, prog
     job = still.job() if still.cluster() else None
     guid = still.state(job)["guid"]
     before = set_version(still, VERSION + 1)
-    arguments = {"supervisor": [job.key, guid], "node_preparer": ["node"], "notification_sender": [guid]}
-    command = detached_process.start_command(sys.executable, program, [str(still.home), *arguments[program]])
+    arguments = {"supervisor": [guid], "node_preparer": ["node"], "notification_sender": [guid]}
+    command = process.start_command(sys.executable, program, [str(still.home), *arguments[program]])
     message = '{"variables": {}, "registry_password": ""}\n' if program == "supervisor" else "{}\n"
     done = subprocess.run(command, input=message, capture_output=True, text=True, check=False)
     assert done.returncode

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders.run_end import write_end
+from batchai_magics.backends.local import process, supervisor
 from batchai_magics.backends.local.state import store_rebuild
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import process, supervisor
 from batchai_magics.backends.service import run_labels
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
@@ -149,7 +149,7 @@ def test_what_it_stands_on_is_there_again_once_and_in_order(still: Still) -> Non
     found_again(still)
     assert [tuple(row)[1:] for row in still.rows("SELECT * FROM resource ORDER BY seq")] == before
     assert [row["key"] for row in still.rows("SELECT key FROM job ORDER BY rowid")] == [j.key for j in jobs]
-    assert len(still.rows("SELECT * FROM resource_group")) == 1
+    assert [group.name for group in still.backend.groups.list()] == ["g"]
     assert still.job("b") == jobs[0]  # the very same is found, not refused
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
+from batchai_magics.backends.local.supervisor import LocalReport
 from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still
 
 
-def started(still: Still, **columns: object) -> tuple[ResourceId, OutcomeWriter]:
+def started(still: Still, **columns: object) -> tuple[ResourceId, LocalReport]:
     """A job that has its node, with a supervisor's view of it."""
     still.cluster()
     still.prepare()
@@ -16,8 +16,18 @@ def started(still: Still, **columns: object) -> tuple[ResourceId, OutcomeWriter]
     still.change("UPDATE job SET supervisor = ''")
     for name, value in columns.items():
         still.change(f"UPDATE job SET {name} = ?", value)
-    return job, writer_of(still, job, still.state(job)["guid"])
+    return job, writer_of(still, still.state(job)["guid"])
 
 
-def writer_of(still: Still, job: ResourceId, guid: str) -> OutcomeWriter:
-    return OutcomeWriter(still.store, job.key, guid, still.layout.job(guid))
+def writer_of(still: Still, guid: str) -> LocalReport:
+    return LocalReport(still.store, still.layout.job(guid))
+
+
+def is_open(writer: LocalReport) -> bool:
+    run = writer.read()
+    return run is not None and run.is_open
+
+
+def is_assigned(writer: LocalReport) -> bool:
+    run = writer.read()
+    return run is not None and run.is_assigned

@@ -12,14 +12,14 @@ import sys
 import pytest
 
 from batchai_magics.backends.folders.run_end import read_end, write_end
+from batchai_magics.backends.local import reconciler, supervisor
 from batchai_magics.backends.local.state.store import RESERVE_BYTES
-from batchai_magics.backends.local.watch import outcome_writer, reconciler
 from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
 from tests.backends.local.still import Still, dead
-from tests.backends.local.watch.outcome_writers import started
+from tests.backends.local.watch.outcome_writers import is_open, started
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def test_an_outcome_that_the_store_never_takes_is_read_from_the_jobs_folder(
 ) -> None:
     job, writer = started(still, supervisor=dead())
     writer.begin()
-    monkeypatch.setattr(outcome_writer, "FINISH_S", 0.0)
+    monkeypatch.setattr(supervisor, "FINISH_S", 0.0)
     with monkeypatch.context() as meanwhile:
         broken(still, meanwhile)
         writer.finish(ENDED_SO)
@@ -62,7 +62,7 @@ def test_a_store_that_refuses_for_a_while_is_asked_again(still: Still, monkeypat
             raise unsupported.pop()
         return write()
 
-    monkeypatch.setattr(outcome_writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(supervisor, "RETRY_S", 0.0)
     monkeypatch.setattr(still.store, "write", busy)
     writer.finish(Outcome(0))
     row = still.state(job)
@@ -91,7 +91,7 @@ def test_the_word_in_the_folder_is_left_from_the_reserve_when_the_disk_is_full(
             raise OSError(errno.ENOSPC, "no space")
         write_end(file, outcome)
 
-    monkeypatch.setattr(outcome_writer, "write_end", full)
+    monkeypatch.setattr(supervisor, "write_end", full)
     writer.finish(Outcome(0))
     assert read_end(still.layout.job(still.state(job)["guid"]).end).exit_code == 0
 
@@ -115,7 +115,7 @@ def test_while_the_store_cannot_be_read_a_job_goes_on_as_it_was(still: Still, mo
     assert writer.stop_reason() == ""
     broken(still, monkeypatch, path="read")
     assert writer.stop_reason() == ""
-    assert writer.is_open()
+    assert is_open(writer)
     monkeypatch.undo()
     root = still.layout.job(still.state(job)["guid"]).root
     shutil.rmtree(root)
@@ -129,11 +129,11 @@ from pathlib import Path
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
-from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
+from batchai_magics.backends.local.supervisor import LocalReport
 from batchai_magics.launch.outcome import Outcome
 SignalPipe()
 layout = Layout(Path(sys.argv[1]))
-OutcomeWriter(Store(layout.database), "key", "guid", layout.job("guid")).finish(Outcome(0))
+LocalReport(Store(layout.database), layout.job("guid")).finish(Outcome(0))
 """
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import resource_table
 from batchai_magics.backends.local.state.job_table import WAITING_FOR
 from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.job_handle import Job
@@ -117,7 +116,7 @@ def test_a_job_whose_predecessor_vanished_with_its_experiment_ends(world: World)
     first = up(world, "first --processes 2 --experiment other")
     second = world.submit(f"second --after {first.id}")
     with world.backend.store.write() as db:  # as a deletion does that has not seen the second one
-        resource_table.delete(db, first.id.key)
+        db.execute("DELETE FROM resource WHERE key = ?", (first.id.key,))
     until(lambda: world.backend.reconcile() or second.show().state.is_final)
     assert code(second) == "DependencyFailed"
     assert second.show().lost_predecessor.startswith("first did not succeed")

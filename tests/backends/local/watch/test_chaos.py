@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.local import process
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, processes_of, until

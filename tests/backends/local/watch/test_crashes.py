@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.watch import detached_process, process, reconciler, scheduler
+from batchai_magics.backends.local import process, reconciler
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import LogFault
 from batchai_magics.jobs.submit import find
@@ -39,7 +39,7 @@ sys.stdin.read()
 
 
 FAIL_ONCE = """
-from batchai_magics.backends.local.watch import supervisor
+from batchai_magics.backends.local import supervisor
 def fail_once(store, layout, guid, bind=supervisor.bind):
     mark = layout.home / "failed-once"
     if not mark.exists():
@@ -158,8 +158,8 @@ def test_a_supervisor_whose_guard_was_killed_goes_on(world: World) -> None:
 def test_a_supervisor_that_cannot_bind_the_plan_fails_its_job_only(
     world: World, monkeypatch: pytest.MonkeyPatch, fault: str, option: str, errors: list[tuple[str, str]]
 ) -> None:
-    begun = detached_process.START.replace("gc.freeze()", FAIL_ONCE.format(fault=fault) + "gc.freeze()")
-    monkeypatch.setattr(detached_process, "START", begun)
+    begun = process.START.replace("gc.freeze()", FAIL_ONCE.format(fault=fault) + "gc.freeze()")
+    monkeypatch.setattr(process, "START", begun)
     job = world.submit(f"j {option}", "print('ran')")
     following = world.submit("k --nodes 2", "print('next')")
     until(lambda: job.is_done and following.is_done)
@@ -171,7 +171,7 @@ def test_a_supervisor_that_cannot_bind_the_plan_fails_its_job_only(
 @pytest.fixture
 def killed_at_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Every supervisor that this process starts is killed before anybody has written its identity down."""
-    start = detached_process.start
+    start = process.start
 
     def start_and_kill(*given, **named):
         child = start(*given, **named)
@@ -179,7 +179,7 @@ def killed_at_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         return child
 
-    monkeypatch.setattr(detached_process, "start", start_and_kill)
+    monkeypatch.setattr(process, "start", start_and_kill)
     return monkeypatch
 
 
@@ -218,25 +218,25 @@ def test_a_supervisor_killed_before_it_was_told_anything_is_started_again(
 ) -> None:
     begun = []
 
-    class FirstKilled(detached_process.DetachedProcess):
+    class FirstKilled(process.DetachedProcess):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             begun.append(self)
             if len(begun) == 1:
                 kill_unreaped(self)
 
-    monkeypatch.setattr(detached_process, "DetachedProcess", FirstKilled)
+    monkeypatch.setattr(process, "DetachedProcess", FirstKilled)
     assert world.run("j", "print('ran')").log() == "ran\n"
     assert len(begun) == 2
 
 
 def test_a_supervisor_that_never_starts_fails_its_job(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(detached_process.DetachedProcess):
+    class Killed(process.DetachedProcess):
         def __init__(self, *given: Any, **named: Any) -> None:
             super().__init__(*given, **named)
             kill_unreaped(self)
 
-    monkeypatch.setattr(detached_process, "DetachedProcess", Killed)
+    monkeypatch.setattr(process, "DetachedProcess", Killed)
     job = world.submit("j")
     (error,) = job.wait(PATIENCE_S).show().execution.errors
     assert (error.code, "ended at once, with exit status -9" in error.message) == ("JobLaunchFailed", True)
@@ -248,7 +248,7 @@ def test_ctrl_c_between_giving_nodes_and_starting_the_job_loses_neither(
     def interrupt(*given, **named) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(scheduler, "spawn", interrupt)
+    monkeypatch.setattr(reconciler, "spawn", interrupt)
     with pytest.raises(KeyboardInterrupt):
         world.submit("j --nodes 2", "print('ran')")
     monkeypatch.undo()
@@ -263,7 +263,7 @@ def test_ctrl_c_while_a_job_with_secrets_is_made_is_told(
         raise KeyboardInterrupt
 
     monkeypatch.setenv("TOKEN", "hush")
-    monkeypatch.setattr(scheduler, "spawn", interrupt)
+    monkeypatch.setattr(reconciler, "spawn", interrupt)
     with pytest.raises(KeyboardInterrupt):
         world.submit("j --secret TOKEN")
     job = find(world.backend, "j", world.settings).wait(PATIENCE_S)

@@ -105,7 +105,7 @@ def waiting(still: Still) -> dict[str, str]:
     """Why jobs are queued, as far as a limit is the reason."""
     rows = still.rows("SELECT guid, key FROM job")
     with still.store.read() as db:
-        statuses = run_status.run_statuses(db, [row["guid"] for row in rows])
+        statuses, _ = run_status.run_statuses(db, still.layout, [row["guid"] for row in rows])
     named = {row["key"].rpartition("/")[2]: each.waiting for row, each in zip(rows, statuses, strict=True)}
     return {name: text for name, text in named.items() if text}
 

@@ -11,9 +11,9 @@ from typing import NoReturn
 import psutil
 import pytest
 
+from batchai_magics.backends.local import process, scheduler, supervisor
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.watch import detached_process, node_allocation, outcome_writer
-from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
+from batchai_magics.backends.local.supervisor import LocalReport
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE
 from batchai_magics.errors import StorageError
 from batchai_magics.jobs.job_handle import Job
@@ -74,14 +74,14 @@ def test_a_process_that_runs_short_jobs_one_after_the_other_loads_no_models(
 ) -> None:
     loaded = tmp_path / "loaded"
     tells = TELLS_MODULES_ON_16_CORES.replace("FILE", str(loaded))
-    monkeypatch.setattr(detached_process, "START", detached_process.START.replace("main()\n", tells))
+    monkeypatch.setattr(process, "START", process.START.replace("main()\n", tells))
     threads = "import os; print(os.environ['OMP_NUM_THREADS'])"
     jobs = queue(world, "print(1)", threads, line="--nodes 2 --processes 4 --toolkit custom")
     let_go(world)
     assert jobs[-1].wait(PATIENCE_S).log() == "4\n" * 4  # the share of one of two processes on half the cores
     until(lambda: loaded.exists() and loaded.read_text())
     modules = set(loaded.read_text().split())
-    assert "batchai_magics.backends.local.watch.supervisor" in modules
+    assert "batchai_magics.backends.local.supervisor" in modules
     assert not {"pydantic", "pydantic_core"} & modules
 
 
@@ -119,7 +119,7 @@ def test_no_process_that_knows_secrets_has_another_job(world: World, monkeypatch
 def tell_to_stop(world: World, job: Job, reason: str) -> None:
     """Tells a job to stop as if it had its nodes and had not begun."""
     with world.backend.store.write() as db:
-        job_table.ask_run_to_stop(db, world.guid(job), reason, again="its nodes left the cluster")
+        job_table.ask_to_stop(db, world.guid(job), reason, again="its nodes left the cluster")
 
 
 def test_a_job_that_is_ended_before_it_begins_holds_nobody_up(world: World, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_process_complains_in_the_log_of_the_job_that_it_runs_now(tmp_path: Pa
     log = tmp_path / "job" / "supervisor.log"
     code = (
         "import sys; from pathlib import Path\n"
-        "from batchai_magics.backends.local.watch.detached_process import redirect_output\n"
+        "from batchai_magics.backends.local.process import redirect_output\n"
         "redirect_output(Path(sys.argv[1])); print(Path.cwd(), flush=True); sys.exit('broken')"
     )
     done = subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, check=False)
@@ -188,7 +188,7 @@ def running(still: Still, *queued: str, count: int = 1, **fields: object) -> Res
 def finish(still: Still, job: ResourceId, *, takes_next: bool = True) -> str:
     """Ends the job as its supervisor does; the name of the job that it goes on with."""
     guid = still.state(job)["guid"]
-    writer = OutcomeWriter(still.store, job.key, guid, still.layout.job(guid))
+    writer = LocalReport(still.store, still.layout.job(guid))
     writer.finish(Outcome(0), takes_next=takes_next)
     return writer.next_job.key.rpartition("/")[2] if writer.next_job else ""
 
@@ -198,7 +198,7 @@ def test_the_next_job_gets_its_nodes_although_the_store_refused_at_first(
 ) -> None:
     job = running(still, "b")
     write, unsupported = still.store.write, [StorageError("locked")] * 2
-    monkeypatch.setattr(outcome_writer, "RETRY_S", 0.0)
+    monkeypatch.setattr(supervisor, "RETRY_S", 0.0)
     monkeypatch.setattr(still.store, "write", lambda: fail(unsupported.pop()) if unsupported else write())
     assert finish(still, job) == "b"
 
@@ -225,7 +225,7 @@ def test_a_job_that_was_deleted_meanwhile_has_no_next_job(still: Still) -> None:
     guid = still.state(job)["guid"]
     still.layout.job(guid).root.mkdir(parents=True, exist_ok=True)
     still.change("DELETE FROM job WHERE key = ?", job.key)
-    writer = OutcomeWriter(still.store, job.key, guid, still.layout.job(guid))
+    writer = LocalReport(still.store, still.layout.job(guid))
     writer.finish(Outcome(0), takes_next=True)
     assert writer.next_job is None
 
@@ -236,5 +236,5 @@ def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
     still.prepare()
     still.job("z", cluster="other")
     with still.store.write() as db:
-        row = job_table.get(db, job.key)
-        assert node_allocation.hand_over_nodes(db, row) is None
+        row = job_table.find(db, still.state(job)["guid"])
+        assert scheduler.hand_over_nodes(db, row) is None

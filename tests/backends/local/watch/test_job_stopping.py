@@ -7,9 +7,9 @@ import subprocess
 
 import pytest
 
-from batchai_magics.backends.local import runner
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.watch import process
+from batchai_magics.backends.service.context import run_of
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.still import Still
 
@@ -28,8 +28,8 @@ def test_a_supervisor_is_signalled_only_when_its_job_has_begun(
     guid = still.state(job)["guid"]
     if has_begun:
         with still.store.write() as db:
-            job_table.begin(db, job.key, guid)
-    runner.wake(still.store, runner.request_stop(still.store, [guid]))
+            job_table.begin(db, guid)
+    still.backend.runner.stop([run_of(still.backend.context.repository.get(job))])
     loading.communicate()
     assert loading.returncode == code
     assert still.state(job)["state"] == ExecutionState.TERMINATING.value

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import batchai_magics
-from batchai_magics.backends.local.watch import detached_process
+from batchai_magics.backends.local import process
 from tests.world import World
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,7 @@ def test_a_file_beside_the_package_is_not_imported(
 ) -> None:
     root = plant(tmp_path / "root", *NAMES[:-1])
     (root / "batchai_magics").symlink_to(Path(batchai_magics.__file__).parent, target_is_directory=True)
-    monkeypatch.setattr(detached_process, "PACKAGE_ROOT", str(root))
+    monkeypatch.setattr(process, "PACKAGE_ROOT", str(root))
     job = world.run("beside --nodes 1 --processes 1 --stop-if 'loss is nan'", "print('hello')")
     assert job.log() == "hello\n"
 

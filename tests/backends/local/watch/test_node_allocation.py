@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from batchai_magics.backends.local import scheduler
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import node_allocation
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still
@@ -29,7 +29,7 @@ def grown(still: Still, *ages: str, least: int = 0, most: int = 4) -> ResourceId
 
 
 def adjusted(still: Still, cluster: ResourceId) -> int:
-    node_allocation.adjust(still.store)
+    scheduler.adjust(still.store)
     return len(still.nodes(cluster))
 
 
@@ -70,7 +70,7 @@ def test_nodes_that_leave_are_not_counted_at_all(still: Still) -> None:
     still.resize(cluster, 0, "waitforjobcompletion")
     assert adjusted(still, cluster) == 1
     still.job("b", 2)
-    node_allocation.adjust(still.store)
+    scheduler.adjust(still.store)
     assert sorted(still.nodes(cluster).values()) == ["leaving", "preparing", "preparing"]
 
 
@@ -153,5 +153,5 @@ def test_a_node_may_be_idle_for_exactly_as_long_as_allowed(
 ) -> None:
     cluster = grown(still, "fresh")
     still.change("UPDATE node SET since = 0")
-    monkeypatch.setattr(node_allocation, "time", SimpleNamespace(time=lambda: now))
+    monkeypatch.setattr(scheduler, "time", SimpleNamespace(time=lambda: now))
     assert adjusted(still, cluster) == left

@@ -6,13 +6,13 @@ import os
 
 import pytest
 
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state.store import RESERVE_BYTES
-from batchai_magics.backends.local.watch import process
 from batchai_magics.backends.node.outcome import failed_with, stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from tests.backends.local.still import Still, dead
-from tests.backends.local.watch.outcome_writers import started, writer_of
+from tests.backends.local.watch.outcome_writers import is_assigned, is_open, started, writer_of
 
 pytestmark = pytest.mark.slow
 
@@ -32,16 +32,16 @@ def test_nobody_claims_or_begins_a_job_that_has_ended(still: Still, state: str) 
     job, writer = started(still, state=state)
     assert not writer.claim()
     assert not writer.begin()
-    assert not writer.is_open()
+    assert not is_open(writer)
     assert still.state(job)["state"] == state
 
 
 def test_nobody_claims_a_later_run_of_the_job(still: Still) -> None:
     job, _ = started(still)
-    earlier = writer_of(still, job, "another run")
+    earlier = writer_of(still, "another run")
     assert not earlier.claim()
-    assert not earlier.is_open()
-    assert not earlier.is_assigned()
+    assert not is_open(earlier)
+    assert not is_assigned(earlier)
     earlier.finish(failed_with("JobFailed", "it is another one"))
     assert still.state(job)["state"] == "queued"
 
@@ -80,4 +80,4 @@ def test_a_full_disk_takes_the_outcome_from_the_reserve(still: Still, monkeypatc
 
     monkeypatch.setattr(still.store, "write", full)
     writer.finish(Outcome(0))
-    assert not writer.is_open()
+    assert not is_open(writer)

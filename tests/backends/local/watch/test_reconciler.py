@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from batchai_magics.backends.local.watch import reconciler
+from batchai_magics.backends.local import reconciler, runner
+from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.errors import StorageError
 from tests.world import FOLLOWED, World, until, world
 
@@ -21,7 +22,7 @@ THREADS = 10
 def clock(monkeypatch: pytest.MonkeyPatch) -> itertools.count:
     """A clock that moves with each look at it."""
     ticks = itertools.count()
-    monkeypatch.setattr(reconciler, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    monkeypatch.setattr(runner, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
     return ticks
 
 
@@ -40,7 +41,7 @@ def test_threads_that_settle_at_once_are_served_by_one_of_them(
         may_end.wait()
         return []
 
-    mine = reconciler.Reconciler(world.backend.store, world.backend.layout)
+    mine = runner.LocalRunner(world.backend.store, world.backend.layout, LocalSettings())
     with monkeypatch.context() as patch, ThreadPoolExecutor(THREADS) as pool:
         patch.setattr(reconciler, "reconcile_if_due", kept_up)
         first = pool.submit(mine.reconcile)
@@ -62,10 +63,11 @@ def test_one_that_failed_serves_nobody(world: World, monkeypatch: pytest.MonkeyP
         runs.append(values)
         raise StorageError("the disk is full")
 
-    mine = reconciler.Reconciler(world.backend.store, world.backend.layout)
+    mine = runner.LocalRunner(world.backend.store, world.backend.layout, LocalSettings())
     with monkeypatch.context() as patch:
         patch.setattr(reconciler, "reconcile_if_due", failing)
+        patch.setattr(runner, "FRESH_S", 1000.0)
         for _ in range(2):
             with pytest.raises(StorageError):
-                mine.reconcile(max_age_s=1000.0)
+                mine.reconcile()
     assert len(runs) == 2

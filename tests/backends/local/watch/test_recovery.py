@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from batchai_magics.backends.local.run_status import run_statuses
 
 from batchai_magics.backends.folders.run_end import write_end
-from batchai_magics.backends.local.state.run_status import run_statuses
-from batchai_magics.backends.local.watch import process, reconciler
+from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.service.runner import RunStatus
@@ -69,7 +69,8 @@ def status(still: Still, job: ResourceId) -> RunStatus:
     """The status of the job's run, as any client reads it."""
     guids = [still.state(job)["guid"]]
     with still.store.read() as db:
-        return reconciler.with_lost(db, still.layout, guids, run_statuses(db, guids))[0]
+        (shown,), _ = run_statuses(db, still.layout, guids)
+    return shown
 
 
 @pytest.mark.parametrize("end", [Outcome(0), failed_with("JobFailed", "exit code 1")])

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local.watch import detached_process, process, scheduler
-from batchai_magics.backends.local.watch.detached_process import JobSecrets
+from batchai_magics.backends.local import process, reconciler
+from batchai_magics.backends.local.process import Secrets
 from batchai_magics.errors import ServiceError
 from tests.backends.local.still import Still
 
@@ -43,14 +43,14 @@ def test_a_job_that_another_supervisor_took_meanwhile_keeps_it(still: Still, mon
     still.cluster()
     still.prepare()
     job = still.job()
-    start = detached_process.start
+    start = process.start
 
     def and_another(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
         child = start(*given, **named)
         still.change("UPDATE job SET supervisor = 'another'")
         return child
 
-    monkeypatch.setattr(detached_process, "start", and_another)
+    monkeypatch.setattr(process, "start", and_another)
     still.schedule()
     assert still.state(job)["supervisor"] == "another"
 
@@ -62,15 +62,16 @@ def no_start(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(*given: object, **named: object) -> None:
         raise OSError("no more processes")
 
-    monkeypatch.setattr(detached_process, "start", start)
+    monkeypatch.setattr(process, "start", start)
 
 
 @pytest.mark.usefixtures("no_start")
 def test_a_new_job_whose_supervisor_cannot_be_started_was_never_made(still: Still) -> None:
     still.cluster()
     job = still.job()
+    secrets = {still.state(job)["guid"]: Secrets({"TOKEN": "hush"})}
     with pytest.raises(ServiceError, match="could not be started: no more processes") as refused:
-        scheduler.schedule(still.store, still.layout, secrets={still.state(job)["guid"]: JobSecrets()})
+        reconciler.start_jobs(still.store, still.layout, secrets)
     assert refused.value.code == "JobLaunchFailed"
     for table in ("job", "resource"):
         assert not still.rows(f"SELECT * FROM {table} WHERE key = ?", job.key)
@@ -82,7 +83,7 @@ def test_a_waiting_job_whose_supervisor_cannot_be_started_has_failed(still: Stil
     still.cluster()
     still.prepare()
     job = still.job()
-    assert scheduler.schedule(still.store, still.layout) == []
+    assert reconciler.start_jobs(still.store, still.layout) == []
     assert still.state(job)["state"] == "failed"
     (error,) = json.loads(still.state(job)["errors"])
     assert (error["code"], error["message"]) == ("JobLaunchFailed", "no more processes")

@@ -6,11 +6,10 @@ import json
 
 import pytest
 
+from batchai_magics.backends.local import reconciler
 from batchai_magics.backends.local.backend import LocalBackend
+from batchai_magics.backends.local.process import Secrets
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import scheduler
-from batchai_magics.backends.local.watch.detached_process import JobSecrets
-from batchai_magics.backends.local.watch.reconciler import Reconciler
 from batchai_magics.models.states import ExecutionState
 from tests.world import World, until
 
@@ -33,22 +32,22 @@ def test_a_job_that_starts_again_has_its_secrets_again(world: World, monkeypatch
 
 
 def test_nobody_else_starts_a_job_before_its_secrets_are_held(world: World, monkeypatch) -> None:
-    spawn = scheduler.spawn
+    spawn = reconciler.spawn
 
-    def slow(store, layout, row, *, secrets):
+    def slow(store, layout, row, secrets):
         other = LocalBackend(LocalSettings(home=world.home))  # another process looks in between
         assert other.show(world.job_id("j")).state is ExecutionState.QUEUED
-        Reconciler(other.store, other.layout).reconcile(is_due=True)
+        reconciler.reconcile_if_due(other.store, other.layout, is_due=True)
         other.close()
-        return spawn(store, layout, row, secrets=secrets)
+        return spawn(store, layout, row, secrets)
 
-    monkeypatch.setattr(scheduler, "spawn", slow)
+    monkeypatch.setattr(reconciler, "spawn", slow)
     monkeypatch.setenv("TOKEN", "hush-hush")
     assert world.run("j --secret TOKEN", "import os; print(len(os.environ['TOKEN']))").log() == "9\n"
 
 
 def test_secrets_are_not_shown() -> None:
-    held = JobSecrets({"TOKEN": "hush-hush"}, "password")
+    held = Secrets({"TOKEN": "hush-hush"}, "password")
     assert "hush" not in repr(held)
     assert "password" not in repr(held).replace("registry_password", "")
-    assert JobSecrets(**json.loads(json.dumps(held._asdict()))) == held
+    assert Secrets(**json.loads(json.dumps(held._asdict()))) == held

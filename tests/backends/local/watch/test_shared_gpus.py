@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local import machine_devices
+from batchai_magics.backends.local import machine_devices, run_status, scheduler
 from batchai_magics.backends.local.machine_devices import MachineDevices
-from batchai_magics.backends.local.state import job_table, node_table, run_status
-from batchai_magics.backends.local.watch import node_allocation
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.errors import SpecError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
@@ -41,7 +40,7 @@ def assign(still: Still) -> list[str]:
         return [
             job.key.rpartition("/")[2]
             for cluster in job_table.waiting_clusters(db)
-            for job in node_allocation.assign_nodes(db, cluster)
+            for job in scheduler.assign_nodes(db, cluster)
         ]
 
 

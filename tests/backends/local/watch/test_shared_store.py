@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.watch import process
-from batchai_magics.backends.local.watch.detached_process import SharedStore
+from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec
@@ -99,7 +99,7 @@ def test_others_can_write_while_a_preparer_was_stopped(still: Still, holder: sub
 def test_a_process_that_only_has_its_pid_stays_stopped(still: Still, holder: subprocess.Popen[str]) -> None:
     pid, started, boot = process.identity(holder.pid).split(":")
     supervised(still, holder, f"{pid}:{int(started) + 1}:{boot}")
-    impatient = SharedStore(still.layout.database, busy_s=0.5, stuck_s=0.05)
+    impatient = Store(still.layout.database, busy_s=0.5, stuck_s=0.05)
     with pytest.raises(StorageError, match=f"process {holder.pid} .* is stopped"), impatient.write():
         pytest.fail("two transactions are open for writing")
     assert is_stopped(holder)

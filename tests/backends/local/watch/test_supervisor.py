@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.local.watch.detached_process import PACKAGE_ROOT, clean_environment
+from batchai_magics.backends.local.process import PACKAGE_ROOT, clean_environment
 
 SLOW = {"pydantic", "dataclasses", "hashlib", "shutil", "socket", "difflib", "psutil", "random", "tempfile"}
 LOADS = """
@@ -19,7 +19,7 @@ def note(*given, **named):
     compiled.add(sys._getframe(1).f_globals["__name__"])
     return compile(*given, **named)
 re.compile = note
-import batchai_magics.backends.local.watch.supervisor
+import batchai_magics.backends.local.supervisor
 print(*sys.modules, *(f"re.compile in {{name}}".replace(" ", "-") for name in compiled))
 """
 

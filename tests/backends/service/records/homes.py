@@ -87,7 +87,7 @@ class SqliteHome(Home):
 
     def begin(self, records: Repository, job: Record) -> None:
         cluster = job.more[CLUSTER_GUID]
-        row = JobRow(job.resource_id.key, job.guid, cluster, 1, 0, "", "", False, (), 1.0)
+        row = JobRow(job.resource_id.key, job.guid, cluster, 1, 0, "", False, 1.0)
         with Store(self.path).write() as db:
             statement = "INSERT OR IGNORE INTO cluster (key, guid, target, changed) VALUES (?, ?, 0, 1.0)"
             db.execute(statement, (cluster, cluster))
@@ -95,7 +95,7 @@ class SqliteHome(Home):
 
     def end(self, records: Repository, job: Record) -> None:
         with Store(self.path).write() as db:
-            job_table.end(db, job.resource_id.key, job.guid, failed_with("Ended", "It ended"))
+            job_table.end(db, job.guid, failed_with("Ended", "It ended"))
 
     def outlive_locks(self) -> None:
         """They go with the process."""

@@ -7,8 +7,8 @@ import pytest
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 
-GROUP = "INSERT INTO resource_group VALUES (?, 'g', 'here', '{}')"
-COUNT = "SELECT count(*) FROM resource_group"
+CLUSTER = "INSERT INTO cluster (key, guid, target, changed) VALUES (?, 'g', 0, 0.0)"
+COUNT = "SELECT count(*) FROM cluster"
 
 
 def count(store: Store) -> int:
@@ -25,4 +25,4 @@ def refused(store: Store) -> StorageError:
 
 def written(store: Store, name: str = "g") -> None:
     with store.write() as db:
-        db.execute(GROUP, (name,))
+        db.execute(CLUSTER, (name,))

@@ -11,7 +11,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.local.state import database_file
 from batchai_magics.backends.local.state.store import RESERVE_BYTES, SLICE_BYTES, Store
 from batchai_magics.errors import StorageError
-from tests.backends.local.state.database.rows import COUNT, GROUP, count, written
+from tests.backends.local.state.database.rows import CLUSTER, COUNT, count, written
 
 
 def test_room_is_set_aside_once_and_given_away_slice_by_slice(store: Store, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_what_ends_something_has_the_reserve_of_a_full_disk_until_it_is_used_up(
         tried.append(store.reserve.size_bytes)
         if tried[-1] > RESERVE_BYTES - 3 * SLICE_BYTES:
             raise sqlite3.OperationalError("database or disk is full")
-        db.execute(GROUP, ("g",))
+        db.execute(CLUSTER, ("g",))
         return "done"
 
     assert store.insist(change) == "done"

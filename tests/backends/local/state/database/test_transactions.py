@@ -14,7 +14,7 @@ import pytest
 
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
-from tests.backends.local.state.database.rows import GROUP, count
+from tests.backends.local.state.database.rows import CLUSTER, count
 
 FORK = """
 import os, sys
@@ -41,7 +41,7 @@ def test_nobody_else_writes_while_a_transaction_is_open(store: Store, path: Path
             pytest.fail("two transactions are open for writing")
         assert count(other) == 0  # reading goes on
     with other.write() as db:
-        db.execute(GROUP, ("g",))
+        db.execute(CLUSTER, ("g",))
     assert count(store) == 1
 
 
@@ -53,30 +53,30 @@ def test_who_comes_second_waits_for_the_first(store: Store, tmp_path: Path) -> N
     def second() -> None:
         is_trying.set()
         with other.write() as db:
-            db.execute(GROUP, (f"after {count(other)}",))
+            db.execute(CLUSTER, (f"after {count(other)}",))
 
     with ThreadPoolExecutor() as pool:
         with store.write() as db:
             done = pool.submit(second)
             assert is_trying.wait(60)
-            db.execute(GROUP, ("g",))
+            db.execute(CLUSTER, ("g",))
         done.result(60)
     with store.read() as db:
-        assert [key for (key,) in db.execute("SELECT key FROM resource_group")] == ["after 1", "g"]
+        assert [key for (key,) in db.execute("SELECT key FROM cluster")] == ["after 1", "g"]
 
 
 @pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
 def test_a_block_that_raises_writes_nothing(store: Store, problem: type[BaseException]) -> None:
     def interrupted() -> None:
         with store.write() as db:
-            db.execute(GROUP, ("g",))
+            db.execute(CLUSTER, ("g",))
             raise problem
 
     with pytest.raises(problem):
         interrupted()
     assert count(store) == 0
     with store.write() as db:
-        db.execute(GROUP, ("g",))
+        db.execute(CLUSTER, ("g",))
     assert count(store) == 1
 
 
@@ -90,7 +90,7 @@ def test_an_interrupt_as_a_transaction_begins_leaves_none_open(store: Store, pat
         pytest.fail("it was interrupted before")
     for each, name in ((Store(path, busy_s=0.0), "another"), (store, "the same")):
         with each.write() as db:
-            db.execute(GROUP, (name,))
+            db.execute(CLUSTER, (name,))
     assert count(store) == 2
 
 
@@ -107,19 +107,19 @@ def test_a_transaction_begins_after_one_that_was_left_open(store: Store, begin: 
 def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(store: Store, path: Path) -> None:
     """A notebook keeps the traceback, which has the rows that nobody has read yet."""
     with store.write() as db:
-        db.executemany(GROUP, [("a",), ("b",)])
+        db.executemany(CLUSTER, [("a",), ("b",)])
     left: list[sqlite3.Cursor] = []
 
     def interrupted() -> None:
         with store.read() as db:
-            left.append(db.execute("SELECT key FROM resource_group"))
+            left.append(db.execute("SELECT key FROM cluster"))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     for each, name in ((Store(path, busy_s=0.0), "another"), (store, "the same")):
         with each.write() as db:
-            db.execute(GROUP, (name,))
+            db.execute(CLUSTER, (name,))
     assert count(store) == 4
     left.clear()
 
@@ -142,7 +142,7 @@ def test_to_open_a_store_again_leaves_the_locks_of_who_has_it_open(store: Store,
 def test_an_interrupt_of_a_look_within_a_transaction_undoes_the_transaction(store: Store) -> None:
     def interrupted() -> None:
         with store.write() as db:
-            db.execute(GROUP, ("a",))
+            db.execute(CLUSTER, ("a",))
             with store.read():
                 raise KeyboardInterrupt
 

@@ -1,9 +1,11 @@
-"""Allocation of nodes: clusters grow and shrink with their queues, and queued jobs get idle nodes.
+"""Gang scheduling: clusters grow and shrink with their queues, and queued jobs get idle nodes.
 
 An auto-scale cluster grows at once for queued jobs, and shrinks when nodes have been idle for a while. Jobs
 are ordered by priority; within one, the user whose jobs hold the fewest nodes is next, then the oldest job.
 A job that does not fit blocks those behind it, so that large jobs do not starve. Jobs that ask for some GPUs
 of a node share it with others of that kind.
+
+There is no daemon: whoever changes the state, and each supervisor at its end, takes a step.
 """
 
 from __future__ import annotations
@@ -11,14 +13,25 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.local.state.store import Database, Store
-from batchai_magics.backends.local.watch import process
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.states import DeallocationOption, NodeState
 
 if TYPE_CHECKING:
     from batchai_magics.backends.service.runner import ClusterRef
+
+
+def assign_all(store: Store) -> list[JobRow]:
+    """Assigns the idle nodes of all clusters to their next jobs, for this process to start."""
+    with store.read() as db:
+        if not job_table.waiting_clusters(db):
+            return []
+    with store.write() as db:
+        clusters = job_table.waiting_clusters(db)
+        return [job for cluster in clusters for job in assign_nodes(db, cluster)]
 
 
 def assign_nodes(db: Database, cluster: str) -> list[JobRow]:
@@ -58,13 +71,21 @@ def hand_over_nodes(db: Database, ended: JobRow) -> JobRow | None:
     return job_table.assign(db, job, spawner=process.own_identity()) if is_given else None
 
 
+def record_end(db: Database, guid: str, outcome: Outcome) -> None:
+    """Records how and when a run ended, or that it is queued again, and releases its nodes."""
+    if outcome.is_requeued:
+        job_table.requeue(db, guid, outcome.reason)
+    else:
+        job_table.end(db, guid, outcome)
+        job_table.release_dependents(db, guid, is_success=outcome.is_success)
+    node_table.release(db, guid)
+
+
 def has_pending_work(store: Store) -> bool:
     """Whether nodes are being prepared, clusters auto-scale, or jobs could get nodes."""
     with store.read() as db:
-        return (
-            node_table.is_any_preparing(db)
-            or node_table.is_any_auto_scaled(db)
-            or bool(job_table.waiting_clusters(db))
+        return bool(
+            node_table.preparing(db) or node_table.auto_scaled_clusters(db) or job_table.waiting_clusters(db)
         )
 
 

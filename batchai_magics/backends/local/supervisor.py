@@ -1,6 +1,6 @@
 """The supervisor process of a job; it outlives the kernel that submitted the job.
 
-Started with `HOME KEY GUID` in its own session, with the job's secrets as a JSON line on standard input (they
+Started with `HOME GUID` in its own session, with the job's secrets as a JSON line on standard input (they
 are written nowhere). It waits for nodes, binds the Plan to them, prepares them, starts the ranks and records
 the outcome; then it starts the next queued job, or runs it itself. It does without the models, which take
 longer to load than a short job takes.
@@ -19,15 +19,12 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.folders.run_end import make_attempt_files
-from batchai_magics.backends.local import machine_devices, unmanaged_mounts
+from batchai_magics.backends.folders.run_end import make_attempt_files, write_end
+from batchai_magics.backends.local import machine_devices, process, scheduler, unmanaged_mounts
+from batchai_magics.backends.local.process import Program, Secrets
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow, run_attempts
-from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import detached_process, process
-from batchai_magics.backends.local.watch.detached_process import JobSecrets, Program, SharedStore
-from batchai_magics.backends.local.watch.node_allocation import has_pending_work
-from batchai_magics.backends.local.watch.outcome_writer import OutcomeWriter
+from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.attempt import AttemptRunner
 from batchai_magics.backends.node.child_processes import ChildLauncher
@@ -41,6 +38,7 @@ from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
 from batchai_magics.backends.node.restarts import with_attempt
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
+from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Limits, Plan, thread_share
 from batchai_magics.launch.references import Bindings
@@ -51,24 +49,27 @@ from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_file, read_json,
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 SWEEP_STEP = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, which none here waits for
 POLL_S = 0.2  # polling interval of a queued job whose secrets are held here
+FINISH_S = 60.0  # how long to retry the store with an outcome; the job's folder has it by then
+RETRY_S = 0.2
 LOOPBACK = "127.0.0.1"  # all nodes are on this machine
 KILLED = 128 + 9  # exit code of a process that was killed
 
 
 def main() -> None:
     """Runs the job that the arguments name, then the jobs that take over its nodes."""
-    home, key, guid = sys.argv[1:4]
+    home, guid = sys.argv[1:3]
     message = sys.stdin.readline()
     if not message:  # the process that started it was killed
         return
-    secrets = JobSecrets(**json.loads(message))
+    secrets = Secrets(**json.loads(message))
     termination.adopt_orphans()
     supervisor = Supervisor(Path(home))
-    next_job = supervisor.watch(key, guid, secrets)
+    next_job = supervisor.watch(guid, secrets)
     del message, secrets
     while next_job:
-        next_job = supervisor.take_over(next_job)
-    supervisor.close()
+        process.redirect_output(supervisor.layout.job(next_job.guid).supervisor_log)
+        next_job = supervisor.watch(next_job.guid, Secrets())
+    supervisor.store.close()
     os._exit(0)  # taking the modules apart would take longer than most of what it has done
 
 
@@ -79,55 +80,50 @@ class Supervisor:
     """
 
     def __init__(self, home: Path) -> None:
-        self._layout = Layout(home)
-        self._store = SharedStore(self._layout.database, may_make=False)
+        self.layout = Layout(home)
+        self.store = Store(self.layout.database, may_make=False)
         self._signal_pipe = SignalPipe()
         self._takes_over_until = time.monotonic() + TAKE_OVER_S
 
-    def watch(self, key: str, guid: str, secrets: JobSecrets) -> JobRow | None:
+    def watch(self, guid: str, secrets: Secrets) -> JobRow | None:
         """Runs a job once its nodes are assigned; returns the next job for this process."""
-        job = self._layout.job(guid)
-        writer = OutcomeWriter(self._store, key, guid, job)
-        if not writer.claim():
+        job = self.layout.job(guid)
+        report = LocalReport(self.store, job)
+        if not report.claim():
             return None
-        while _waits_for_nodes(writer):
-            if writer.begin():
-                is_again = self._run(job, writer, secrets)
+        while (run := report.read()) and run.is_open:
+            if not run.is_assigned:
+                time.sleep(POLL_S)
+                continue
+            if report.begin():
+                is_again = self._run(job, report, secrets)
             else:  # it was stopped before it started
-                reason = writer.stop_reason()
-                is_again = writer.is_open() and _finish(job, writer, stopped(reason))
+                reason, now = report.stop_reason(), report.read()
+                is_again = now is not None and now.is_open and _finish(job, report, stopped(reason))
             others: list[subprocess.Popen[bytes]] = []
-            if (self._layout.outboxes / job.root.name).exists():
-                from batchai_magics.backends.local.watch import notification_sender
+            if (self.layout.outboxes / guid).exists():
+                from batchai_magics.backends.local import notification_sender
 
                 others += notification_sender.start(job, secrets.variables)
             others += self._start_sweep_step(job)
-            next_job = self._start_next(writer.next_job, others)
+            next_job = self._start_next(report.next_job, others)
             if not (is_again and secrets):  # only this process has the secrets of the requeued job
                 return next_job
         return None
 
-    def take_over(self, job: JobRow) -> JobRow | None:
-        """Like `watch`, for a job that takes over the nodes of the previous one."""
-        detached_process.redirect_output(self._layout.job(job.guid).supervisor_log)
-        return self.watch(job.key, job.guid, JobSecrets())
-
-    def close(self) -> None:
-        """Closes the store."""
-        self._store.close()
-
-    def _run(self, job: JobLayout, writer: OutcomeWriter, secrets: JobSecrets) -> bool:
+    def _run(self, job: JobLayout, report: LocalReport, secrets: Secrets) -> bool:
         """Runs the job on its nodes and records its outcome; True if it is requeued."""
         plan, launcher = None, None
         try:
-            plan = bind(self._store, self._layout, job.root.name)
-            launcher = LocalLauncher(plan, job, writer.attempts, secrets, self._signal_pipe)
-            report = LocalReport(job, writer, launcher.plan.limits)
+            plan = bind(self.store, self.layout, job.root.name)
+            run = report.read()
+            launcher = LocalLauncher(plan, job, run.attempts if run else (), secrets, self._signal_pipe)
+            report.start_clock(launcher.plan.limits)
             outcome = AttemptRunner(launcher.plan, launcher, report).run()
         except Exception as error:  # noqa: BLE001 whatever happened, the job must not stay "running"
             outcome = not_run(error) if plan else not_started(error)
         takes_next = not (outcome.is_requeued or secrets) and time.monotonic() < self._takes_over_until
-        is_again = _finish(job, writer, outcome, takes_next=takes_next)
+        is_again = _finish(job, report, outcome, takes_next=takes_next)
         process.reap()
         if launcher is None or launcher.may_leave_memory:
             leftovers.sweep_segments()
@@ -138,56 +134,45 @@ class Supervisor:
         file = job.records / TRIAL
         if not file.exists():
             return []
-        from batchai_magics.backends.local.state import resource_table  # few jobs are trials
+        from batchai_magics.backends.local.state import sqlite_repository  # few jobs are trials
         from batchai_magics.records.trial_record import TrialRecord
 
+        guid = job.root.name
         with contextlib.suppress(OSError, ValueError):  # whoever reads the sweep takes the step then
             record = TrialRecord.from_text(read_file(file))
-            with self._store.read() as db:
-                run = job_table.find_by_guid(db, job.root.name)
-                id = resource_table.by_guid(db, job.root.name).id
+            with self.store.read() as db:
+                run = job_table.find(db, guid)
+                id = sqlite_repository.id_of(db, guid)
             is_failed = run is not None and run.state is ExecutionState.FAILED
             if run and not run.is_open and (record.steps_on == "end" or is_failed):
-                arguments = (str(self._layout.home), job.root.name, id)
+                arguments = (str(self.layout.home), guid, id)
                 program = Program(SWEEP_STEP, arguments, sys.executable, job.supervisor_log)
-                return [detached_process.start(program, secrets={})]
+                return [process.start(program, secrets={})]
         return []
 
     def _start_next(self, next_job: JobRow | None, started: list[subprocess.Popen[bytes]]) -> JobRow | None:
         """Starts pending work; returns the next job if this process can run it."""
-        others = [*started, *self._start_others()]
+        others = started
+        if scheduler.has_pending_work(self.store):  # before what starts it is loaded, which takes time
+            from batchai_magics.backends.local import reconciler
+
+            others = [*others, *reconciler.reconcile(self.store, self.layout)]
+        else:
+            unmanaged_mounts.sweep(self.store, self.layout)
         if next_job is None or not others:
             return next_job
-        from batchai_magics.backends.local.watch import scheduler
+        from batchai_magics.backends.local import reconciler
 
         # The others are children of this process: a job running here could not tell them from its own.
-        scheduler.start(self._store, self._layout, next_job, secrets=JobSecrets())
+        reconciler.start(self.store, self.layout, next_job)
         return None
 
-    def _start_others(self) -> list[subprocess.Popen[bytes]]:
-        """Starts other pending work. Loading the models is slow, so checks first that there may be any."""
-        if not has_pending_work(self._store):
-            unmanaged_mounts.sweep(self._store, self._layout)
-            return []
-        from batchai_magics.backends.local.watch import reconciler
 
-        return reconciler.reconcile(self._store, self._layout)
-
-
-def _waits_for_nodes(writer: OutcomeWriter) -> bool:
-    """Waits for the nodes; False if the job ends first."""
-    while writer.is_open():
-        if writer.is_assigned():
-            return True
-        time.sleep(POLL_S)
-    return False
-
-
-def _finish(job: JobLayout, writer: OutcomeWriter, outcome: Outcome, *, takes_next: bool = False) -> bool:
+def _finish(job: JobLayout, report: LocalReport, outcome: Outcome, *, takes_next: bool = False) -> bool:
     """Records how a job ended; True if it is requeued."""
     if outcome.is_requeued:
         job.plan.unlink(missing_ok=True)  # the next attempt has other nodes
-    writer.finish(outcome, takes_next=takes_next)
+    report.finish(outcome, takes_next=takes_next)
     if not outcome.is_requeued:  # only now: another attempt needs it if this program is killed before
         job.environment.unlink(missing_ok=True)
     return outcome.is_requeued
@@ -248,7 +233,7 @@ class LocalLauncher(ChildLauncher):
     """Starts processes as children of a supervisor, and ends with them what they have started."""
 
     def __init__(
-        self, plan: Plan, job: JobLayout, attempts: Attempts, secrets: JobSecrets, signal_pipe: SignalPipe
+        self, plan: Plan, job: JobLayout, attempts: Attempts, secrets: Secrets, signal_pipe: SignalPipe
     ) -> None:
         self._job, self.number = job, max(1, len(attempts))
         self.previous_end = attempts[-2].get("reason", QUEUED_AGAIN) if self.number > 1 else ""
@@ -293,38 +278,128 @@ class LocalLauncher(ChildLauncher):
 
 
 class LocalReport(Report):
-    """Brings stop requests from the store, and takes what happens into it."""
+    """The row of a supervised run in the store: brings requests to stop, and takes what happens into it.
+
+    While the store is unreadable, the last row read is used; a missing job folder means the job was deleted.
+    `next_job` is the queued job whose nodes were assigned to this process when the previous one finished.
+    """
 
     gives_notice = True
 
-    def __init__(self, job: JobLayout, writer: OutcomeWriter, limits: Limits) -> None:
-        self._job, self._writer = job, writer
+    def __init__(self, store: Store, job: JobLayout) -> None:
+        self._store, self._job, self._guid = store, job, job.root.name
+        self._last: JobRow | None = None
+        self.next_job: JobRow | None = None
+
+    def claim(self) -> bool:
+        """Makes this process the job's supervisor; False if it has another one or is gone."""
+        own = process.own_identity()
+        with self._store.write() as db:
+            is_ours = job_table.claim(db, self._guid, own)
+        if is_ours:
+            with (
+                contextlib.suppress(OSError),
+                open(self._job.supervisor, "w", opener=private_files.opener) as file,
+            ):
+                file.write(own)  # read when a lost store is rebuilt
+        return is_ours
+
+    def read(self) -> JobRow | None:
+        """The run as it is now; None if its job was deleted."""
+        try:
+            with self._store.read() as db:
+                self._last = job_table.find(db, self._guid)
+        except StorageError:
+            if not self._job.root.exists():
+                return None
+        return self._last
+
+    def begin(self) -> bool:
+        """Marks the job as running; False if it was told to stop first."""
+        guid = self._guid
+        return self._store.insist(lambda db: job_table.begin(db, guid, node_table.ids_of_run(db, guid)))
+
+    def start_clock(self, limits: Limits) -> None:
+        """Begins the time that the attempt has."""
         self.deadline = Deadline(limits)
 
-    def note_ending(self) -> None:
-        """Records that the processes have been told to end."""
-        self._writer.note_ending()
-
     def warn(self, text: str) -> None:
-        """Records a warning about the run while it runs."""
-        self._writer.warn(text)
+        """Records a warning about the run while it runs; if that fails, the outcome still has it."""
+        error = Outcome(None).with_watch_notes([text]).warnings
+        with contextlib.suppress(StorageError), self._store.write() as db:
+            job_table.warn(db, self._guid, error)
+
+    def note_ending(self) -> None:
+        """Records that the processes have been told to end, if the disk has room for it."""
+        if self._last and self._last.state is ExecutionState.TERMINATING:  # as a user's request has it
+            return
+        with contextlib.suppress(StorageError), self._store.write() as db:
+            job_table.set_terminating(db, self._guid)
+
+    def stop_reason(self) -> str:
+        """Why the job has to stop; empty if it need not."""
+        run = self.read()
+        return "the job was deleted" if run is None else run.stop
 
     def stop_request(self, *, is_signalled: bool) -> Outcome | None:
         """The outcome if the store has a reason why the job has to stop."""
-        reason = self._writer.stop_reason()
-        return stopped(reason, self._writer.requeue_reason) if reason else None
+        reason = self.stop_reason()
+        return stopped(reason, self._last.again if self._last else "") if reason else None
 
     def was_ended(self, processes: PlanProcesses) -> bool:
         """Whether processes were killed, maybe for a user whose request is not known yet."""
         return any(end.exit_code == KILLED for end in processes.ends)
 
     def note_stop(self, reason: str) -> None:
-        """Records that the program that watches the run has it stopped."""
-        self._writer.ask_to_stop(reason)
+        """Records that the run is stopped by the program that watches it; it ends even if that fails."""
+        with contextlib.suppress(StorageError):
+            self._store.insist(lambda db: job_table.ask_to_stop(db, self._guid, reason))
 
     def watch_program(self) -> WatchProgram:
         """The program that watches the run."""
-        log = self._job.supervisor_log
+        log, run = self._job.supervisor_log, self.read()
         os.close(private_files.opener(str(log), os.O_WRONLY | os.O_CREAT))
-        start = detached_process.start_command(sys.executable, WATCH.partition(".")[2], [])
-        return WatchProgram(start, log, run_attempts(self._writer.attempts))
+        start = process.start_command(sys.executable, WATCH.partition(".")[2], [])
+        return WatchProgram(start, log, run_attempts(run.attempts if run else ()))
+
+    def finish(self, outcome: Outcome, *, takes_next: bool = False) -> None:
+        """Writes the outcome and releases the nodes, even on a full disk.
+
+        The outcome goes to the job's folder first. If the store fails for a minute, or this process gets
+        SIGTERM meanwhile, recovery reads it from there.
+
+        Args:
+            outcome: How the job ended.
+            takes_next: Whether to assign nodes to the next job, for this process, in the same transaction.
+        """
+        outcome = outcome._replace(ended=time.time())
+        self._write_end(outcome)
+        if self._is_recorded(outcome, takes_next=takes_next):
+            return
+        with process.ended_by_signals():
+            deadline = time.monotonic() + FINISH_S
+            while self._job.root.exists() and time.monotonic() < deadline:
+                time.sleep(RETRY_S)
+                if self._is_recorded(outcome, takes_next=takes_next):
+                    return
+
+    def _write_end(self, outcome: Outcome) -> None:
+        while not outcome.is_requeued:
+            try:
+                return write_end(self._job.end, outcome)
+            except OSError as error:
+                if not is_disk_full(error) or not self._store.reserve.release_slice():
+                    return  # the store is tried all the same
+
+    def _is_recorded(self, outcome: Outcome, *, takes_next: bool) -> bool:
+        def hand_over(db: Database) -> JobRow | None:
+            run = job_table.find(db, self._guid)
+            scheduler.record_end(db, self._guid, outcome)
+            return scheduler.hand_over_nodes(db, run) if run and takes_next else None
+
+        try:
+            self.next_job = self._store.insist(hand_over)
+        except StorageError:
+            return False
+        self._store.reserve.refill()
+        return True

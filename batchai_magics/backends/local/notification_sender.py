@@ -18,10 +18,10 @@ from pathlib import Path
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.folders.outbox import RETRY_LATER_S, Outbox, Sender, end_notifications
+from batchai_magics.backends.local import process
+from batchai_magics.backends.local.process import Program
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.local.watch import detached_process, process
-from batchai_magics.backends.local.watch.detached_process import Program, SharedStore
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
@@ -37,8 +37,8 @@ def main() -> None:
     home, guid = Path(sys.argv[1]), sys.argv[2]
     os.environ.update(json.loads(sys.stdin.readline() or "{}"))
     layout, box = Layout(home), Outbox(home, guid)
-    with SharedStore(layout.database, may_make=False).read() as db:
-        run = job_table.find_by_guid(db, guid)
+    with Store(layout.database, may_make=False).read() as db:
+        run = job_table.find(db, guid)
     if run and run.ended is not None:
         errors = () if run.state is ExecutionState.SUCCEEDED else run.errors  # else they are warnings
         ranks = tuple(ProcessExit(**rank) for rank in run.ranks)
@@ -63,7 +63,7 @@ def start(job: JobLayout, env: Mapping[str, str] = {}) -> list[subprocess.Popen[
             log = job.supervisor_log if job.root.exists() else Layout(home).outboxes / "sender.log"
             program = Program(MODULE, (str(home), guid), sys.executable, log)
             credentials = {name: env[name] for name in env if name.startswith(CREDENTIALS)}
-            child = detached_process.start(program, secrets=credentials)
+            child = process.start(program, secrets=credentials)
             box.hand_over(process.identity_of_child(child.pid))
             return [child]
     return []
@@ -83,7 +83,7 @@ def start_missing(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]
 def _ended_runs(store: Store, layout: Layout, guids: list[str]) -> Iterator[str]:
     for guid in guids:
         with store.read() as db:
-            run = job_table.find_by_guid(db, guid)
+            run = job_table.find(db, guid)
         if (run and not run.is_open) or (run is None and _age_s(layout.outboxes / guid) > ORPHAN_S):
             yield guid
 

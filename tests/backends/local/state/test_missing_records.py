@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local.state import resource_table
+from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
@@ -15,8 +15,7 @@ from tests.backends.service.records.homes import record
 def put(still: Still, id: ResourceId) -> Record:
     """Writes a resource down."""
     made = record(id, guid=f"guid of {id.name}")
-    with still.store.write() as db:
-        resource_table.insert(db, id, made)
+    SqliteRepository(still.store).insert(id, made)
     return made
 
 
@@ -25,8 +24,8 @@ def job(still: Still, name: str) -> ResourceId:
 
 
 def refused(still: Still, id: ResourceId) -> tuple[str, str, str]:
-    with pytest.raises(NotFoundError) as caught, still.store.read() as db:
-        resource_table.get(db, id)
+    with pytest.raises(NotFoundError) as caught:
+        SqliteRepository(still.store).get(id)
     return caught.value.code, caught.value.message, caught.value.hint
 
 

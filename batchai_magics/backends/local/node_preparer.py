@@ -11,10 +11,9 @@ from pathlib import Path
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local import unmanaged_mounts
+from batchai_magics.backends.local import process, reconciler, unmanaged_mounts
 from batchai_magics.backends.local.state import node_table
-from batchai_magics.backends.local.watch import detached_process, process, reconciler
-from batchai_magics.backends.local.watch.detached_process import SharedStore
+from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.outcome import setup_problem
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.ranks import Ranks
@@ -27,7 +26,7 @@ def main() -> None:
     """Prepares one node (`HOME NODE`), then starts queued jobs on it."""
     layout, node = Layout(Path(sys.argv[1])), sys.argv[2]
     secrets: dict[str, str] = json.load(sys.stdin)
-    store = SharedStore(layout.database, may_make=False)
+    store = Store(layout.database, may_make=False)
     with store.read() as db:
         found = node_table.preparing(db, node)
     if not found:  # removed meanwhile
@@ -41,7 +40,7 @@ def main() -> None:
         for note in plan.notes:
             with open(stderr, "a", encoding="utf-8", opener=private_files.opener) as log:
                 log.write(f"warning: {note}\n")
-        env = {**detached_process.clean_environment(sys.executable), **secrets}
+        env = {**process.clean_environment(sys.executable), **secrets}
         with contextlib.closing(Ranks(plan, SignalPipe((signal.SIGCHLD,)), env=env)) as ranks:
             ranks.start()
             while ranks.is_running:

@@ -1,1 +1,0 @@
-"""The processes and steps that keep the state true: supervisor, scheduler, recovery."""
