@@ -175,12 +175,12 @@ class RayRunner(Runner):
         environ = of_submitter(os.environ, folder, self._pass_env)
         for planned in runs:
             run, files, cluster = planned.run, self._files(planned.run), planned.cluster.guid
-            planned.plan.write(str(files.job.submitted))
-            private_files.write(files.job.environment, json.dumps({**environ, **planned.secrets}))
+            planned.plan.write(str(files.submitted))
+            private_files.write(files.environment, json.dumps({**environ, **planned.secrets}))
             request = NodeRequest(cluster, run.state["node_count"], self._settings.cpus, run.state["gpus"])
             private_files.write(files.request, json.dumps(request._asdict()))
             awaited = [AwaitedRun(each.run.guid, each.run.name, each.must_succeed) for each in planned.after]
-            write_awaited(files.job, awaited)
+            write_awaited(files, awaited)
             priority, created = run.state["priority"], run.created
             file = queue.entry_file(
                 queue.queue_of(self.layout, cluster), priority=priority, created=created, guid=run.guid
@@ -195,7 +195,7 @@ class RayRunner(Runner):
 
     def _statuses(self, runs: Sequence[Run]) -> Sequence[RunStatus]:
         files = [self._files(run) for run in runs]
-        supervised = [each for each in files if each.supervised.exists() and not each.end]
+        supervised = [each for each in files if each.supervised.exists() and not each.outcome]
         try:
             lost, elsewhere = self._missing(supervised)
         except BatchAIError as error:
@@ -274,14 +274,14 @@ class RayRunner(Runner):
         self.gateway.close()
 
     def _files(self, run: Run) -> SupervisedFiles:
-        return SupervisedFiles(self.layout.job(run.guid))
+        return SupervisedFiles(self.layout.job(run.guid).root)
 
 
 def _status(
     run: Run, files: SupervisedFiles, *, is_lost: bool = False, doubts: Mapping[str, str] = NO_DOUBTS
 ) -> RunStatus:
     """The status of a run, from its files; `doubts` are why Ray could not say more, by code."""
-    attempts, end = files.attempts, files.end
+    attempts, end = files.attempts, files.outcome
     if is_lost and end is None:
         end = files.lost_end()._replace(ended=time.time())
     latest = attempts[-1] if attempts else None
@@ -324,8 +324,8 @@ def _wait_reason(files: SupervisedFiles) -> str:
     """Why a run is queued; empty if its cluster is full."""
     if files.claim.exists():
         return text_of(files.waiting)
-    jobs = files.job.root.parent
-    pending = (each for each in read_awaited(files.job) if read_end(JobLayout(jobs / each.guid).end) is None)
+    jobs = files.root.parent
+    pending = (each for each in read_awaited(files) if read_end(JobLayout(jobs / each.guid).end) is None)
     return waiting_reason((each.name, each.must_succeed) for each in pending)
 
 

@@ -24,7 +24,7 @@ from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_text, tail_of
 
 def status_of(files: RunFiles) -> RunStatus:
     """The status of a run, from its files alone; it holds nodes while an attempt of it runs."""
-    attempt, end = files.attempt, files.end
+    attempt, end = files.attempt, files.outcome
     start = files.attempt_start(attempt)
     attempt_end = files.attempt_end(attempt, start.restarts) if start else None
     has_several = attempt_end is not None or attempt > 1 or bool(start and start.restarts)
@@ -102,7 +102,7 @@ def with_reports(outcome: Outcome, files: RunFiles) -> Outcome:
     That is the exit status of each rank, and what remains on the nodes' own disks.
     """
     try:
-        plan = Plan.from_json(read_text(files.layout.plan, MAX_PLAN_BYTES))
+        plan = Plan.from_json(read_text(files.plan, MAX_PLAN_BYTES))
         outcome = outcome.with_ranks(exits_in(Path(plan.exits)), plan)
     except (OSError, ValueError):  # it never ran
         return outcome

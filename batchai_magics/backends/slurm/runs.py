@@ -130,14 +130,13 @@ class Runs:
                 return
             submit_options = self._options(run, placement, after=after)
         files, more = self.files(run.guid), run.state
-        is_held = submit_options.is_held
         if attempt > 1:
             programs = JobBundle.read(files.bundle).programs
             bundle_writer.write_script(files, attempt, python=more["python"], programs=programs)
         with private_files.pipelined(files.root):
             number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
             try:
-                is_first = files.note_submission(attempt, SlurmSubmission(number, self._clock.now(), is_held))
+                is_first = files.note_submission(attempt, SlurmSubmission(number, self._clock.now()))
             except OSError:
                 self._slurm.cancel(number)
                 raise
@@ -237,7 +236,7 @@ class Runs:
         files = self.files(awaited.guid)
         if not files.root.exists():
             return Outcome(0)
-        if (end := files.end) or depth > MAX_CHAIN:
+        if (end := files.outcome) or depth > MAX_CHAIN:
             return end
         run = Run(awaited.guid, awaited.name, awaited.created, {"grace_s": awaited.grace_s, AFTER: ()})
         status, due = self._observed(run, known, depth)
@@ -281,7 +280,7 @@ class Runs:
         number = self._slurm.submit(script, together.options, python=more["python"])
         now = self._clock.now()
         for index, each in enumerate(files):
-            each.note_submission(1, SlurmSubmission(f"{number}_{index}", now, options.is_held))
+            each.note_submission(1, SlurmSubmission(f"{number}_{index}", now))
         return number
 
     @contextlib.contextmanager
@@ -373,7 +372,7 @@ class Runs:
         if not (self.ask_to_stop(run, REQUEUE) and submission):
             return
         self.submit(run, placement, attempt=attempt + 1, after=submission.slurm_job)
-        if files.stop(attempt + 1) or files.end:  # it was stopped meanwhile
+        if files.stop(attempt + 1) or files.outcome:  # it was stopped meanwhile
             self._cancel_attempt(files, attempt + 1)
 
     def _cancel_attempt(self, files: RunFiles, attempt: int) -> None:
@@ -579,6 +578,6 @@ class Runs:
         with contextlib.suppress(ServiceError):
             _, lines = self._queries.jobs()
             files = map(RunFiles, self.folders(self._batch.runs))
-            latest = [each.submission(each.attempt) for each in files if not each.end]
+            latest = [each.submission(each.attempt) for each in files if not each.outcome]
             return {one.slurm_job for one in latest if one and one.slurm_job not in lines}
         return set()

@@ -168,7 +168,7 @@ def queued(place: Place, monkeypatch: pytest.MonkeyPatch, command: str = "echo r
         patch.setattr(runner.gateway, "reconcile", lambda: None)
         place.start(command)
     (file,) = runner.layout.clusters.glob("*/queue/[0-9] *")
-    return SupervisedFiles(runner.layout.job(file.name.split()[-1]))
+    return SupervisedFiles(runner.layout.job(file.name.split()[-1]).root)
 
 
 def drive(place: Place, ray: real_ray.RealRay, code: str) -> None:
@@ -240,7 +240,7 @@ def test_a_run_that_is_deleted_while_it_starts_does_not_stop_the_queue(
     place: Place, ray: real_ray.RealRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = queued(place, monkeypatch)
-    files.job.environment.unlink()
+    files.environment.unlink()
     second = place.run("echo ran", "second")
     assert second.state is ExecutionState.SUCCEEDED
     assert place.log(second.id) == b"ran\n"
@@ -363,7 +363,7 @@ def test_whether_a_cluster_has_ended_is_known_from_its_own_host_alone() -> None:
 
 
 def test_a_cluster_is_another_one_until_it_has_the_name_or_the_address(tmp_path: Path) -> None:
-    files = SupervisedFiles(JobLayout(tmp_path))
+    files = SupervisedFiles(tmp_path)
     files.supervised.write_text("session_1 10.0.0.1:6379 head")
     assert not files.is_elsewhere(Session("session_1", "10.0.0.2:6379", "head"))
     assert not files.is_elsewhere(Session("session_2", "10.0.0.1:6379", "head"))

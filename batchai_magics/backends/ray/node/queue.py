@@ -72,9 +72,9 @@ def size_of(queue: Path) -> int:
 
 def record_end(files: SupervisedFiles, end: Outcome) -> None:
     """Records how a run ended, unless that is known; its variables are needed no more."""
-    if not files.end:
-        write_end(files.job.end, end._replace(ended=time.time()))
-    files.job.environment.unlink(missing_ok=True)
+    if not files.outcome:
+        write_end(files.end, end._replace(ended=time.time()))
+    files.environment.unlink(missing_ok=True)
 
 
 def not_shared(problem: str) -> Outcome:
@@ -112,7 +112,7 @@ def _is_settled(start: Start) -> bool:
         try:
             record_end(start.files, not_shared(str(cause)) if is_blind else not_started(cause))
         except OSError:  # a full disk, or the run was deleted
-            return not start.files.job.root.exists()
+            return not start.files.root.exists()
         cluster.end(start.files.name)
     return True
 
@@ -144,7 +144,7 @@ class QueuePass:
 
     def run(self) -> list[Start]:
         """Records and starts what is due."""
-        found = [(entry, SupervisedFiles(self.layout.job(entry.guid))) for entry in entries(self.queue)]
+        found = [(entry, SupervisedFiles(self.layout.job(entry.guid).root)) for entry in entries(self.queue)]
         left = [(entry, files) for entry, files in found if not self._is_over(entry, files)]
         started = self._end_lost([files for _, files in left])
         held = [entry for entry, files in left if files.claim.exists()]
@@ -165,11 +165,11 @@ class QueuePass:
 
     def _is_over(self, entry: QueueEntry, files: SupervisedFiles) -> bool:
         """Whether a run has ended or was deleted; it leaves the queue."""
-        is_over = files.end is not None or not files.job.root.exists()
+        is_over = files.outcome is not None or not files.root.exists()
         if is_over:
             if not files.supervised.exists():
                 cluster.retire(files.name)  # it was stopped before its actor was called
-            files.job.environment.unlink(missing_ok=True)  # who recorded its end may have died
+            files.environment.unlink(missing_ok=True)  # who recorded its end may have died
             entry.file.unlink(missing_ok=True)
         return is_over
 
@@ -179,7 +179,7 @@ class QueuePass:
         What a lost run has on nodes is brought home before, by another actor.
         """
         for files in runs:
-            if files.has_never_started() and files.job.environment.exists():
+            if files.has_never_started() and files.environment.exists():
                 files.claim.unlink(missing_ok=True)
         supervised, started = [files for files in runs if files.supervised.exists()], list[Start]()
         if not supervised:
@@ -187,7 +187,7 @@ class QueuePass:
         alive, here = cluster.living_actors(), cluster.session()
         for files in supervised:
             with contextlib.suppress(FileNotFoundError):  # it is being deleted
-                if files.name in alive or files.end:
+                if files.name in alive or files.outcome:
                     continue
                 if files.is_elsewhere(here) and not files.has_ended_with_cluster():
                     continue
@@ -199,8 +199,8 @@ class QueuePass:
 
     def _is_due(self, files: SupervisedFiles) -> bool:
         """Whether its predecessors have ended; it ends with one that was to succeed and has not."""
-        for each in read_awaited(files.job):
-            end = SupervisedFiles(self.layout.job(each.guid)).end
+        for each in read_awaited(files):
+            end = SupervisedFiles(self.layout.job(each.guid).root).outcome
             if end is None:
                 return False
             if each.has_failed(end):
@@ -211,13 +211,13 @@ class QueuePass:
 
     def _start(self, files: SupervisedFiles) -> list[Start]:
         """Starts the supervising actor of a run, and calls it with the run's variables."""
-        environment = files.job.environment.read_text(encoding="utf-8")
+        environment = files.environment.read_text(encoding="utf-8")
         if not private_files.write_new(files.claim, ""):
             return []  # it was stopped
         return [self._supervised(files, environment)]
 
     def _supervised(self, files: SupervisedFiles, environment: str) -> Start:
-        home, guid = str(self.layout.home), files.job.root.name
+        home, guid = str(self.layout.home), files.root.name
         actor = cluster.supervising_actor(files.name, self.programs, self.node, home, guid)
         return Start(files, cluster.call(actor, "begin", environment))
 
@@ -226,7 +226,7 @@ def fits(queue: Path, layout: Layout, guid: str) -> bool:
     """Whether the cluster still has room for a run that is about to start: it may have been resized."""
     room = size_of(queue)
     for entry in entries(queue):
-        room -= entry.node_count * SupervisedFiles(layout.job(entry.guid)).claim.exists()
+        room -= entry.node_count * SupervisedFiles(layout.job(entry.guid).root).claim.exists()
         if entry.guid == guid:
             return room >= 0
     return True

@@ -72,7 +72,6 @@ class RayLauncher(Launcher):
 
     def __init__(
         self,
-        plan: Plan,
         nodes: Sequence[RunNode],
         env: Mapping[str, str],
         *,
@@ -81,9 +80,9 @@ class RayLauncher(Launcher):
         copies: RunCopies,
     ) -> None:
         own = {name: value for name, value in os.environ.items() if name.startswith(_OF_CONNECTIONS)}
-        self.files, self.env, self.signal_pipe = files.job, {**own, **env}, pipe
+        self.files, self.env, self.signal_pipe = files, {**own, **env}, pipe
         self._own = own.keys() - env.keys()  # for the program that watches, not for the job
-        self._plan, self._files, self._nodes, self._copies = plan, files, nodes, copies
+        self._nodes, self._copies = nodes, copies
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
@@ -92,7 +91,7 @@ class RayLauncher(Launcher):
         env = {name: value for name, value in env.items() if name not in self._own}
         self._copies.begin()
         return RayProcesses(
-            plan, self._nodes, env, files=self._files, pipe=self.signal_pipe, are_independent=are_independent
+            plan, self._nodes, env, files=self.files, pipe=self.signal_pipe, are_independent=are_independent
         )
 
     def kill_marked(self, mark: str) -> None:
@@ -294,7 +293,7 @@ class RayProcesses:
         elif "error" in event:
             self._launch_problem = event["error"].strip() or self._launch_problem
             with contextlib.suppress(OSError):  # a full disk: the last line is known
-                private_files.append(self._files.job.supervisor_log, event["error"])
+                private_files.append(self._files.supervisor_log, event["error"])
         else:
             self._printed += event.get("printed", ())
 
@@ -354,12 +353,12 @@ class RayReport(Report):
             start_words(python, module, own_folder(), section="ray", has_packages=True)
             for python, module in ((self._python, WATCH), (sys.executable, NODE_COMMAND))
         )
-        dump = [self._python, stack_dumps.__file__, self._files.job.root.name]
+        dump = [self._python, stack_dumps.__file__, self._files.root.name]
         commands = [
             [*on_node, address, self._python, node.facts.id, home, shlex.join([*dump, node.name])]
             for node in self._nodes
         ]
-        return WatchProgram(start, self._files.job.supervisor_log, self._files.attempts, commands)
+        return WatchProgram(start, self._files.supervisor_log, self._files.attempts, commands)
 
     def note_ending(self) -> None:
         """Records that the processes have been told to end."""

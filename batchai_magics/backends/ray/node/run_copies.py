@@ -63,7 +63,7 @@ class RunCopies:
     def __init__(self, layout: Layout, plan: Plan, nodes: Mapping[int, tuple[str, Any]]) -> None:
         """`nodes` are given by their ids and actors."""
         self._layout = layout
-        self._files = SupervisedFiles(layout.job(plan.guid))
+        self._files = SupervisedFiles(layout.job(plan.guid).root)
         self._nodes = {str(number): id for number, (id, _) in nodes.items()}
         self._copies = [_NodeCopy(layout, plan, number, actor) for number, (_, actor) in nodes.items()]
         self._lost, self._problem = list[str](), ""
@@ -72,7 +72,7 @@ class RunCopies:
     @classmethod
     def left_behind(cls, layout: Layout, programs: str, files: SupervisedFiles) -> RunCopies:
         """Those that a killed supervising actor has left."""
-        record, plan = CopyRecord(*read_json(files.copies)), Plan.read(str(files.job.plan))
+        record, plan = CopyRecord(*read_json(files.copies)), Plan.read(str(files.plan))
         there, nodes = {node.id for node in cluster.nodes()}, record.nodes.items()
         actors = {
             int(number): (id, cluster.files_actor(programs, id, plan.guid))
@@ -153,7 +153,7 @@ class RunCopies:
 
     def _collect(self, *, is_last: bool, has_files: bool = True) -> bool:
         """Brings home what is new; False if that is impossible for now, as on a full disk."""
-        if not self._files.job.root.exists():
+        if not self._files.root.exists():
             return True  # the run was deleted
         try:
             while any(self._of_each(_NodeCopy.collect_logs)) and is_last:

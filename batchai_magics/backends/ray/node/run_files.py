@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.run_end import read_end
-from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.job_layout import JobLayout, RunEntry
 from batchai_magics.backends.node.outcome import failed_with, stopped
 from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.untrusted_files import read_json
@@ -54,47 +54,39 @@ class NodeRequest(NamedTuple):
     gpus: int = 0
 
 
-class SupervisedFiles:
-    """The files of a run on Ray, beside those of its `job` layout.
+class SupervisedFiles(JobLayout):
+    """The files of a run on Ray."""
 
-    Attributes:
-        claim: Exists once the run is about to start, or will never start.
-        supervised: Exists once its supervising actor runs; the `Session` where it does.
-        stop: Why it was asked to stop.
-        kill: Exists once its processes are to be killed.
-        requeue: Exists while it is to begin again.
-        ending: Exists once its processes have been told to end.
-        waiting: What Ray lacks to give it nodes.
-        unwatched: Why its stop conditions are no longer evaluated.
-        request: The `NodeRequest` of the run.
-        copies: Which nodes have files of its attempt that are not here yet; see `run_copies`.
-        unanswered: Exists while nothing listens at the address of the cluster that it runs on.
-    """
-
-    def __init__(self, job: JobLayout) -> None:
-        self.job = job
-        self.claim, self.supervised = job.root / "claim", job.root / "supervised"
-        self.stop, self.kill, self.requeue = job.root / "stop", job.root / "kill", job.root / "requeue"
-        self.ending, self.waiting = job.root / "ending", job.root / "waiting"
-        self.unwatched, self.unanswered = job.root / "unwatched", job.root / "unanswered"
-        self.request, self.copies = job.root / "request.json", job.root / "copies.json"
-        self._attempts = job.root / "attempts.json"
+    claim = RunEntry("claim")  # exists once the run is about to start, or will never start
+    supervised = RunEntry("supervised")  # exists once its supervising actor runs: the `Session` where it does
+    stop = RunEntry("stop")  # why it was asked to stop
+    kill = RunEntry("kill")  # exists once its processes are to be killed
+    requeue = RunEntry("requeue")  # exists while it is to begin again
+    ending = RunEntry("ending")  # exists once its processes have been told to end
+    waiting = RunEntry("waiting")  # what Ray lacks to give it nodes
+    unwatched = RunEntry("unwatched")  # why its stop conditions are no longer evaluated
+    request = RunEntry("request.json")  # the `NodeRequest` of the run
+    attempt_times = RunEntry("attempts.json")  # its attempts so far
+    # Which nodes have files of its attempt that are not here yet; see `run_copies`.
+    copies = RunEntry("copies.json")
+    # Exists while nothing listens at the address of the cluster that it runs on.
+    unanswered = RunEntry("unanswered")
 
     @property
     def name(self) -> str:
         """The name of its supervising actor."""
-        return f"run-{self.job.root.name}"
+        return f"run-{self.root.name}"
 
     @property
     def attempts(self) -> list[RunAttempt]:
         """Its attempts so far."""
-        if not self._attempts.exists():
+        if not self.attempt_times.exists():
             return []
-        return [RunAttempt(tuple(nodes), *rest) for nodes, *rest in read_json(self._attempts)]
+        return [RunAttempt(tuple(nodes), *rest) for nodes, *rest in read_json(self.attempt_times)]
 
     def note_attempts(self, attempts: list[RunAttempt]) -> None:
         """Records its attempts."""
-        private_files.write(self._attempts, json.dumps(attempts))
+        private_files.write(self.attempt_times, json.dumps(attempts))
 
     def note_attempt_end(self, reason: str) -> None:
         """Records that the latest attempt has ended, and why the run begins again."""
@@ -106,9 +98,9 @@ class SupervisedFiles:
         private_files.write(self.unwatched, text)
 
     @property
-    def end(self) -> Outcome | None:
+    def outcome(self) -> Outcome | None:
         """How it ended; None if it has not."""
-        return read_end(self.job.end)
+        return read_end(self.end)
 
     def lost_end(self) -> Outcome:
         """How a run ended whose supervising actor is gone."""

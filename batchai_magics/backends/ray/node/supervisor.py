@@ -44,9 +44,9 @@ class RunSupervisor:
 
     def __init__(self, programs: str, home: str, guid: str) -> None:
         self._programs, self._layout = programs, Layout(Path(home))
-        self._files = SupervisedFiles(self._layout.job(guid))
+        self._files = SupervisedFiles(self._layout.job(guid).root)
         self._request = NodeRequest(**read_json(self._files.request))
-        self._plan = Plan.from_json(read_text(self._files.job.submitted, MAX_PLAN_BYTES))
+        self._plan = Plan.from_json(read_text(self._files.submitted, MAX_PLAN_BYTES))
         self._pipe, self._env = WakePipe(), dict[str, str]()
         self._lock, self._has_begun = threading.Lock(), False
 
@@ -57,9 +57,9 @@ class RunSupervisor:
                 return
             self._has_begun = True
         self._env = json.loads(environment)
-        text, root = " ".join(cluster.session()), self._files.job.root
+        text, root = " ".join(cluster.session()), self._files.root
         is_new = private_files.write_new(self._files.supervised, text, needs=root)  # it may have been deleted
-        self._files.job.environment.unlink(missing_ok=True)
+        self._files.environment.unlink(missing_ok=True)
         what = self._run if is_new else self._collect
         threading.Thread(target=self._supervise, args=(what,), name="batchai-run").start()
 
@@ -76,10 +76,10 @@ class RunSupervisor:
 
     def _supervise(self, what: Callable[[], Outcome]) -> None:
         try:
-            end = self._files.end or what()
+            end = self._files.outcome or what()
         except Exception as error:  # noqa: BLE001 whatever it was, the job must not stay "running"
             end = not_run(error)
-        while self._files.job.root.exists():
+        while self._files.root.exists():
             try:
                 queue.record_end(self._files, end)
                 break
@@ -89,7 +89,7 @@ class RunSupervisor:
 
     def _leave(self) -> None:
         """Starts the next runs, sends the notifications of the end, and ends this actor."""
-        job = self._files.job
+        job = self._files
         try:
             started = queue.reconcile(str(self._layout.home), self._programs, cluster.own_node())
             queue.unsettled(started, HAND_OVER_S)
@@ -151,7 +151,7 @@ class RunSupervisor:
         """Waits until the cluster has room again, after it was resized; the outcome if it was stopped."""
         self._files.requeue.unlink(missing_ok=True)
         place = queue.queue_of(self._layout, self._request.cluster)
-        while not queue.fits(place, self._layout, self._files.job.root.name):
+        while not queue.fits(place, self._layout, self._files.root.name):
             if outcome := self._stop_request():
                 return outcome
             select.select([self._pipe], [], [], POLL_S)
@@ -185,7 +185,7 @@ class RunSupervisor:
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        programs, guid = self._programs, self._files.job.root.name
+        programs, guid = self._programs, self._files.root.name
         actors = [
             cluster.node_actor(programs, guid, bundle, PlacementGroupSchedulingStrategy(group, index))
             for index in range(self._request.node_count)
@@ -212,8 +212,8 @@ class RunSupervisor:
         before = next((each.nodes for each in reversed(attempts) if each.nodes), ())
         self._files.ending.unlink(missing_ok=True)
         self._move_workdirs(before, names)
-        make_attempt_files(self._files.job, plan)
-        plan.write(str(self._files.job.plan))
+        make_attempt_files(self._files, plan)
+        plan.write(str(self._files.plan))
         self._files.note_attempts([*attempts, RunAttempt(names, time.time())])
         blind = {index: (node.facts.id, node.actor) for index, node in enumerate(nodes) if not node.sees_home}
         copies = RunCopies(self._layout, plan, blind)
@@ -223,13 +223,13 @@ class RunSupervisor:
             outcome = queue.not_shared(str(error))
         if outcome:
             return outcome.warned("FilesLeftBehind", *copies.finish())
-        launcher = RayLauncher(plan, nodes, self._env, files=self._files, pipe=self._pipe, copies=copies)
+        launcher = RayLauncher(nodes, self._env, files=self._files, pipe=self._pipe, copies=copies)
         launcher.number, launcher.previous_end = number, attempts[-1].reason if attempts else ""
         return AttemptRunner(plan, launcher, RayReport(self._files, plan, nodes)).run()
 
     def _move_workdirs(self, before: Sequence[str], now: Sequence[str]) -> None:
         """Has the processes of each node find the working directory of the attempt before."""
-        job = self._files.job
+        job = self._files
         moves = [
             (folder / f"{prefix}{old}", folder / f".moving-{index}", folder / f"{prefix}{new}")
             for folder, prefix in ((job.workdir, ""), (job.shared_temp, COPIED))
@@ -253,4 +253,4 @@ class RunSupervisor:
         devices = [",".join(node.facts.gpus) for node in nodes]
         bindings = Bindings([node.name for node in nodes], addresses, ports, devices=devices, threads=threads)
         own = plan if number == 1 else plan._replace(exits=f"{plan.exits}-{number}")
-        return restarts.with_attempt(own.resolved(bindings), number, self._files.job.root)
+        return restarts.with_attempt(own.resolved(bindings), number, self._files.root)

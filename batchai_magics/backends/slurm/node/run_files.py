@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.private_files import is_remote
 from batchai_magics.backends.folders.run_end import read_end, write_end
-from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.job_layout import JobLayout, RunEntry
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.errors import is_disk_full
 from batchai_magics.launch.outcome import Outcome, RunAttempt
@@ -80,7 +80,6 @@ class SlurmSubmission(NamedTuple):
 
     slurm_job: str
     time: float
-    is_held: bool = False
 
 
 class ArrayTask(NamedTuple):
@@ -157,32 +156,17 @@ class JobBundle(NamedTuple):
         return cls(**read_json(file, MAX_PLAN_BYTES))
 
 
-class RunFiles:
-    """The files in a run's folder about its attempts."""
+class RunFiles(JobLayout):
+    """The files of a run, among them those about its attempts."""
 
-    def __init__(self, root: Path) -> None:
-        self.layout = JobLayout(root)
-        self.root = root
-
-    @property
-    def bundle(self) -> Path:
-        """The `JobBundle`."""
-        return self.root / "order.json"
-
-    @property
-    def room(self) -> Path:
-        """Disk space reserved for the end record; deleted when the run ends."""
-        return self.root / "end-room"
-
-    @property
-    def script(self) -> Path:
-        """The batch script."""
-        return self.root / "batch.sh"
-
-    @property
-    def own_log(self) -> Path:
-        """The output of the batch script of an attempt that is submitted alone."""
-        return self.root / "batch.log"
+    bundle = RunEntry("order.json")  # the `JobBundle`
+    room = RunEntry("end-room")  # disk space reserved for the end record; deleted when the run ends
+    script = RunEntry("batch.sh")  # the batch script
+    own_log = RunEntry("batch.log")  # the output of the batch script of an attempt that is submitted alone
+    secrets = RunEntry("secrets.json")  # the job's secrets, only for its owner; deleted when the job ends
+    setup_exits = RunEntry("setup-exits")  # an exit record for every node on which it ran the setup task
+    # Exists once the run is to be killed, without the time to save that it has.
+    kill_request = RunEntry("kill")
 
     @property
     def batch_log(self) -> Path:
@@ -209,16 +193,6 @@ class RunFiles:
         """The comment of its Slurm job: the guid of the run, or its array's."""
         task = self.array_task
         return task.array if task else self.root.name
-
-    @property
-    def secrets(self) -> Path:
-        """The job's secrets, readable only by its owner; deleted when the job ends."""
-        return self.root / "secrets.json"
-
-    @property
-    def setup_exits(self) -> Path:
-        """A small file per node on which this run ran its cluster's setup task."""
-        return self.root / "setup-exits"
 
     @property
     def attempt(self) -> int:
@@ -294,7 +268,7 @@ class RunFiles:
         start, stop = self.attempt_start(attempt), self.stop(attempt)
         is_left = start is not None and self.attempt_end(attempt, start.restarts) is not None
         is_stopped = stop is not None and stop.reason == REQUEUE
-        return self.end is None and (is_left or is_stopped or (attempt > 1 and start is None))
+        return self.outcome is None and (is_left or is_stopped or (attempt > 1 and start is None))
 
     def is_superseded(self, attempt: int, restarts: int) -> bool:
         """Whether a later attempt has started."""
@@ -318,11 +292,6 @@ class RunFiles:
         is_first = ends_run and write_once(self._file("stop", attempt + 1), stop._asdict())
         return attempt + 1 if is_first else 0
 
-    @property
-    def kill_request(self) -> Path:
-        """Exists once the run is to be killed, without the time to save that it has."""
-        return self.root / "kill"
-
     def engine_report(self, attempt: int) -> EngineReport | None:
         """Slurm's first report that an attempt is over; None before it."""
         return read_as(EngineReport, self._file("over", attempt))
@@ -337,16 +306,16 @@ class RunFiles:
         return written_at(self._file(note, attempt))
 
     @property
-    def end(self) -> Outcome | None:
+    def outcome(self) -> Outcome | None:
         """How the run ended; None before."""
-        return read_end(self.layout.end)
+        return read_end(self.end)
 
     def note_end(self, outcome: Outcome) -> bool:
         """Records the end of the run; False if it had ended.
 
         The secrets are deleted before it becomes visible.
         """
-        part = self.layout.end.with_name(f"end-{uuid.uuid4().hex}.json")
+        part = self.end.with_name(f"end-{uuid.uuid4().hex}.json")
         try:
             try:
                 with private_files.pipelined(self.root):
@@ -361,7 +330,7 @@ class RunFiles:
                 except FileNotFoundError:
                     raise error from None
                 overwrite(part, outcome.to_json().encode())
-            is_first = link_once(part, self.layout.end)
+            is_first = link_once(part, self.end)
         finally:
             part.unlink(missing_ok=True)
         self.room.unlink(missing_ok=True)

@@ -30,7 +30,7 @@ def main() -> None:
     """Runs the job, and records its end."""
     files, signal_pipe = RunFiles(Path(sys.argv[1])), SignalPipe()
     termination.adopt_orphans()
-    if files.end:  # it was already recorded as lost
+    if files.outcome:  # it was already recorded as lost
         return
     running = RunningAttempt(files, int(sys.argv[2]))
     try:
@@ -51,7 +51,7 @@ def main() -> None:
     if not (outcome.is_requeued or running.is_superseded):
         files.note_end(outcome._replace(ended=time.time()))
         secrets = read_secrets(files.secrets)
-        notification_sending.send(files.layout, sys.executable, log=files.batch_log, secrets=secrets)
+        notification_sending.send(files, sys.executable, log=files.batch_log, secrets=secrets)
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
 
@@ -61,9 +61,9 @@ def _open_conditions(files: RunFiles) -> list[str]:
     They run again, as other jobs of Slurm's or as the same ones: Slurm cannot know.
     """
     conditions = []
-    for earlier in read_awaited(files.layout):
+    for earlier in read_awaited(files):
         predecessor = files.of_run(earlier.guid)
-        submission = None if predecessor.end else predecessor.submission(predecessor.attempt)
+        submission = None if predecessor.outcome else predecessor.submission(predecessor.attempt)
         if submission and (predecessor.is_requeued or allocation.is_open(submission.slurm_job)):
             conditions.append(dependency_on(submission.slurm_job, must_succeed=earlier.must_succeed))
     return conditions
@@ -71,8 +71,8 @@ def _open_conditions(files: RunFiles) -> list[str]:
 
 def _failed_predecessor(files: RunFiles) -> Outcome | None:
     """The outcome of a job that starts after one which has failed, whatever its script's exit code was."""
-    for earlier in read_awaited(files.layout):
-        end = files.of_run(earlier.guid).end
+    for earlier in read_awaited(files):
+        end = files.of_run(earlier.guid).outcome
         if end and earlier.has_failed(end):
             return dependency_failed(earlier.name)
     return None

@@ -98,7 +98,7 @@ def run(files: RunFiles, plan: Plan, rank: int, temporary: TemporaryFolder) -> t
 
 def is_over(files: RunFiles, plan: Plan) -> bool:
     """Whether the rank has to end: the run's program, which sends SIGCONT, says so, or it is gone."""
-    return bool(ending_mark(plan).exists() or files.end or has_next_attempt(plan))
+    return bool(ending_mark(plan).exists() or files.outcome or has_next_attempt(plan))
 
 
 class RankWarning:

@@ -259,7 +259,7 @@ class ScratchCollection:
         if not self._request:
             return
         node = self._plan.nodes[index]
-        target = self._files.layout.workdir / f"{node.id}{self._request['suffix']}"
+        target = self._files.workdir / f"{node.id}{self._request['suffix']}"
         space = Space(int(self._request["limit_bytes"]), time.monotonic() + seconds)
         with contextlib.suppress(OSError):  # a full disk: the missing note says enough
             move(Path(node.folder), target, self._note(index), space)
@@ -289,7 +289,7 @@ class ScratchCollection:
         ]
         options = ["--overlap", "--mpi=none", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--quiet"]
         program = start_words(self._plan.python, _MODULE, own_folder())
-        args = [str(self._files.root), str(self._files.layout.plan), str(seconds)]
+        args = [str(self._files.root), str(self._files.plan), str(seconds)]
         with self._files.batch_log.open("ab") as log:
             return subprocess.Popen(
                 ["srun", *tasks, *options, "--cpu-bind=none", "--export=ALL", *program, *args],

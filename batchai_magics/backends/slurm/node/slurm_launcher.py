@@ -86,8 +86,7 @@ class SlurmLauncher(Launcher):
     """
 
     def __init__(self, files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> None:
-        self._files, self._running, self.signal_pipe = files, running, signal_pipe
-        self.files = files.layout
+        self.files, self._running, self.signal_pipe = files, running, signal_pipe
         self._bundle, self.nodes = JobBundle.read(files.bundle), allocation.nodes()
         addresses = allocation.addresses(self.nodes)
         self.address = addresses[0]
@@ -108,7 +107,7 @@ class SlurmLauncher(Launcher):
         )
         self.report = SlurmReport(files, running, self.nodes, self.plan)
         folders = (each.folder(self.plan) for each in RankMark)
-        for stale in (*folders, self.files.preflight_exits, self._files.setup_exits):
+        for stale in (*folders, self.files.preflight_exits, self.files.setup_exits):
             shutil.rmtree(stale, ignore_errors=True)
             private_files.make_folder(stale)
         ending_mark(self.plan).unlink(missing_ok=True)
@@ -116,18 +115,18 @@ class SlurmLauncher(Launcher):
             private_files.make_folder(Path(node.folder))
         if self._bundle.scratch:
             limit_bytes = self._bundle.scratch_limit_bytes
-            ScratchCollection.request(self._files, limit_bytes=limit_bytes, number=self._running.number)
+            ScratchCollection.request(self.files, limit_bytes=limit_bytes, number=self._running.number)
         self._write_plan()
 
     def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
         """The plan of the job on these nodes, with what is this attempt's own."""
-        plan = resolved(self._bundle, plan, self._files.root.name, nodes, addresses)
+        plan = resolved(self._bundle, plan, self.files.root.name, nodes, addresses)
         return self._running.with_own_exits(plan)
 
     def _write_plan(self) -> None:
         """Writes the plan, and creates its files."""
         make_attempt_files(self.files, self.plan, self.reachable(self.plan).nodes)
-        self.plan._replace(preparation=None).write(str(self._files.layout.plan))  # each rank reads it
+        self.plan._replace(preparation=None).write(str(self.files.plan))  # each rank reads it
 
     def processes(
         self, plan: Plan, env: Mapping[str, str], *, are_independent: bool = False
@@ -140,7 +139,7 @@ class SlurmLauncher(Launcher):
             plan,
             self.signal_pipe,
             env,
-            files=self._files,
+            files=self.files,
             mpi=self._bundle.mpi,
             are_independent=are_independent,
         )
@@ -162,7 +161,7 @@ class SlurmLauncher(Launcher):
         timeout_s = (
             COLLECT_AFTER_STOP_S if self.report.is_stopped else self.report.deadline.left_s + COLLECT_S
         )
-        self.left_behind = ScratchCollection(self._files, self.plan).collect(timeout_s)
+        self.left_behind = ScratchCollection(self.files, self.plan).collect(timeout_s)
 
 
 def resolved(
@@ -382,7 +381,7 @@ class SlurmReport(Report):
         return outcome
 
     def _request(self) -> Outcome | None:
-        if end := self._files.end:  # Slurm has lost this node, and the end was recorded elsewhere
+        if end := self._files.outcome:  # Slurm has lost this node, and the end was recorded elsewhere
             return end
         stop = self._files.stop(self._running.submission)
         if stop and stop.reason == REQUEUE:

@@ -122,7 +122,7 @@ def test_a_job_goes_on_waiting_for_one_that_left_its_node_and_runs_as_another_sl
     until(lambda: place.log(first).count(b"up\n") == 2)
     place.backend.terminate(place.job())  # its node is free for the second one
     asked = ("squeue", "--noheader", f"--jobs={waiting}", "--format=%E")
-    until(lambda: again in slurm.ask(*asked) or files(place, second).end)
+    until(lambda: again in slurm.ask(*asked) or files(place, second).outcome)
     done.touch()
     ended, later = place.wait(first).execution, place.wait(second)
     assert (later.state, ended.ended <= later.execution.started) == (ExecutionState.SUCCEEDED, True)

@@ -85,7 +85,7 @@ def test_a_run_ends_once_and_its_secrets_go(files: RunFiles) -> None:
     files.secrets.write_text(json.dumps({"KEY": "hush"}))
     assert files.note_end(Outcome(0, ended=1.0))
     assert not files.note_end(stopped("terminate"))
-    assert files.end == Outcome(0, ended=1.0)
+    assert files.outcome == Outcome(0, ended=1.0)
     assert [file.name for file in files.root.iterdir()] == ["end.json"]
 
 

@@ -50,10 +50,10 @@ def test_a_job_that_cannot_go_back_to_the_queue_fails_instead_of_running_beside_
     first, second = RunFiles(tmp_path / "first"), RunFiles(tmp_path / "second")
     first.note_submission(1, SlurmSubmission("7", 1.0))
     first.ask_to_stop(1, Stop(REQUEUE, 2.0))
-    write_awaited(second.layout, [AwaitedRun("first", "first", must_succeed=True)])
+    write_awaited(second, [AwaitedRun("first", "first", must_succeed=True)])
     words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
     done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol
     assert done.returncode == 1
-    (error,) = second.end.errors
+    (error,) = second.outcome.errors
     assert error["code"] == "JobLaunchFailed"
     assert error["message"].startswith("Slurm did not queue the job again: ")

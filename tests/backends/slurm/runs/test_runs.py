@@ -235,7 +235,7 @@ def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
     files.root.mkdir()
     files.note_submission(1, SlurmSubmission("7", time.time()))
     age(files, "submission", 1.0)
-    write_awaited(runs.files("guid").layout, [AwaitedRun("first", "first", must_succeed)])
+    write_awaited(runs.files("guid"), [AwaitedRun("first", "first", must_succeed)])
     return files
 
 
@@ -263,7 +263,7 @@ def test_a_job_whose_predecessor_has_failed_is_not_submitted(
     follow(runs).note_end(FAILED)
     runs.submit(job, PLACEMENT)
     assert slurm.submitted == []
-    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
 
 
 def test_a_job_does_not_start_after_one_that_slurm_has_forgotten_before_its_end_is_known(
@@ -276,7 +276,7 @@ def test_a_job_does_not_start_after_one_that_slurm_has_forgotten_before_its_end_
             patient.submit(job, PLACEMENT)
     assert slurm.submitted == []
     runs.submit(job, PLACEMENT)  # which counts it as lost without a delay
-    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
 
 
 def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
@@ -310,9 +310,9 @@ def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script
     }
     files.note_end(FAILED)
     assert runs.statuses([job])[0].result.errors[0]["code"] == "DependencyFailed"
-    assert runs.files("guid").end is None  # reading writes nothing
+    assert runs.files("guid").outcome is None  # reading writes nothing
     runs.record_due()
-    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
     assert slurm.cancelled == ["1"]
 
 
@@ -326,5 +326,5 @@ def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_s
     for _ in range(3):  # a report, an end, and what follows from it
         runs.statuses([job])
         runs.record_due()
-    assert files.end.errors[0]["code"] == "JobOutOfMemory"
-    assert runs.files("guid").end.errors[0]["code"] == "DependencyFailed"
+    assert files.outcome.errors[0]["code"] == "JobOutOfMemory"
+    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"

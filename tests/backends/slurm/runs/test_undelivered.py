@@ -21,31 +21,31 @@ __all__ = ["webhook"]
 def files(tmp_path: Path, webhook: Webhook) -> RunFiles:
     """A run whose node was lost, so that its program sent nothing."""
     files = RunFiles(Layout(tmp_path).job("guid").root)
-    (files.layout.records).mkdir(parents=True)
-    (files.layout.records / "watch.json").write_text(WatchRequest("resnet", "e").to_json())
-    Outbox.of_run(files.layout).open([webhook.url])
+    files.records.mkdir(parents=True)
+    (files.records / "watch.json").write_text(WatchRequest("resnet", "e").to_json())
+    Outbox.of_run(files).open([webhook.url])
     return files
 
 
 def test_a_client_delivers_what_a_lost_node_could_not(files: RunFiles, webhook: Webhook) -> None:
     files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
-    notification_sending.deliver_left(files.layout)
-    notification_sending.deliver_left(files.layout)
+    notification_sending.deliver_left(files)
+    notification_sending.deliver_left(files)
     (body,) = webhook.received
     assert (body["job"], body["state"], body["reason"]) == ("resnet", "failed", "its node was lost")
-    assert not Outbox.of_run(files.layout).is_used
-    (file,) = (files.layout.records / "deliveries").iterdir()
+    assert not Outbox.of_run(files).is_used
+    (file,) = (files.records / "deliveries").iterdir()
     assert str(Delivery.from_text(file.read_bytes())).endswith(f" from {socket.gethostname()}")
 
 
 def test_nobody_tries_while_another_sender_has_the_lease(files: RunFiles, webhook: Webhook) -> None:
     files.note_end(failed_with("NodeLost", "its node was lost")._replace(ended=1000.0))
-    assert Outbox.of_run(files.layout).claim("another", lambda _: False, lease_s=60.0)
-    notification_sending.deliver_left(files.layout)
+    assert Outbox.of_run(files).claim("another", lambda _: False, lease_s=60.0)
+    notification_sending.deliver_left(files)
     assert webhook.received == []
 
 
 def test_a_run_that_goes_on_is_left_alone(files: RunFiles, webhook: Webhook) -> None:
-    notification_sending.deliver_left(files.layout)
+    notification_sending.deliver_left(files)
     assert webhook.received == []
-    assert Outbox.of_run(files.layout).is_used
+    assert Outbox.of_run(files).is_used

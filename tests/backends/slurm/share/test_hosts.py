@@ -98,8 +98,8 @@ def test_every_look_opens_its_files_afresh(place: Place, tmp_path: Path) -> None
     assert not [file.path for file in psutil.Process().open_files() if file.path.startswith(str(tmp_path))]
     _put(log, b"second\n")
     assert place.log(job.id) == b"second\n"
-    end = run_files.layout.end.read_text()
-    _put(run_files.layout.end, end.replace('"exit_code": 0', '"exit_code": 7').encode())
+    end = run_files.end.read_text()
+    _put(run_files.end, end.replace('"exit_code": 0', '"exit_code": 7').encode())
     assert place.backend.show(job.id).execution.exit_code == 7
 
 
