@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.backends.base.backend_defaults import run_names
+from batchai_magics.backends.base.protocol import run_names
 from batchai_magics.cell import CellRequest
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.jobs.sweeps.sweep_definition import SweepDefinition, SweepFiles

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from batchai_magics.backends.base import Backend, JobNeeds, NewJob, Spec
-from batchai_magics.backends.base.backend_defaults import first_run, run_names, run_number
 from batchai_magics.backends.base.backend_registry import default_vm_size
+from batchai_magics.backends.base.protocol import first_run, run_names, run_number
 from batchai_magics.cell import CellRequest
 from batchai_magics.config import Settings
 from batchai_magics.errors import ConflictError, NotFoundError, did_you_mean

@@ -33,7 +33,7 @@ def rows() -> Iterator[Row]:
 
 def times_ms(folder: str) -> dict[str, float]:
     """What a change of one job takes in the server and in the page, and the first paint there."""
-    place = ScriptedCluster(folder)
+    place = ScriptedCluster(folder)  # type: ignore[abstract]  # nothing is created there
     place.records = ScriptedLabels()
     for number in range(JOBS):
         place.run(f"job-{number}", ExecutionState.SUCCEEDED, rates=[100, 200, 100 + number])

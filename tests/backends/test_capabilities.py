@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import BackendBase, Capabilities, check_supported
+from batchai_magics.backends.base import Backend, Capabilities, check_supported
 from batchai_magics.errors import CapabilityError
 from batchai_magics.models.cluster_spec import ClusterPatch, ClusterSpec
 from batchai_magics.models.file_server import FileServerSpec
@@ -98,7 +98,7 @@ def test_secrets_that_are_given_need_no_vault():
     check_supported(replace(ALL, key_vault=False), job(secrets=[{"name": "A", "value": "1"}]))
 
 
-class Sending(BackendBase):
+class Sending(Backend):
     """Notes what would be sent."""
 
     capabilities = replace(ALL, auto_scale=False)

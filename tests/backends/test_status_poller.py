@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import BackendDefaults, Capabilities, Pace, StatusPoller, StatusSnapshot
+from batchai_magics.backends.base import Backend, Capabilities, Pace, StatusPoller, StatusSnapshot
 from batchai_magics.backends.base.status_poller import FRESH_S
 from batchai_magics.follow import Follower, LogBytes, endings, events, log_follower
 from batchai_magics.models.resource_ids import Kind
@@ -23,7 +23,7 @@ class Clock:
         return self.now
 
 
-class Counting(BackendDefaults):
+class Counting(Backend):
     """Notes what each look asks for."""
 
     def __init__(self, pace=None):

@@ -27,7 +27,7 @@ HELPERS = (Path(__file__).parent / "places.py").read_text()
 
 
 def verbs(protocol: type) -> set[str]:
-    return {name for name in vars(protocol) if not name.startswith("_")}
+    return {name for name in {*vars(protocol), *protocol.__annotations__} if not name.startswith("_")}
 
 
 @pytest.mark.parametrize(

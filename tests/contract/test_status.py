@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.base import BackendDefaults, Bookmark, FileRef, Page
+from batchai_magics.backends.base import Backend, Bookmark, FileRef, Page
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import ExperimentSpec, WorkspaceSpec
@@ -25,7 +25,7 @@ def test_a_look_is_what_show_gives_one_by_one_and_reconciling_changes_nothing(pl
     look = place.backend.status([first.id, place.cluster, second.id])
     ids = (first.id, second.id, place.cluster)
     assert dict(look.states) == {id.key: place.backend.show(id) for id in ids}
-    assert BackendDefaults.status(place.backend, [*ids, place.job("nope")]) == look
+    assert Backend.status(place.backend, [*ids, place.job("nope")]) == look
     for _ in range(3):  # nothing is left to do
         place.backend.reconcile()
     assert dict(place.backend.status([first.id, place.cluster, second.id]).states) == dict(look.states)
@@ -74,7 +74,7 @@ def test_a_tail_has_files_that_the_job_itself_writes_in_pieces_of_one_file(place
     assert place.backend.tail(id, {path: chunk.end for path, chunk in chunks.items()}, wait_s=0.05) == {}
     logs = {"stdout.txt", "stderr.txt"} & set(chunks)
     for positions in ({}, {"stdout.txt": 4}, {"stdout.txt": chunks["stdout.txt"].end, "stderr.txt": 99}):
-        plain = BackendDefaults.tail(place.backend, id, positions, 5)
+        plain = Backend.tail(place.backend, id, positions, 5)
         told = place.backend.tail(id, positions, 5)
         assert [plain.get(path) for path in logs] == [told.get(path) for path in logs]
     mark = Bookmark()

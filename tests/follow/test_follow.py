@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.base import BackendDefaults
+from batchai_magics.backends.base import Backend
 from batchai_magics.follow import (
     Follower,
     LogBytes,
@@ -103,7 +103,7 @@ def test_a_queued_job_is_told_of_the_jobs_before_it_in_other_experiments(world: 
     shown = last.show()
     assert (
         list(world.backend.jobs_ahead_of(shown))
-        == list(BackendDefaults.jobs_ahead_of(world.backend, shown))
+        == list(Backend.jobs_ahead_of(world.backend, shown))
         == before
     )
     (seen,) = [e for e in Follower(world.backend, last.id).poll() if isinstance(e, QueueChanged)]

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from batchai_magics.backends.base import BackendDefaults, Chunk, WriteTime
+from batchai_magics.backends.base import Backend, Chunk, WriteTime
 from batchai_magics.errors import CapabilityError
 from batchai_magics.follow import hang_signs
 from batchai_magics.follow.hang_signs import StandstillPoller
@@ -55,10 +55,14 @@ def ranks(monkeypatch):
     return made
 
 
+class Silent(Backend):
+    """A backend of which nothing is asked."""
+
+
 @pytest.fixture
 def poller(clock, ranks):
     """A poller whose limit is a minute."""
-    return StandstillPoller(BackendDefaults(), MINUTE_S, clock=clock)
+    return StandstillPoller(Silent(), MINUTE_S, clock=clock)
 
 
 def answers():

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import BackendDefaults, Capabilities, Chunk
+from batchai_magics.backends.base import Backend, Capabilities, Chunk
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.job_execution import ExecutionInfo, FileKind, OutputFile
@@ -46,7 +46,7 @@ class ScriptedLabels:
         return {id.key: self.of[id.name] for id in jobs if id.name in self.of}
 
 
-class ScriptedCluster(BackendDefaults):
+class ScriptedCluster(Backend):
     """One cluster and one experiment. `run` adds a job, `looks` counts what was asked for."""
 
     capabilities = Capabilities(name="place")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from batchai_magics.backends.base import BackendDefaults, Capabilities, Span
+from batchai_magics.backends.base import Backend, Capabilities, Span
 from batchai_magics.backends.folders import run_output
 from batchai_magics.models.cluster_spec import ClusterSpec, NodeStateCounts
 from batchai_magics.models.error_details import ErrorDetail
@@ -56,7 +56,7 @@ FAILURE = {
 }
 
 
-class ScriptedBackend(BackendDefaults):
+class ScriptedBackend(Backend):
     """One job. `write` adds to its log, `finish` ends it; a read gives at most `read_bytes`."""
 
     capabilities = Capabilities(name="scripted")

@@ -23,7 +23,7 @@ from batchai_magics.backends.arm.subscription_facets import ServerAccounts, Serv
 from batchai_magics.backends.azure.arm_client import list_items, list_pages
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
 from batchai_magics.backends.base import (
-    BackendBase,
+    Backend,
     Capabilities,
     Chunk,
     FileRef,
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 _LONGEST_PAGE = 1000
 
 
-class ArmBackend(BackendBase):
+class ArmBackend(Backend):
     """Jobs at an endpoint. It keeps no state: all processes and machines see the same."""
 
     accounts: ServerAccounts
@@ -67,12 +67,12 @@ class ArmBackend(BackendBase):
         )
 
     @property
-    def capabilities(self) -> Capabilities:
+    def capabilities(self) -> Capabilities:  # type: ignore[override]  # discovered on first use
         """The capabilities of the endpoint."""
         return self._api.capabilities
 
     @property
-    def storage(self) -> PublishedStorage | None:  # type: ignore[override]  # discovered on first use
+    def storage(self) -> PublishedStorage | None:  # type: ignore[override]  # as above
         """The shares of all storage accounts, where the endpoint has any."""
         return self._api.storage
 

@@ -17,7 +17,7 @@ from batchai_magics.backends.arm.share_clients import (
 from batchai_magics.backends.arm.subscription_facets import ServerAccounts
 from batchai_magics.backends.azure.arm_protocol import ArmRequest
 from batchai_magics.backends.base import ShareFile
-from batchai_magics.backends.base.default_transfers import BLOCK_BYTES
+from batchai_magics.backends.base.storage import BLOCK_BYTES
 from batchai_magics.backends.service import extension_bodies
 from batchai_magics.backends.service.extension_bodies import PackedFile
 from batchai_magics.backends.service.extension_wire import (

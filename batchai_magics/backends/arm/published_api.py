@@ -13,7 +13,6 @@ from batchai_magics.backends.arm.settings import NAME
 from batchai_magics.backends.arm.share_clients import signed_file_client, translated_errors
 from batchai_magics.backends.azure.arm_protocol import ArmRequest, check_inside
 from batchai_magics.backends.base import Backend, Capabilities, Chunk, FileRef, JobNeeds, Pace, StatusSnapshot
-from batchai_magics.backends.base.backend_defaults import BackendDefaults
 from batchai_magics.errors import NotFoundError, StorageError
 from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.job_spec import JobSpec
@@ -56,21 +55,21 @@ class PublishedApi:
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates the missing resources of a job, one request each."""
-        return BackendDefaults.ensure(self._backend, needs)
+        return Backend.ensure(self._backend, needs)
 
     def names(self, parent: ResourceId, kind: Kind, prefix: str) -> Sequence[str]:
         """The names inside `parent` with a prefix; lists all resources for it."""
-        return BackendDefaults.names(self._backend, parent, kind, prefix)
+        return Backend.names(self._backend, parent, kind, prefix)
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs ahead of a queued one; lists jobs for it."""
-        return BackendDefaults.jobs_ahead_of(self._backend, job)
+        return Backend.jobs_ahead_of(self._backend, job)
 
     def status(
         self, ids: Collection[ResourceId], *, since: StatusSnapshot | None, wait_s: float
     ) -> StatusSnapshot:
         """The current state of jobs and clusters, one request for each parent; never waits."""
-        return BackendDefaults.status(self._backend, ids)
+        return Backend.status(self._backend, ids)
 
     def read(self, file: FileRef, offset: int, limit: int) -> Chunk:
         """A chunk of an output file, in one ranged request to its download URL."""
@@ -92,7 +91,7 @@ class PublishedApi:
         self, job: ResourceId, positions: Mapping[str, int], limit: int, *, wait_s: float
     ) -> Mapping[str, Chunk]:
         """The new bytes of all logs of a job, one request each; never waits."""
-        return BackendDefaults.tail(self._backend, job, positions, limit)
+        return Backend.tail(self._backend, job, positions, limit)
 
 
 def output_listing(

@@ -25,8 +25,8 @@ from batchai_magics.backends.arm.share_clients import (
     translated_errors,
 )
 from batchai_magics.backends.azure.bounded_transport import check_size
-from batchai_magics.backends.base import Copy, DefaultTransfers, ShareFile, Storage, api_errors
-from batchai_magics.backends.base.default_transfers import (
+from batchai_magics.backends.base import Copy, ShareFile, Storage, api_errors
+from batchai_magics.backends.base.storage import (
     BLOCK_BYTES,
     PartialDownloads,
     naming,
@@ -53,7 +53,7 @@ Steps = Generator[int, None, T]
 Counts = queue.SimpleQueue["int | None"]  # None: a task has ended
 
 
-class PublishedStorage(DefaultTransfers):
+class PublishedStorage(Storage):
     """The shares of all storage accounts, through the published API of Azure Files."""
 
     packed: PackedFiles | None = None  # transfers of many small files in one request
@@ -393,7 +393,7 @@ def _send_group(storage: TransferStorage, share: str, group: Sequence[Copy]) -> 
 
 def _send_one(storage: TransferStorage, share: str, copy: Copy) -> Steps[ShareFile]:
     if not 0 < copy.size_bytes <= BLOCK_BYTES:
-        (file,) = yield from DefaultTransfers.send(storage, share, [copy])
+        (file,) = yield from Storage.send(storage, share, [copy])
         return file
     data = _read_file(copy)
     sent = storage.upload_small(share, copy.path, data)
@@ -424,7 +424,7 @@ def _fetch_group(
 
 def _fetch_one(storage: TransferStorage, share: str, copy: Copy, unfinished: PartialDownloads) -> Steps[None]:
     if not 0 < copy.size_bytes <= BLOCK_BYTES:
-        yield from DefaultTransfers.fetch(storage, share, [copy])
+        yield from Storage.fetch(storage, share, [copy])
         return
     data, digest = storage.download_with_digest(share, copy.path)
     if digest not in ("", hashlib.sha256(data).hexdigest()):

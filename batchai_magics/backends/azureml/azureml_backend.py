@@ -20,7 +20,7 @@ from batchai_magics.backends.azureml.quota import Quota
 from batchai_magics.backends.azureml.run_records import JobRecords, RunRecords, RunTelemetry
 from batchai_magics.backends.azureml.settings import NAME, AzureMLSettings
 from batchai_magics.backends.base import (
-    BackendBase,
+    Backend,
     Capabilities,
     Chunk,
     FileRef,
@@ -32,7 +32,7 @@ from batchai_magics.backends.base import (
     Spec,
     StatusSnapshot,
 )
-from batchai_magics.backends.base.backend_defaults import MAX_RUNS, run_names
+from batchai_magics.backends.base.protocol import MAX_RUNS, run_names
 from batchai_magics.config import Settings
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.job_execution import STDOUTERR, OutputFile
@@ -50,7 +50,7 @@ _JOB_S, _ENDED_JOB_S, _CLUSTER_S = 4.0, 60.0, 10.0  # how long each may be shown
 _MAX_RESOURCES = 4096
 
 
-class AzureMLBackend(BackendBase):
+class AzureMLBackend(Backend):
     """Jobs in one workspace. It keeps no state but caches: all processes and machines see the same."""
 
     records: JobRecords
@@ -60,6 +60,18 @@ class AzureMLBackend(BackendBase):
 
     def __init__(self, connection: Connection, settings: Settings) -> None:
         self.connection = connection
+        self.capabilities = Capabilities(
+            name=NAME,
+            setup_tasks=False,
+            file_servers=False,
+            unmanaged_mounts=False,
+            key_vault=False,
+            logins=False,
+            stop_conditions=True,
+            custom_processes=True,
+            backend_options=tuple(option.name for option in AzureMLSettings.BACKEND_OPTIONS),
+            pace=Pace(poll_interval_s=connection.settings.look_s),
+        )
         self._workspace = workspace_id(settings)
         self.jobs = Jobs(connection)
         self.clusters = Clusters(connection)
@@ -72,22 +84,6 @@ class AzureMLBackend(BackendBase):
         self.jobs.waiting = self._wait_reason
         self.records = JobRecords(self.jobs, self.logs)
         self.telemetry = RunTelemetry(self.logs)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """What Azure Machine Learning can do of what Batch AI could."""
-        return Capabilities(
-            name=NAME,
-            setup_tasks=False,
-            file_servers=False,
-            unmanaged_mounts=False,
-            key_vault=False,
-            logins=False,
-            stop_conditions=True,
-            custom_processes=True,
-            backend_options=tuple(option.name for option in AzureMLSettings.BACKEND_OPTIONS),
-            pace=Pace(poll_interval_s=self.connection.settings.look_s),
-        )
 
     def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
         """Creates a job or cluster; workspaces are those of Azure, and experiments are names of jobs."""

@@ -4,6 +4,24 @@ from .capabilities import (
     check_supported as check_supported,
 )
 from .facets import (
+    Cleaning as Cleaning,
+    CommandBytes as CommandBytes,
+    CommandEnd as CommandEnd,
+    CommandOutput as CommandOutput,
+    NodeCommands as NodeCommands,
+    Ownership as Ownership,
+    Preemption as Preemption,
+    Prices as Prices,
+    Records as Records,
+    SetupLogs as SetupLogs,
+    StoredItem as StoredItem,
+    Telemetry as Telemetry,
+    Usages as Usages,
+)
+from .status_poller import (
+    StatusPoller as StatusPoller,
+)
+from .protocol import (
     ACCOUNTS as ACCOUNTS,
     CLEANING as CLEANING,
     CONTAINERS as CONTAINERS,
@@ -18,29 +36,7 @@ from .facets import (
     TELEMETRY as TELEMETRY,
     PRICES as PRICES,
     USAGES as USAGES,
-    Cleaning as Cleaning,
-    CommandBytes as CommandBytes,
-    CommandEnd as CommandEnd,
-    CommandOutput as CommandOutput,
     Facet as Facet,
-    NodeCommands as NodeCommands,
-    Ownership as Ownership,
-    Preemption as Preemption,
-    Prices as Prices,
-    Records as Records,
-    SetupLogs as SetupLogs,
-    StoredItem as StoredItem,
-    Telemetry as Telemetry,
-    Usages as Usages,
-)
-from .status_poller import (
-    StatusPoller as StatusPoller,
-)
-from .backend_defaults import (
-    BackendBase as BackendBase,
-    BackendDefaults as BackendDefaults,
-)
-from .protocol import (
     Backend as Backend,
 )
 from .storage import (
@@ -49,9 +45,6 @@ from .storage import (
     Groups as Groups,
     ShareFile as ShareFile,
     Storage as Storage,
-)
-from .default_transfers import (
-    DefaultTransfers as DefaultTransfers,
 )
 from .file_chunks import (
     BEFORE_BYTES as BEFORE_BYTES,

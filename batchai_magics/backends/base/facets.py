@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
-
-from batchai_magics.errors import CapabilityError
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base.storage import Accounts, Groups, Storage
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
     from batchai_magics.models.prices import Price
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
     from batchai_magics.models.runs.labels import LabelChange, Labels
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
-
-AnyFacet = TypeVar("AnyFacet")
 
 
 @dataclass(frozen=True)
@@ -202,70 +197,3 @@ class Cleaning(Protocol):
         Raises:
             ConflictError: Jobs have not ended; nothing was deleted.
         """
-
-
-@dataclass(frozen=True)
-class Facet(Generic[AnyFacet]):
-    """A facet: the attribute of a backend that holds it, and its name in messages."""
-
-    attribute: str
-    label: str
-
-    def of(self, backend: NamedBackend) -> AnyFacet:
-        """The facet of a backend.
-
-        Raises:
-            CapabilityError: The backend has none; the message names both.
-        """
-        found = getattr(backend, self.attribute)
-        if found is None:
-            name = backend.capabilities.name
-            raise CapabilityError(
-                f"the {name} backend has no {self.label}",
-                code="NotSupported",
-                hint="Choose another one with --backend, or do without.",
-            )
-        return cast("AnyFacet", found)
-
-
-class _Named(Protocol):
-    @property
-    def name(self) -> str: ...
-
-
-class NamedBackend(Protocol):
-    """A backend whose name an error can give."""
-
-    @property
-    def capabilities(self) -> _Named:
-        """The capabilities, which have the name."""
-
-
-STORAGE: Facet[Storage] = Facet("storage", "file shares")
-CONTAINERS: Facet[Storage] = Facet("containers", "blob containers")
-ACCOUNTS: Facet[Accounts] = Facet("accounts", "storage accounts")
-GROUPS: Facet[Groups] = Facet("groups", "resource groups")
-NODE_COMMANDS: Facet[NodeCommands] = Facet("node_commands", "commands on nodes")
-PREEMPTION: Facet[Preemption] = Facet("preemption", "preemptible nodes")
-SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
-PRICES: Facet[Prices] = Facet("prices", "prices")
-USAGES: Facet[Usages] = Facet("usages", "quotas")
-TELEMETRY: Facet[Telemetry] = Facet("telemetry", "telemetry of jobs")
-RECORDS: Facet[Records] = Facet("records", "records of runs")
-OWNERSHIP: Facet[Ownership] = Facet("ownership", "record of who created what")
-CLEANING: Facet[Cleaning] = Facet("cleaning", "data on this machine to remove")
-FACETS = (
-    STORAGE,
-    CONTAINERS,
-    ACCOUNTS,
-    GROUPS,
-    NODE_COMMANDS,
-    PREEMPTION,
-    SETUP_LOGS,
-    TELEMETRY,
-    RECORDS,
-    USAGES,
-    PRICES,
-    OWNERSHIP,
-    CLEANING,
-)

@@ -1,14 +1,26 @@
-"""The Backend protocol: the verbs and facets that every backend has."""
+"""The Backend protocol: the verbs and facets that every backend has.
+
+The runs of a job have its name and a number.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
-from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.backends.base.capabilities import Capabilities, check_supported
+from batchai_magics.backends.base.file_chunks import Chunk, FileRef
+from batchai_magics.backends.base.resource_requests import JobNeeds, NewJob, Patch, Spec, StatusSnapshot
+from batchai_magics.errors import CapabilityError, ConflictError, NotFoundError
+from batchai_magics.models.job_execution import STDOUTERR, is_process_log
+from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resources import JobResource
+from batchai_magics.models.states import ExecutionState
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base.capabilities import Capabilities
     from batchai_magics.backends.base.facets import (
         Cleaning,
         NodeCommands,
@@ -20,21 +32,15 @@ if TYPE_CHECKING:
         Telemetry,
         Usages,
     )
-    from batchai_magics.backends.base.file_chunks import Chunk, FileRef
-    from batchai_magics.backends.base.resource_requests import (
-        JobNeeds,
-        Listing,
-        NewJob,
-        Page,
-        Patch,
-        Spec,
-        StatusSnapshot,
-    )
+    from batchai_magics.backends.base.resource_requests import Listing, Page
     from batchai_magics.backends.base.storage import Accounts, Groups, Storage
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
-    from batchai_magics.models.resource_ids import Kind, ResourceId
-    from batchai_magics.models.resources import JobResource, Node, Resource
+    from batchai_magics.models.resources import Node, Resource
+
+MAX_RUNS = 50  # runs of a name that a new job is compared with
+MAX_EXPERIMENTS = 8  # the newest ones, besides a queued job's own, whose jobs are listed
+_RUN = re.compile(r"-(\d+)$")
 
 
 class Backend(Protocol):
@@ -42,64 +48,40 @@ class Backend(Protocol):
 
     The numbered promises are in the package's docstring. Beyond the errors listed here, every method may
     raise UnreachableError where the backend is a service that does not respond, and StorageError where a disk
-    fails. Times are aware datetimes in UTC.
+    fails. Times are aware datetimes in UTC. A backend derives from this class, which implements what can be
+    built on other methods, without long polling; and before every change, the one check of the capabilities.
+
+    Attributes:
+        capabilities: What it can do, and how often it may be polled.
+        storage: The file shares that its clusters can mount.
+        containers: The blob containers that its clusters can mount.
+        accounts: The storage accounts that shares and containers belong to.
+        groups: The resource groups that everything belongs to.
+        node_commands: Commands on the nodes of its clusters and jobs.
+        preemption: The preemption of its low-priority nodes.
+        setup_logs: The output of its clusters' setup tasks.
+        telemetry: What the processes of its jobs use of their machines.
+        records: The records that its runs keep about themselves.
+        ownership: The owner of each of its resources.
+        usages: The usage of its quotas.
+        prices: The prices of its nodes, if they cost money.
+        cleaning: The data that it stores on this machine, and the removal of it.
     """
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """What this backend can do, and how often it may be polled."""
-
-    @property
-    def storage(self) -> Storage | None:
-        """The file shares that its clusters can mount."""
-
-    @property
-    def containers(self) -> Storage | None:
-        """The blob containers that its clusters can mount."""
-
-    @property
-    def accounts(self) -> Accounts | None:
-        """The storage accounts that shares and containers belong to."""
-
-    @property
-    def groups(self) -> Groups | None:
-        """The resource groups that everything belongs to."""
-
-    @property
-    def node_commands(self) -> NodeCommands | None:
-        """Commands on the nodes of its clusters and jobs."""
-
-    @property
-    def preemption(self) -> Preemption | None:
-        """The preemption of its low-priority nodes."""
-
-    @property
-    def setup_logs(self) -> SetupLogs | None:
-        """The output of its clusters' setup tasks."""
-
-    @property
-    def telemetry(self) -> Telemetry | None:
-        """What the processes of its jobs use of their machines."""
-
-    @property
-    def records(self) -> Records | None:
-        """The records that its runs keep about themselves."""
-
-    @property
-    def cleaning(self) -> Cleaning | None:
-        """The data that it stores on this machine, and the removal of it."""
-
-    @property
-    def ownership(self) -> Ownership | None:
-        """The owner of each of its resources."""
-
-    @property
-    def usages(self) -> Usages | None:
-        """The usage of its quotas."""
-
-    @property
-    def prices(self) -> Prices | None:
-        """The prices of its nodes, if they cost money."""
+    capabilities: Capabilities
+    storage: Storage | None = None
+    containers: Storage | None = None
+    accounts: Accounts | None = None
+    groups: Groups | None = None
+    node_commands: NodeCommands | None = None
+    preemption: Preemption | None = None
+    setup_logs: SetupLogs | None = None
+    telemetry: Telemetry | None = None
+    records: Records | None = None
+    ownership: Ownership | None = None
+    usages: Usages | None = None
+    prices: Prices | None = None
+    cleaning: Cleaning | None = None
 
     def host_note(self, job: JobSpec) -> str:
         """What to tell the user of a job whose image nothing here runs: it runs on the host; else nothing.
@@ -107,6 +89,7 @@ class Backend(Protocol):
         Raises:
             CapabilityError: The user named the image (`batchaiNeedsImage`), so the job cannot be created.
         """
+        return ""
 
     def check(self, job: JobSpec) -> None:
         """Raises what `create` would raise for the description alone; sends and writes nothing.
@@ -115,9 +98,11 @@ class Backend(Protocol):
             CapabilityError: A field that the backend cannot honour.
             SpecError: A value that is impossible here, on whatever cluster.
         """
+        check_supported(self.capabilities, job)
 
     def check_needs(self, needs: JobNeeds) -> None:
         """Raises what `create` would raise for the job of these needs on its cluster; writes nothing."""
+        return  # by default, it is checked where it is created
 
     def create(
         self, id: ResourceId, spec: Spec, *, owner: str = "", records: Mapping[str, str] | None = None
@@ -140,6 +125,8 @@ class Backend(Protocol):
             NotFoundError: The parent, or a resource that the spec refers to, does not exist.
             SpecError: A value of the spec is impossible here, such as more nodes than its cluster can have.
         """
+        check_supported(self.capabilities, spec)
+        return self._create(id, spec, owner, records or {})
 
     def create_jobs(self, jobs: Sequence[NewJob]) -> Sequence[JobResource]:
         """Creates jobs as `create` does, together where the engine can; existing identical ones are returned.
@@ -149,12 +136,8 @@ class Backend(Protocol):
         Raises:
             The errors of `create`.
         """
-
-    def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:
-        """Asks jobs to stop as `terminate` does, together where the engine can.
-
-        Those that are gone are left out.
-        """
+        made = [self.create(job.id, job.spec, owner=job.owner, records=job.records) for job in jobs]
+        return cast("list[JobResource]", made)
 
     def ensure(self, needs: JobNeeds) -> Sequence[JobResource]:
         """Creates what is missing of what a job needs and stores its files, in one request where possible.
@@ -167,6 +150,16 @@ class Backend(Protocol):
             SpecError: The job of the needs cannot run here; nothing was created or stored.
             ConflictError: A missing resource exceeds a quota; what comes after it is not created.
         """
+        self.check_needs(needs)
+        for id, spec in missing(self, needs):
+            with ignoring_existing(self, id):
+                self.create(id, spec)
+        if needs.share:
+            storage: Storage = STORAGE.of(self)
+            storage.make(needs.share)
+            if needs.files:
+                storage.upload(needs.share, needs.files)
+        return runs(self, needs.job)
 
     def show(self, id: ResourceId) -> Resource:
         """The current state of a resource.
@@ -200,6 +193,8 @@ class Backend(Protocol):
         Raises:
             NotFoundError: The parent does not exist.
         """
+        names = [item.id.name for item in self.list(parent, kind)]
+        return [name for name in names if name.lower().startswith(prefix.lower())]
 
     def update(self, id: ResourceId, patch: Patch) -> Resource:
         """Changes a cluster's scale or a workspace's tags; the patch belongs to the kind of `id`.
@@ -209,6 +204,8 @@ class Backend(Protocol):
             ConflictError: The new size exceeds a quota.
             NotFoundError: The resource does not exist.
         """
+        check_supported(self.capabilities, patch)
+        return self._update(id, patch)
 
     def delete(self, id: ResourceId) -> None:
         """Deletes a resource and everything inside it; jobs are terminated first.
@@ -228,6 +225,15 @@ class Backend(Protocol):
             NotFoundError: The job does not exist.
         """
 
+    def terminate_jobs(self, jobs: Sequence[ResourceId]) -> None:
+        """Asks jobs to stop as `terminate` does, together where the engine can.
+
+        Those that are gone are left out.
+        """
+        for job in jobs:
+            with contextlib.suppress(NotFoundError):
+                self.terminate(job)
+
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those that a job runs on.
 
@@ -237,6 +243,25 @@ class Backend(Protocol):
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:
         """The jobs, of any experiment, that get nodes before this queued one, next job first."""
+        from batchai_magics.models.job_spec import JobPriority  # who names runs does without the models
+
+        own = job.id.parent
+        names = self.names(own.parent, Kind.EXPERIMENT)
+        others = [name for name in names if name.lower() != own.name.lower()][-MAX_EXPERIMENTS:]
+        listed: list[Resource] = []
+        for experiment in (own, *(own.parent.child(Kind.EXPERIMENT, name) for name in others)):
+            with contextlib.suppress(NotFoundError):  # deleted meanwhile
+                listed += self.list(experiment, Kind.JOB)
+        queue = [other for other in listed if isinstance(other, JobResource)]
+        queue = [other for other in queue if other.state is ExecutionState.QUEUED and other.id != job.id]
+        cluster = job.spec.cluster.id.lower()
+        queue = [other for other in queue if other.spec.cluster.id.lower() == cluster]
+        order = (JobPriority.HIGH, JobPriority.NORMAL, JobPriority.LOW)
+
+        def queue_key(queued: JobResource) -> tuple[int, object]:
+            return order.index(queued.spec.scheduling_priority), queued.provisioning.created
+
+        return [other.id for other in sorted(queue, key=queue_key) if queue_key(other) < queue_key(job)]
 
     def files(
         self,
@@ -283,6 +308,15 @@ class Backend(Protocol):
                 it; with `wait_s`, the call may block until something does.
             wait_s: Seconds to block at most, where the backend supports long polling.
         """
+        families: dict[tuple[str, Kind], list[ResourceId]] = {}
+        for id in ids:
+            families.setdefault((id.parent.key, id.kind), []).append(id)
+        wanted = {id.key for id in ids}
+        found: list[Resource] = []
+        for first, *others in families.values():
+            with contextlib.suppress(NotFoundError):
+                found += self.list(first.parent, first.kind) if others else [self.show(first)]
+        return StatusSnapshot({resource.id.key: resource for resource in found if resource.id.key in wanted})
 
     def tail(
         self,
@@ -310,6 +344,18 @@ class Backend(Protocol):
         Raises:
             NotFoundError: The job does not exist.
         """
+        chunks: dict[str, Chunk] = {}
+        for listed in self.files(job):
+            position = positions.get(listed.path, 0)
+            if not listed.is_file or listed.size_bytes == position or is_process_log(listed.path):
+                continue
+            file = FileRef(job, listed.path)
+            chunk = self.read(file, position, limit)
+            if chunk.size < position:
+                chunk = self.read(file, 0, limit)
+            if chunk.data or chunk.offset != position:
+                chunks[listed.path] = chunk
+        return chunks
 
     def reconcile(self) -> None:
         """Starts what can start, and records and ends what a dead process left undone.
@@ -317,6 +363,127 @@ class Backend(Protocol):
         Reading does neither. Changes call it by themselves; whoever follows jobs, runs commands, or serves
         others who only read calls it again and again: it is cheap while there is nothing to do.
         """
+        return  # a complete service does so by itself
 
     def close(self) -> None:
         """Closes connections and files; jobs keep running."""
+        return
+
+    def _create(self, id: ResourceId, spec: Spec, owner: str, records: Mapping[str, str]) -> Resource:
+        """Creates a supported resource."""
+
+    def _update(self, id: ResourceId, patch: Patch) -> Resource:
+        """Applies a supported update."""
+
+
+AnyFacet = TypeVar("AnyFacet")
+
+
+@dataclass(frozen=True)
+class Facet(Generic[AnyFacet]):
+    """A facet: the attribute of a backend that holds it, and its name in messages."""
+
+    attribute: str
+    label: str
+
+    def of(self, backend: Backend) -> AnyFacet:
+        """The facet of a backend.
+
+        Raises:
+            CapabilityError: The backend has none; the message names both.
+        """
+        found = getattr(backend, self.attribute)
+        if found is None:
+            name = backend.capabilities.name
+            raise CapabilityError(
+                f"the {name} backend has no {self.label}",
+                code="NotSupported",
+                hint="Choose another one with --backend, or do without.",
+            )
+        return cast("AnyFacet", found)
+
+
+STORAGE: Facet[Storage] = Facet("storage", "file shares")
+CONTAINERS: Facet[Storage] = Facet("containers", "blob containers")
+ACCOUNTS: Facet[Accounts] = Facet("accounts", "storage accounts")
+GROUPS: Facet[Groups] = Facet("groups", "resource groups")
+NODE_COMMANDS: Facet[NodeCommands] = Facet("node_commands", "commands on nodes")
+PREEMPTION: Facet[Preemption] = Facet("preemption", "preemptible nodes")
+SETUP_LOGS: Facet[SetupLogs] = Facet("setup_logs", "logs of setup tasks")
+PRICES: Facet[Prices] = Facet("prices", "prices")
+USAGES: Facet[Usages] = Facet("usages", "quotas")
+TELEMETRY: Facet[Telemetry] = Facet("telemetry", "telemetry of jobs")
+RECORDS: Facet[Records] = Facet("records", "records of runs")
+OWNERSHIP: Facet[Ownership] = Facet("ownership", "record of who created what")
+CLEANING: Facet[Cleaning] = Facet("cleaning", "data on this machine to remove")
+FACETS = (
+    STORAGE,
+    CONTAINERS,
+    ACCOUNTS,
+    GROUPS,
+    NODE_COMMANDS,
+    PREEMPTION,
+    SETUP_LOGS,
+    TELEMETRY,
+    RECORDS,
+    USAGES,
+    PRICES,
+    OWNERSHIP,
+    CLEANING,
+)
+
+
+def missing(backend: Backend, needs: JobNeeds) -> list[tuple[ResourceId, Spec]]:
+    """The needed resources that do not exist; parents of an existing resource are not looked up."""
+    existing: list[str] = []
+    for id, _ in reversed(needs.resources):
+        if not any(key.startswith(f"{id.key}/") for key in existing) and _exists(backend, id):
+            existing.append(id.key)
+    return [
+        (id, spec)
+        for id, spec in needs.resources
+        if not any(f"{key}/".startswith(f"{id.key}/") for key in existing)
+    ]
+
+
+@contextlib.contextmanager
+def ignoring_existing(backend: Backend, id: ResourceId) -> Iterator[None]:
+    """Suppresses the ConflictError of a creation if another process has created the resource."""
+    try:
+        yield
+    except ConflictError:
+        if not _exists(backend, id):
+            raise
+
+
+def _exists(backend: Backend, id: ResourceId) -> bool:
+    try:
+        backend.show(id)
+    except NotFoundError:
+        return False
+    return True
+
+
+def runs(backend: Backend, job: ResourceId) -> list[JobResource]:
+    """The latest 50 runs of a job's name, oldest first."""
+    names = run_names(backend.names(job.parent, Kind.JOB, job.name), job.name)[-MAX_RUNS:]
+    ids = [job.parent.child(Kind.JOB, name) for name in names]
+    snapshot = backend.status(ids)
+    return [found for id in ids if isinstance(found := snapshot.of(id), JobResource)]
+
+
+def run_names(names: Sequence[str], name: str) -> list[str]:
+    """The runs of a named job among these names, oldest first: `resnet`, `resnet-2` and so on."""
+    wanted = name.lower()
+    runs = [each for each in names if wanted in (each.lower(), first_run(each).lower())]
+    return sorted(runs, key=lambda run: run_number(run, name))
+
+
+def first_run(name: str) -> str:
+    """A run's name without its number: `resnet` for `resnet-2`."""
+    return _RUN.sub("", name)
+
+
+def run_number(run: str, name: str) -> int:
+    """The number of a run of `name`, from 1: `resnet-50` is run 1 of itself, and run 50 of `resnet`."""
+    return 1 if run.lower() == name.lower() else int(run[len(name) + 1 :])

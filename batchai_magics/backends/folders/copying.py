@@ -19,7 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from batchai_magics.backends.base import Copy, ShareFile, api_errors
-from batchai_magics.backends.base.default_transfers import PartialDownloads, naming, transfer_error
+from batchai_magics.backends.base.storage import PartialDownloads, naming, transfer_error
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.entries import checked_name, resolve_inside
 from batchai_magics.errors import StorageError, is_disk_full

@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from batchai_magics.backends.base import Copy, ShareFile, api_errors
-from batchai_magics.backends.base.default_transfers import STALE_S, DefaultTransfers
+from batchai_magics.backends.base.storage import STALE_S, Storage
 from batchai_magics.backends.folders import copying, entries, private_files
 from batchai_magics.backends.folders.copying import CopyPaths
 from batchai_magics.backends.folders.entries import Entry, open_regular, read_slice, resolve_inside
@@ -211,7 +211,7 @@ class FolderStorage:
         self._stale.drop()
         folder = self._existing_folder(share)
         if is_remote(folder):
-            return (yield from DefaultTransfers.send(self, share, copies))
+            return (yield from Storage.send(self, share, copies))
         targets, parts = copying.Targets(folder), self._parts(share)
         private_files.make_folder(parts)
         sent: list[ShareFile] = []
@@ -225,7 +225,7 @@ class FolderStorage:
         """Downloads files: read once, verified."""
         folder = self._existing_folder(share)
         if is_remote(folder):
-            return DefaultTransfers.fetch(self, share, copies)
+            return Storage.fetch(self, share, copies)
         return copying.download_all(folder, share, copies)
 
     def _part(self, share: str, target: Path) -> Path:

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from batchai_magics.backends.base import Capabilities, Listing, Page, StatusSnapshot, check_supported
-from batchai_magics.backends.base.backend_defaults import ignoring_existing, runs
+from batchai_magics.backends.base import Listing, Page, StatusSnapshot, check_supported
+from batchai_magics.backends.base.protocol import ignoring_existing, runs
 from batchai_magics.backends.folders import mounts, private_files, run_output
 from batchai_magics.backends.folders.entries import resolve_inside
 from batchai_magics.backends.folders.run_output import Logs
@@ -50,8 +50,6 @@ class Service(ServiceFacets):
 
     Jobs are listed without the models and the facets, which are loaded when they are used.
     """
-
-    capabilities = Capabilities(name="")  # each backend has its own; this implements the abstract property
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import BackendBase
+from batchai_magics.backends.base import Backend
 from batchai_magics.backends.service.context import HomeContext, cluster_of
 from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
 from batchai_magics.backends.service.runner import ClusterRef, NodeCommand, Scale
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from batchai_magics.models.telemetry_records import TelemetryRecord
 
 
-class ServiceFacets(BackendBase):
+class ServiceFacets(Backend):
     """Facets that are made on first access."""
 
     context: HomeContext

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base.backend_defaults import run_names
 from batchai_magics.backends.base.backend_registry import load_settings
+from batchai_magics.backends.base.protocol import run_names
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.output.command_progress import (
     LogOutput,

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from batchai_magics.backends.base import Backend
-from batchai_magics.backends.base.backend_defaults import run_names, run_number
+from batchai_magics.backends.base.protocol import run_names, run_number
 from batchai_magics.cell.cell_options import TPE
 from batchai_magics.cell.sweep_request import SweepRequest
 from batchai_magics.config import Settings

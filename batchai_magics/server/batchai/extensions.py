@@ -21,7 +21,7 @@ from batchai_magics.backends.base import (
     Pace,
     Spec,
 )
-from batchai_magics.backends.base.backend_defaults import ignoring_existing, missing
+from batchai_magics.backends.base.protocol import ignoring_existing, missing
 from batchai_magics.backends.service import extension_bodies, extension_wire
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_execution import STDOUTERR

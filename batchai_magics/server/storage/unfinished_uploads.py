@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import CONTAINERS, STORAGE, Backend, Storage
-from batchai_magics.backends.base.default_transfers import STALE_S
+from batchai_magics.backends.base.storage import STALE_S
 from batchai_magics.backends.folders.private_files import write
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.storage.storage_metadata import EMPTY_RECORD, StorageRecord

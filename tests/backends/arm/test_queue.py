@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from batchai_magics.backends.arm.arm_backend import ArmBackend
-from batchai_magics.backends.base.backend_defaults import MAX_EXPERIMENTS
+from batchai_magics.backends.base.protocol import MAX_EXPERIMENTS
 from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState

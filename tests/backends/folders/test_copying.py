@@ -8,7 +8,7 @@ import time
 import pytest
 
 from batchai_magics.backends.base import Copy
-from batchai_magics.backends.base.default_transfers import STALE_S, PartialDownloads
+from batchai_magics.backends.base.storage import STALE_S, PartialDownloads
 from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.errors import NotFoundError, StorageError

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.base import Copy, DefaultTransfers, default_transfers
+from batchai_magics.backends.base import Copy, Storage
+from batchai_magics.backends.base import storage as base_storage
 from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import Bucket
 from batchai_magics.errors import StorageError
@@ -17,10 +18,10 @@ BIG = b"0123456789"
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch):
-    monkeypatch.setattr(default_transfers, "BLOCK_BYTES", 4)
+    monkeypatch.setattr(base_storage, "BLOCK_BYTES", 4)
 
 
-class RemoteStorage(DefaultTransfers):
+class RemoteStorage(Storage):
     """A storage whose files are reached by its verbs alone."""
 
     def __init__(self, storage):
@@ -197,19 +198,20 @@ def test_a_file_that_changes_while_it_is_read_is_told(stored, target):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from batchai_magics.backends.base import Copy, default_transfers
+from batchai_magics.backends.base import Copy, storage as base_storage
 from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
 from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import Bucket
-default_transfers.BLOCK_BYTES = copying.BLOCK_BYTES = 4096
+base_storage.BLOCK_BYTES = copying.BLOCK_BYTES = 4096
 copying.SMALL_BYTES = 0
 kind, way, root, here = sys.argv[1:]
-class Elsewhere(default_transfers.DefaultTransfers):
-    def __getattr__(self, name):
-        return getattr(storage, name)
+class Elsewhere(base_storage.Storage):
+    def __init__(self, storage):
+        for verb in ("show", "read", "digest", "begin", "write", "finish"):
+            setattr(self, verb, getattr(storage, verb))
 storage = FolderStorage(Path(root) / "shares", Path(root) / "unfinished/shares")
-bucket = Bucket(Elsewhere() if kind == "plain" else storage, "data")
+bucket = Bucket(Elsewhere(storage) if kind == "plain" else storage, "data")
 steps = getattr(storage_bucket, way)(bucket, [Copy(Path(here), "big", 40_000)])
 for _ in range(3):
     next(steps)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from azure.storage.fileshare import ShareServiceClient
 
-from batchai_magics.backends.base.default_transfers import STALE_S
+from batchai_magics.backends.base.storage import STALE_S
 from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.storage.sas import RequestOrigin
 from batchai_magics.server.storage.storage_resource import StorageResource

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.base import Storage
-from batchai_magics.backends.base.default_transfers import STALE_S
+from batchai_magics.backends.base.storage import STALE_S
 from batchai_magics.backends.local.backend import LocalBackend
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.server.storage.storage_resource import StorageResource
