@@ -11,10 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from batchai_magics.backends.local.run_status import run_statuses
 
 from batchai_magics.backends.folders.run_end import write_end
 from batchai_magics.backends.local import process, reconciler
+from batchai_magics.backends.local.state.run_status import run_statuses
 from batchai_magics.backends.node.outcome import failed_with
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.service.runner import RunStatus
