@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.local import machine_devices, run_status, scheduler
+from batchai_magics.backends.local import machine_devices, scheduler
 from batchai_magics.backends.local.machine_devices import MachineDevices
-from batchai_magics.backends.local.state import job_table, node_table
+from batchai_magics.backends.local.state import job_table, node_table, run_status
 from batchai_magics.errors import SpecError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.resource_ids import Kind
