@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import Any
 
 from batchai_magics.backends.base.backend_registry import (
     default_vm_size,
@@ -39,13 +42,18 @@ from batchai_magics.errors import BatchAIError, UsageError, translate_file_error
 from batchai_magics.jobs.folder_snapshot import read_module, read_script
 from batchai_magics.jobs.job_model import read_model
 from batchai_magics.jobs.submit import Submitted, submit
-from batchai_magics.jobs.uv_project import not_on_nodes, project_python
 from batchai_magics.models import vm_sizes
 from batchai_magics.models.backend_options import BackendOption, declared_by
 from batchai_magics.models.job_execution import ERR, OUT
 from batchai_magics.models.resource_ids import as_name
 from batchai_magics.options.job_options import flag_hint
 from batchai_magics.options.option import DisplayText, Option, ValueKind, option_lines
+from batchai_magics.untrusted_files import read_file
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 _MODULE = Option(("-m", "--module"), "run this module of the working directory, as python -m does", "MODULE")
 _PARAMETER = Option(("-p", "--parameter"), "parameter of a notebook", "NAME=VALUE", is_repeatable=True)
@@ -64,6 +72,7 @@ _MEANT = {  # by options of cells and of sbatch
     **dict.fromkeys((*SWEEP_FLAGS, "--array"), "Sweeps are cells: %%batchai_job NAME --sweep …"),
 }
 _COMMAND = "batchai run"
+_PROJECT = "pyproject.toml"
 _HINT = f"`{_COMMAND} --help` lists the options"
 
 
@@ -401,3 +410,56 @@ def _interpreter(
             "uv run and --with are both given", hint="Leave uv run out, or add the package: uv add"
         )
     return [f"--python={project_python(script.folder)}"]
+
+
+def project_python(folder: Path, env: Mapping[str, str] = os.environ) -> str:
+    """The Python of the project that a folder is in, or else of the environment that is active there.
+
+    Raises:
+        UsageError: There is no such environment.
+    """
+    root = _uv_workspace(folder)
+    if root:
+        environment = root / env.get("UV_PROJECT_ENVIRONMENT", ".venv")
+    elif active := env.get("VIRTUAL_ENV"):
+        environment = Path(active)
+    else:
+        environment = next(
+            (each / ".venv" for each in _upwards(folder) if (each / ".venv").is_dir()), folder / ".venv"
+        )
+    python = environment / "bin" / "python"
+    if not python.exists():
+        raise UsageError(f"uv run: there is no environment {environment}", hint="Make it first: uv sync")
+    return str(python)
+
+
+def not_on_nodes(folder: Path, where: str) -> UsageError:
+    """The error for a project whose environment the nodes do not have, with the packages to name instead."""
+    packages = _uv_table(_uv_workspace(folder)).get("project", {}).get("dependencies", [])
+    options = (
+        shlex.join(word for package in packages for word in ("--with", str(package))) or "--with PACKAGE"
+    )
+    text = f"uv run: the environment of the project is on this machine, not {where}"
+    return UsageError(text, hint=f"Leave uv run out, and name the packages: batchai run {options} …")
+
+
+def _uv_workspace(folder: Path) -> Path | None:
+    """The folder of the project, or of the workspace that it is a member of."""
+    roots = [parent for parent in _upwards(folder) if (parent / _PROJECT).is_file()]
+    workspaces = (
+        parent for parent in roots if "workspace" in _uv_table(parent).get("tool", {}).get("uv", {})
+    )
+    return next(workspaces, roots[0] if roots else None)
+
+
+def _upwards(folder: Path) -> Iterator[Path]:
+    absolute = folder.absolute()
+    yield from (absolute, *absolute.parents)
+
+
+def _uv_table(root: Path | None) -> Mapping[str, Any]:
+    """The project's file; empty without one."""
+    try:
+        return tomllib.loads(read_file(root / _PROJECT).decode()) if root else {}
+    except (OSError, ValueError) as error:
+        raise UsageError(f"uv run: {_PROJECT}: {error}") from None

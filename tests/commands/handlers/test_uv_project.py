@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
+from batchai_magics.commands.handlers.run_command import project_python
 from batchai_magics.errors import UsageError
-from batchai_magics.jobs.uv_project import project_python
 from tests.cell.shiny_wheel import needs_uv
 from tests.patience import PATIENCE_S
 
