@@ -73,7 +73,13 @@ def read_uploads(words: Sequence[str], folder: Path) -> Uploads:
     renamed = {item.word: item.target for item in named if not item.source.is_relative_to(root)}
     notes = [f"--upload {word}: it is {target} for the script" for word, target in renamed.items() if target]
     notes += left_out_notes(dict.fromkeys(secrets, SECRET))
-    return Uploads({target: _read(target, source) for target, source in sorted(files.items())}, tuple(notes))
+    contents: dict[str, bytes] = {}
+    for target, source in sorted(files.items()):
+        try:
+            contents[target] = source.read_bytes()
+        except OSError as error:
+            raise UsageError(f"--upload {target}: {error.strerror or error}") from None
+    return Uploads(contents, tuple(notes))
 
 
 SECRET = "a secret by its name"  # why a path stays behind
@@ -156,7 +162,12 @@ def _files(item: _UploadItem, root: Path) -> Iterator[_UploadItem]:
 
 
 def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -> Iterator[_UploadItem]:
-    for entry in sorted(_entries(item), key=lambda entry: entry.name):
+    try:
+        with os.scandir(item.source) as found:
+            entries = sorted(found, key=lambda entry: entry.name)
+    except OSError as error:
+        raise UsageError(f"--upload {item.word}: {item.source}: {error.strerror or error}") from None
+    for entry in entries:
         if is_excluded(entry.name):
             continue
         inner = _UploadItem(item.word, Path(entry.path), str(PurePosixPath(item.target, text_of(entry.name))))
@@ -172,14 +183,6 @@ def _walk(item: _UploadItem, allowed: Sequence[Path], above: tuple[Path, ...]) -
             text = f"--upload {item.word}: the link {entry.path} leads to a folder that it is in"
             raise UsageError(text, hint="remove the link")
         yield from _walk(inner, allowed, (*above, real))
-
-
-def _entries(item: _UploadItem) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(item.source) as entries:
-            return list(entries)
-    except OSError as error:
-        raise UsageError(f"--upload {item.word}: {item.source}: {error.strerror or error}") from None
 
 
 def is_excluded(path: str) -> bool:
@@ -221,10 +224,3 @@ def _check_folders(files: Mapping[str, Path]) -> None:
             if str(above) in files:
                 text = f"--upload: {files[str(above)]} would be a file where {files[target]} needs a folder"
                 raise UsageError(text, hint="rename one of them")
-
-
-def _read(target: str, source: Path) -> bytes:
-    try:
-        return source.read_bytes()
-    except OSError as error:
-        raise UsageError(f"--upload {target}: {error.strerror or error}") from None

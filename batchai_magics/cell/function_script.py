@@ -149,7 +149,8 @@ class _Parts:
             raise UsageError(text, hint="Define it in a file or a notebook cell, and run that again.")
         self._in_work.append(name)
         for used in global_names(definition.text, self._names):
-            if not _is_of_ipython(used, self._names[used]):
+            module = str(getattr(self._names[used], "__module__", ""))
+            if not (hasattr(builtins, used) and module.startswith("IPython.")):  # such as its `open`
                 self.add(used, self._names[used])
         self._in_work.pop()
         line = (
@@ -240,11 +241,6 @@ class _Pickler(pickle.Pickler):
                 self.needed[first] = None
 
 
-def _is_of_ipython(name: str, thing: Any) -> bool:
-    """Whether it is what IPython puts in place of a function of Python, such as `open`."""
-    return hasattr(builtins, name) and str(getattr(thing, "__module__", "")).startswith("IPython.")
-
-
 def _qualified_name(thing: Any) -> str:
     return str(getattr(thing, "__qualname__", getattr(thing, "__name__", "")))
 
@@ -277,20 +273,15 @@ def definition_source(name: str, thing: Any, names: Mapping[str, Any]) -> Defini
         thing: What it stands for.
         names: The global names of the notebook or module.
     """
-    if _is_function(name, thing):
+    function = inspect.unwrap(thing) if callable(thing) else thing  # maybe in a decorator that names it
+    is_named = isinstance(function, types.FunctionType) and function.__name__ == name
+    if is_named and not function.__code__.co_freevars:
         return _inspected(thing, names) or _statement(name, _cells(names))
     if isinstance(thing, type) and thing.__name__ == name:
         is_of_file = not _cells(names)
         definition = _inspected(thing, names) if is_of_file else None
         return definition or _statement(name, _class_sources(thing, names))
     return _statement(name, [*_cells(names), *_module(names)])
-
-
-def _is_function(name: str, thing: Any) -> bool:
-    """Whether it is a function of that name with a source of its own, maybe in a decorator that names it."""
-    function = inspect.unwrap(thing) if callable(thing) else thing
-    is_function = isinstance(function, types.FunctionType) and function.__name__ == name
-    return is_function and not function.__code__.co_freevars
 
 
 def _inspected(thing: Any, names: Mapping[str, Any]) -> Definition | None:

@@ -79,15 +79,12 @@ def read_script(path: Path, folder: Path, settings: Settings | None = None) -> S
         files[name] = sent_notebook(files[name], str(path))
     left_out = {path: reason for path, reason in taken.left_out.items() if path != name}
     script = ScriptFolder(root, name, files, left_out, taken.notes)
-    missed = _mentioned(script.code, file.parent, root, {*files, *left_out})
-    return replace(script, left_out={**left_out, **{name: _why_missed(name, left_out) for name in missed}})
-
-
-def _why_missed(name: str, left_out: Mapping[str, str]) -> str:
-    """Why a file that the script mentions stays behind: it is ignored, or lies in a folder left out."""
-    folders = map(str, PurePosixPath(name).parents)
-    reason = next((left_out[folder] for folder in folders if folder in left_out), "ignored")
-    return f"{reason}, but the script mentions it"
+    missed: dict[str, str] = {}
+    for mentioned in _mentioned(script.code, file.parent, root, {*files, *left_out}):
+        folders = map(str, PurePosixPath(mentioned).parents)  # it is ignored, or lies in a folder left out
+        reason = next((left_out[folder] for folder in folders if folder in left_out), "ignored")
+        missed[mentioned] = f"{reason}, but the script mentions it"
+    return replace(script, left_out={**left_out, **missed})
 
 
 def _check_language(path: Path, file: Path) -> None:

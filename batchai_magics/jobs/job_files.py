@@ -255,12 +255,7 @@ def download_all(backend: Backend, job: JobResource, to: Path, *, partial: bool)
     if files:
         make_download_folder(folder, job.id)
     for file, place in zip(files, places_of(files), strict=True):
-        save(
-            backend,
-            FileRef(job.id, file.path, file.directory_id),
-            place_inside(folder, place),
-            partial=partial,
-        )
+        save(backend, ref_of(job.id, file), place_inside(folder, place), partial=partial)
     return folder
 
 
@@ -306,8 +301,10 @@ def download(backend: Backend, file: FileRef, to: Path, *, partial: bool) -> Pat
         folder = to / file.directory_id
         return _download_folder(backend, file.job, file.directory_id, "", folder, partial=partial)
     place_inside(to, file.path)  # before a request: a path that leaves the folder names no file of the job
-    entry = OutputFile.regular(file.path, directory_id=file.directory_id)
-    if not _size_of(backend, file):
+    entry, size = OutputFile.regular(file.path, directory_id=file.directory_id), 0
+    with contextlib.suppress(NotFoundError):
+        size = backend.read(file, 0, 1).size
+    if not size:  # it may be a folder
         entry = _entry_of(backend, file)
     if entry.is_directory:
         return _download_folder(backend, file.job, file.directory_id, file.path, to, partial=partial)
@@ -328,15 +325,8 @@ def _download_folder(
 
 def _save(backend: Backend, job: ResourceId, file: OutputFile, to: Path, *, partial: bool) -> Path:
     target = place_inside(to, file.path)
-    save(backend, FileRef(job, file.path, file.directory_id), target, partial=partial)
+    save(backend, ref_of(job, file), target, partial=partial)
     return target
-
-
-def _size_of(backend: Backend, file: FileRef) -> int:
-    """The size of a file; 0 for a folder."""
-    with contextlib.suppress(NotFoundError):
-        return backend.read(file, 0, 1).size
-    return 0
 
 
 def _entry_of(backend: Backend, file: FileRef) -> OutputFile:

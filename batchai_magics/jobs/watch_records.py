@@ -28,9 +28,15 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         UsageError: A channel in the settings is invalid; it is not repeated.
     """
     has_channels = backend.records is not None and backend.capabilities.notifications
-    if not has_channels:
-        _refuse_channels(request, backend)
-    price = _price(request, settings, backend) if request.spec.batchai_stop_if else 0.0
+    refused = {"--notify": request.notify, "--export": request.exports}
+    if not has_channels and (option := next((name for name, given in refused.items() if given), "")):
+        text = f"{option} is not supported by the {backend.capabilities.name} backend"
+        raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
+    price = 0.0
+    if conditions := request.spec.batchai_stop_if:
+        printed = {metric_name(name) for name in request.spec.batchai_patterns or ()}  # those need no price
+        measured = [text for text in conditions if stop_condition(text).metric not in printed]
+        price = JobCosts(backend, settings).price_for_conditions(measured, request.spec)
     if backend.records is None or not (has_channels or price):
         return request
     notify = (request.notify or addresses_in(settings.notify)) if has_channels else ()
@@ -48,23 +54,6 @@ def with_watch_settings(request: CellRequest, settings: Settings, backend: Backe
         has_lines=settings.notify_lines,
     )
     return replace(request, notify=notify, watch=watch)
-
-
-def _refuse_channels(request: CellRequest, backend: Backend) -> None:
-    """Raises a CapabilityError if a line asks for notifications or exports, which nothing would send."""
-    asked = {"--notify": request.notify, "--export": request.exports}
-    option = next((option for option, given in asked.items() if given), "")
-    if option:
-        text = f"{option} is not supported by the {backend.capabilities.name} backend"
-        raise CapabilityError(text, code="NotSupported", hint="Leave it out; nothing was written.")
-
-
-def _price(request: CellRequest, settings: Settings, backend: Backend) -> float:
-    """The price of a node, if a condition needs it."""
-    spec = request.spec
-    printed = {metric_name(name) for name in spec.batchai_patterns or ()}  # with patterns of the user's
-    conditions = [text for text in spec.batchai_stop_if or () if stop_condition(text).metric not in printed]
-    return JobCosts(backend, settings).price_for_conditions(conditions, spec)
 
 
 def stalled_s(settings: Settings | None = None) -> float:

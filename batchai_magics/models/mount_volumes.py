@@ -117,17 +117,13 @@ class MountVolumes(WireModel):
         twice = duplicates(mount.relative_mount_path.strip("/") for mount in self.all)
         if twice:
             raise ValueError(f"more than one volume is mounted at {', '.join(twice)}")
-        paths = [item.relative_mount_path for item in self.unmanaged_file_systems or ()]
-        nested = _nested(paths, [mount.relative_mount_path for mount in self.all])
-        if nested:
-            raise ValueError(f"{nested} are mounted one inside the other; put them apart")
+        paths = [PurePosixPath(mount.relative_mount_path) for mount in self.all]
+        for own in (PurePosixPath(item.relative_mount_path) for item in self.unmanaged_file_systems or ()):
+            for other in paths:
+                if own in other.parents or other in own.parents:
+                    text = f"{own} and {other} are mounted one inside the other; put them apart"
+                    raise ValueError(text)
         return self
-
-
-def _nested(paths: Iterable[str], others: Iterable[str]) -> str:
-    """The first two paths of which one contains the other; empty if there are none."""
-    pairs = ((PurePosixPath(a), PurePosixPath(b)) for a in paths for b in others)
-    return next((f"{a} and {b}" for a, b in pairs if a in b.parents or b in a.parents), "")
 
 
 class EnvironmentVariable(WireModel):

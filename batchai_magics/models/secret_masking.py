@@ -197,12 +197,12 @@ class SecretMask:
 
     def line(self, text: str) -> str:
         """A command line without secrets: also the values of options such as `--api-key`."""
-        return _options_replaced(self(text), _constant)
+        return _named_replaced(_OPTION, self(text), _option_group, _constant)
 
     def blank(self, data: bytes) -> bytes:
         """Bytes of a log without secrets, of the same length: an asterisk for each byte of one."""
         text = _replaced(data.decode("latin-1"), self._known_bytes, _asterisks)
-        return _options_replaced(text, _asterisks).encode("latin-1")
+        return _named_replaced(_OPTION, text, _option_group, _asterisks).encode("latin-1")
 
     def named(self, name: str, value: Any) -> Any:
         """A value that has a name, as JSON; hidden if the name is a secret's."""
@@ -248,19 +248,21 @@ def _replaced(text: str, known: re.Pattern[str] | None, cover: Cover) -> str:
     for pattern in _ALWAYS:
         text = _compiled(pattern).sub(lambda match: _covered(match, "value", cover), text)
     for pattern in _PATTERNS:
-        text = _named_replaced(pattern, text, lambda match: _if_named(match, cover))
-    return _named_replaced(_ASSIGNMENT, text, lambda match: _assigned(match, cover))
+        text = _named_replaced(pattern, text, _named_group, cover)
+    return _named_replaced(_ASSIGNMENT, text, _assigned_group, cover)
 
 
-def _options_replaced(text: str, cover: Cover) -> str:
-    return _named_replaced(_OPTION, text, lambda match: _option(match, cover))
+def _named_replaced(
+    pattern: str, text: str, secret_group: Callable[[re.Match[str]], str], cover: Cover
+) -> str:
+    """The text with secrets of its matches covered; what follows the name of one that stays may hold another.
 
-
-def _named_replaced(pattern: str, text: str, replacement: Callable[[re.Match[str]], str]) -> str:
-    """The text with matches replaced; what follows the name of one that stays may hold another."""
+    `secret_group` tells which group of a match is a secret; empty if none is.
+    """
     parts, position, kept = list[str](), 0, 0
     while match := _compiled(pattern).search(text, position):
-        replaced = replacement(match)
+        group = secret_group(match)
+        replaced = _covered(match, group, cover) if group else match[0]
         position = match.end("name")
         if replaced != match[0]:
             parts += [text[kept : match.start()], replaced]
@@ -273,27 +275,26 @@ def _named_replaced(pattern: str, text: str, replacement: Callable[[re.Match[str
     return "".join([*parts, text[kept:]])
 
 
-def _option(match: re.Match[str], cover: Cover) -> str:
+def _option_group(match: re.Match[str]) -> str:
     is_name = match["name"] == "secret"  # `--secret` takes the name of a variable
-    if is_name or _compiled(_NUMBER).fullmatch(match["value"]) or not is_secret_name(match["name"]):
-        return match[0]
-    return _covered(match, "value", cover)
+    is_plain = is_name or _compiled(_NUMBER).fullmatch(match["value"]) or not is_secret_name(match["name"])
+    return "" if is_plain else "value"
 
 
-def _if_named(match: re.Match[str], cover: Cover) -> str:
+def _named_group(match: re.Match[str]) -> str:
     name = match["name"]
     is_in_url = "quote" not in match.re.groupindex and name.lower().replace("-", "_") in _IN_URLS
     if not (is_in_url or is_secret_name(name)):
-        return match[0]
-    return _covered(match, next(group for group in ("value", "plain") if match[group] is not None), cover)
+        return ""
+    return "plain" if match["value"] is None else "value"
 
 
-def _assigned(match: re.Match[str], cover: Cover) -> str:
+def _assigned_group(match: re.Match[str]) -> str:
     if not is_secret_name(match["name"]):
-        return match[0]
+        return ""
     if match["bare"] is None:
-        return _covered(match, "value", cover)
-    return match[0] if _is_code(match) else _covered(match, "bare", cover)
+        return "value"
+    return "" if _is_code(match) else "bare"
 
 
 def _is_code(match: re.Match[str]) -> bool:

@@ -199,7 +199,7 @@ def test_too_much_is_refused_before_it_is_read_or_the_rest_of_its_folder_is_list
 ):
     (folder / "a/zz").symlink_to("/etc")  # which would be refused
     monkeypatch.setattr(cell_uploads, name, 3)
-    monkeypatch.setattr(cell_uploads, "_read", None)
+    monkeypatch.setattr(Path, "read_bytes", None)
     message = refused("r --upload a", folder=folder)
     assert message.startswith("--upload a: ")
     assert told in message

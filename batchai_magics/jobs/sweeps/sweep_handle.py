@@ -187,7 +187,14 @@ class Sweep:
         columns = {"trial", "state", "attempts", metric, f"best_{metric}", *definition.parameters}
         every = dict.fromkeys(other.name for _, result in results for other in result.others)
         others = [name for name in every if name not in columns]
-        return [_row(trial, result, metric, others) for trial, result in results]
+        rows: list[dict[str, object]] = []
+        for trial, result in results:
+            state = {"state": trial.word, "attempts": trial.attempts}
+            values = {metric: result.value, f"best_{metric}": result.best} if metric else {}
+            known = {other.name: other.headline_value for other in result.others}
+            rest = {name: known.get(name) for name in others}
+            rows.append({"trial": trial.number, **trial.parameters, **state, **values, **rest})
+        return rows
 
     def result(self, trial: Trial) -> TrialResult:
         """The metric of a trial so far, read from its log once it has started."""
@@ -378,11 +385,3 @@ def sweep_text(definition: SweepDefinition, trials: Sequence[Trial]) -> str:
     )
     text += f" ({failed} failed)" * bool(failed)
     return text + (f"; {definition.note}" if definition.note else "")
-
-
-def _row(trial: Trial, result: TrialResult, metric: str, others: Iterable[str]) -> dict[str, object]:
-    values = {metric: result.value, f"best_{metric}": result.best} if metric else {}
-    known = {other.name: other.headline_value for other in result.others}
-    state = {"state": trial.word, "attempts": trial.attempts}
-    rest = {name: known.get(name) for name in others}
-    return {"trial": trial.number, **trial.parameters, **state, **values, **rest}

@@ -49,10 +49,16 @@ def parse(text: str, *, source: str) -> dict[str, Any]:
     if not text.strip():
         raise UsageError(f"{source} is empty", hint='expected a description such as {"properties": {…}}')
     try:
-        data = _json(text, source) if text.lstrip()[0] in "{[" else _yaml(text, source)
+        if text.lstrip()[0] in "{[":
+            data = json.loads(text, object_pairs_hook=lambda pairs: _unique_keys(pairs, source))
+        else:
+            data = _yaml(text, source)
         json.dumps(data)
     except RecursionError:
         raise UsageError(f"{source} is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise UsageError(f"{source} is not valid JSON: {error.msg} at {where}") from None
     except ValueError:
         raise UsageError(f"{source} is nested in itself, or holds a number that is too long") from None
     if not isinstance(data, Mapping):
@@ -63,14 +69,6 @@ def parse(text: str, *, source: str) -> dict[str, Any]:
     if unwritable:
         raise SpecError(unwritable, what=source)
     return dict(data)
-
-
-def _json(text: str, source: str) -> Any:
-    try:
-        return json.loads(text, object_pairs_hook=lambda pairs: _unique_keys(pairs, source))
-    except json.JSONDecodeError as error:
-        where = f"line {error.lineno}, column {error.colno}"
-        raise UsageError(f"{source} is not valid JSON: {error.msg} at {where}") from None
 
 
 def _unique_keys(pairs: list[tuple[str, Any]], source: str) -> dict[str, Any]:
@@ -198,15 +196,13 @@ def _fill_placeholders(description: Description, given: AccountKey) -> Descripti
     """Fills in the storage placeholders."""
     volumes = list(_volumes(description.body))
     account = replace(given, name=given.name or given.default)
-    problems = [
-        problem
-        for path, volume in volumes
-        for problem in (*_missing(volume, path, account), *_nameless(volume, path, account))
-    ]
+    problems = [problem for path, volume in volumes for problem in _problems(volume, path, account)]
     if problems:
         raise SpecError(problems, what=description.source)
-    is_default = not given.name and any(_names_none(volume) for _, volume in volumes)
+    is_default = False
     for _, volume in volumes:
+        is_named = volume.get("accountName") or volume.get("azureFileUrl")
+        is_default |= not given.name and (not is_named or _has_placeholder(volume))
         _fill(volume, account)
     return replace(description, default_account=given.default) if is_default else description
 
@@ -223,30 +219,22 @@ def _volumes(body: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                     yield join_path(join_path(path, key), index), volume
 
 
-def _names_none(volume: Mapping[str, Any]) -> bool:
-    """Whether a volume names no storage account."""
-    name, url = volume.get("accountName"), volume.get("azureFileUrl")
-    has_placeholder = any(isinstance(text, str) and ACCOUNT in text for text in (name, url))
-    return has_placeholder or not (name or url)
-
-
-def _missing(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
-    """Problems of placeholders without a value."""
+def _has_placeholder(volume: Mapping[str, Any]) -> bool:
+    """Whether a placeholder stands for the name of a volume's storage account."""
     names = (volume.get("accountName"), volume.get("azureFileUrl"))
-    if not account.name and any(isinstance(name, str) and ACCOUNT in name for name in names):
-        yield _not_given(path, "name", "ACCOUNT")
+    return any(isinstance(name, str) and ACCOUNT in name for name in names)
+
+
+def _problems(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
+    """Placeholders without a value, and a share or container without an account, in the words of `az`."""
     is_needed = not account.default and not account.key
-    if is_needed and _object(volume, "credentials").get("accountKey") == KEY:
-        yield _not_given(path, "key", "KEY")
-
-
-def _not_given(path: str, what: str, part: str) -> Problem:
-    message = _MISSING.format(what=what, part=part, setting=part.lower())
-    return Problem(path, message, _OPTION.format(what=what))
-
-
-def _nameless(volume: Mapping[str, Any], path: str, account: AccountKey) -> Iterator[Problem]:
-    """Problems of a share or container without an account, in the words of `az`."""
+    lacks = {
+        ("name", "ACCOUNT"): not account.name and _has_placeholder(volume),
+        ("key", "KEY"): is_needed and _object(volume, "credentials").get("accountKey") == KEY,
+    }
+    for what, part in (each for each, is_missing in lacks.items() if is_missing):
+        message = _MISSING.format(what=what, part=part, setting=part.lower())
+        yield Problem(path, message, _OPTION.format(what=what))
     if volume.get("accountName"):
         return
     url = volume.get("azureFileUrl")

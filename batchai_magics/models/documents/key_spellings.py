@@ -48,10 +48,6 @@ def _priority(value: Any) -> str:
     return "low" if value < 0 else "high" if value > 0 else "normal"
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
 # Keys allowed beside `properties`: those of job files, ARM templates and service responses.
 ENVELOPE = (
     "$schema",
@@ -67,7 +63,7 @@ ENVELOPE = (
     "type",
 )
 
-_CREDENTIALS = {"credentialsinfo": LegacyKey("credentials", _same)}  # of the 2017 schema
+_CREDENTIALS = {"credentialsinfo": LegacyKey("credentials", lambda value: value)}  # of the 2017 schema
 _RESPONSE_FIELDS = dict.fromkeys(
     ("creationtime", "errors", "provisioningstate", "provisioningstatetransitiontime"), LegacyKey()
 )
@@ -197,12 +193,15 @@ class KeyConverter:
             )
             return []
         if inner and isinstance(value, (list, tuple)):
-            return [self._item(item, field, inner, join_path(path, i)) for i, item in enumerate(value)]
+            items = []
+            for number, item in enumerate(value):
+                place = join_path(path, number)
+                is_object = isinstance(item, Mapping)
+                items.append(
+                    self.object(item, inner, place) if is_object else self._value(item, field, place)
+                )
+            return items
         return self._text(value, field, path) if isinstance(value, str) else value
-
-    def _item(self, item: Any, field: FieldInfo, inner: type[BaseModel], path: str) -> Any:
-        is_object = isinstance(item, Mapping)
-        return self.object(item, inner, path) if is_object else self._value(item, field, path)
 
     def _text(self, value: str, field: FieldInfo, path: str) -> str | int:
         if _TEMPLATE.fullmatch(value):
@@ -246,12 +245,7 @@ def check_envelope(data: Mapping[Any, Any], wrapper: str, kind: str) -> list[Pro
         if name is None:
             fix = did_you_mean(str(key), known.values()) or f"put it in {wrapper!r}"
             problems.append(Problem(str(key), UNKNOWN_KEY, fix))
-        elif name == "type" and kind and _noun(value) != kind:
+        elif name == "type" and kind and str(value).rsplit("/", 1)[-1].lower().rstrip("s") != kind:
             fix = f"give a resource of type {kind}s"
             problems.append(Problem("type", f"{quoted(value)} is no {kind}", fix))
     return problems
-
-
-def _noun(wire_type: Any) -> str:
-    """`job` of `Microsoft.BatchAI/workspaces/experiments/jobs`."""
-    return str(wire_type).rsplit("/", 1)[-1].lower().rstrip("s")
