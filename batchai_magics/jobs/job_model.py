@@ -297,7 +297,7 @@ class JobModel:
 
     def _search_unread(self) -> None:
         submitted = self.job.spec.batchai_patterns if self.job else None
-        self._start.search(tuple(self.metrics), {**(submitted or {}), **self.patterns})
+        self._start.search(self.records.table.names, {**(submitted or {}), **self.patterns})
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Detects the end of warm-up, less often as the number of points grows."""

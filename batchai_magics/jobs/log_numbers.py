@@ -7,7 +7,7 @@ import math
 import threading
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -283,7 +283,7 @@ def _packed(kind: str, column: Column, missing: float) -> array[Any]:
     return numbers if len(numbers) == len(column) else numbers * len(column)
 
 
-class RecordHistory(Collection[Record]):
+class RecordHistory:
     """All records of a job's growing logs in the order of writing, as columns."""
 
     def __init__(self) -> None:
@@ -293,12 +293,6 @@ class RecordHistory(Collection[Record]):
 
     def __len__(self) -> int:
         return sum(map(len, self._files.values()))
-
-    def __iter__(self) -> Iterator[Record]:
-        return iter(self.table)
-
-    def __contains__(self, record: object) -> bool:
-        return record in self.table
 
     @property
     def table(self) -> MeasurementTable:

@@ -74,6 +74,11 @@ class MeasurementTable(Collection[Record]):
         """The columns of all lines with measurements."""
         return self._lines.values()
 
+    @property
+    def names(self) -> set[str]:
+        """The names of all metrics."""
+        return {name for lines in self.lines for name in lines.names}
+
     def parts(self, *keys: str) -> Iterator[MeasurementTable]:
         """The table in parts of some thousand rows; a fact with one of these keys begins another one."""
         windows = range(0, self.row_count, _WINDOW_ROWS)

@@ -24,6 +24,7 @@ from batchai_magics.metrics.runs.summary_builder import summarize
 from batchai_magics.metrics.runs.tidy_table import tidy
 from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.widgets.comparison.comparison_view import MAX_POINTS, line_columns
+from tests.metrics.log_text import segments_of
 from tests.widgets.scripted_job import JOB
 
 OUT, ERR = "stdout.txt", "stderr.txt"
@@ -235,7 +236,7 @@ def test_live_and_reopened_views_and_all_that_reads_the_run_show_the_same_points
     reopened = fed(by_file(prints))
     records = records_of(prints)
     assert lines_of(live) == lines_of(reopened) == expected_lines(records, "step")
-    assert list(live.records) == list(reopened.records) == records
+    assert list(live.records.table) == list(reopened.records.table) == records
 
 
 @given(st.lists(st.tuples(st.sampled_from([OUT, ERR]), st.integers(1, 7)), max_size=12))
@@ -256,13 +257,13 @@ def test_figure_summary_table_and_export_have_the_points_of_the_page(prints):
     metrics = run_metrics(records)
     for name, metric in metrics.items():
         drawn = [dict(line.get_xydata().tolist()) for line in plot(records, metrics=name).lines]
-        assert [line for line in drawn if line][: len(metric.segments())] == metric.segments()
+        assert [line for line in drawn if line][: len(segments_of(metric))] == segments_of(metric)
         compared = compare([LogMetrics(MeasurementTable.of(records))] * 2)
         in_figure = [dict(line.get_xydata().tolist()) for line in compared.plot(metrics=name).lines]
         on_page = line_columns(overlay(compared.runs[0]), [name], MAX_POINTS)["metrics"][name]
-        assert in_figure == 2 * metric.segments("step")
-        assert [dict(zip(*each[1:3], strict=True)) for each in on_page] == metric.segments("step")
-        last = list(metric.segments()[-1].items())[-1]
+        assert in_figure == 2 * segments_of(metric, "step")
+        assert [dict(zip(*each[1:3], strict=True)) for each in on_page] == segments_of(metric, "step")
+        last = list(segments_of(metric)[-1].items())[-1]
         assert summarize(records).metric(name).last == metric.summary.last == last[1]
         assert metric.summary.last_step == last[0]
         points = [point for point in MetricPoints(0.0).of(records) if point.name == name]
@@ -291,7 +292,7 @@ def test_folds_of_compared_runs_are_drawn_where_each_was():
 
 def test_a_counter_that_starts_again_with_each_epoch_is_continued():
     records = records_of(SCRIPTS["bars on stderr, epochs on stdout"])
-    (loss,), (accuracy,) = (run_metrics(records)[name].segments() for name in ("loss", "val_acc"))
+    (loss,), (accuracy,) = (segments_of(run_metrics(records)[name]) for name in ("loss", "val_acc"))
     assert list(loss) == list(range(1, 6 * LENGTH + 1))
     assert list(accuracy) == [LENGTH * epoch for epoch in range(1, 7)]
     table = tidy(records)
@@ -316,7 +317,7 @@ def test_a_counter_that_starts_again_with_each_epoch_is_continued():
 )
 def test_an_epoch_is_as_long_as_the_total_beside_its_steps(script, steps):
     records = records_of(SCRIPTS[script])
-    (loss,) = run_metrics(records)["loss"].segments()
+    (loss,) = segments_of(run_metrics(records)["loss"])
     assert list(loss) == steps
     exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
     assert exported == steps
@@ -325,13 +326,13 @@ def test_an_epoch_is_as_long_as_the_total_beside_its_steps(script, steps):
 def test_steps_over_the_whole_run_stay_where_their_total_is_printed():
     lines = lines_in_epochs("epoch {epoch} step {step}/4000 loss {loss}\n", (0,), (10, 50, 90))
     lines += lines_in_epochs("epoch {epoch} step {step}/4000 loss {loss}\n", (1,), (110, 150))
-    (loss,) = run_metrics(records_of(lines))["loss"].segments()
+    (loss,) = segments_of(run_metrics(records_of(lines))["loss"])
     assert list(loss) == [10, 50, 90, 110, 150]
 
 
 def test_a_total_that_steps_go_beyond_is_not_the_length_of_an_epoch():
     lines = lines_in_epochs("epoch {epoch} step {step}/20 loss {loss}\n", steps=(12, 24))
-    (loss,) = run_metrics(records_of(lines))["loss"].segments()
+    (loss,) = segments_of(run_metrics(records_of(lines))["loss"])
     assert list(loss) == [12, 24, 36, 48, 60, 72]
 
 
@@ -345,7 +346,7 @@ def test_totals_of_validation_are_no_length_of_an_epoch_of_training():
         )
     ]
     loss = run_metrics(records_of(lines))["loss"]
-    assert [list(segment) for segment in loss.segments()] == [[12, 24, 36, 48, 60, 72]]
+    assert [list(segment) for segment in segments_of(loss)] == [[12, 24, 36, 48, 60, 72]]
 
 
 def test_an_attempt_that_goes_on_has_the_length_that_was_told_before():
@@ -353,13 +354,13 @@ def test_an_attempt_that_goes_on_has_the_length_that_was_told_before():
     begin = Print(OUT, 1_700_001_000.0, "[batchai] attempt 2 begins on node-1 (node failure)\n")
     again = lines_in_epochs("epoch {epoch} step {step}/40 loss {loss}\n", (0, 1), (12, 24))
     later = [Print(OUT, each.time + 2000, each.text) for each in again]
-    (loss,) = run_metrics(records_of([*first, begin, *later]))["loss"].segments()
+    (loss,) = segments_of(run_metrics(records_of([*first, begin, *later]))["loss"])
     assert list(loss) == [12, 24, 52, 64]
 
 
 def test_folds_are_segments_and_their_exported_steps_go_on():
     records = records_of(SCRIPTS["folds with bars"])
-    first, second = run_metrics(records)["loss"].segments()
+    first, second = segments_of(run_metrics(records)["loss"])
     assert list(first) == list(second) == list(range(1, 3 * LENGTH + 1))
     exported = [point.step for point in MetricPoints(0.0).of(records) if point.name == "loss"]
     assert exported == list(range(1, 6 * LENGTH + 1))
@@ -367,7 +368,7 @@ def test_folds_are_segments_and_their_exported_steps_go_on():
 
 def test_bars_of_folds_of_one_epoch_each_begin_at_the_first_step():
     loss = run_metrics(records_of(SCRIPTS["folds of one epoch with bars"]))["loss"]
-    assert [[*segment] for segment in loss.segments()] == 2 * [[*range(1, LENGTH + 1)]]
+    assert [[*segment] for segment in segments_of(loss)] == 2 * [[*range(1, LENGTH + 1)]]
 
 
 def names_of(prints):
@@ -399,7 +400,7 @@ def test_a_figure_names_each_fold():
 def test_a_heading_of_a_fit_above_further_epochs_begins_no_segment():
     lines = ["Run 1\n", "Epoch 1: loss=0.9\n", "Run 2\n", "Epoch 2: loss=0.8\n", "Epoch 2: loss=0.7\n"]
     prints = [Print(OUT, float(i), line) for i, line in enumerate(lines)]
-    assert run_metrics(records_of(prints))["loss"].segments() == [{1: 0.9, 2: 0.7}]
+    assert segments_of(run_metrics(records_of(prints))["loss"]) == [{1: 0.9, 2: 0.7}]
 
 
 def test_ranks_without_a_heading_have_that_of_another_rank():
@@ -423,8 +424,8 @@ def test_ranks_without_a_heading_have_that_of_another_rank():
 def test_a_heading_that_two_loggers_print_begins_one_fit():
     lines = ["Fold 1\n", "Epoch 1: loss=0.9\n"] + 2 * ["Fold 2\n"] + ["Epoch 1: loss=0.5\n", "Fold 2\n"]
     prints = [Print(OUT, float(i), line) for i, line in enumerate([*lines, "Epoch 1: loss=0.5\n"])]
-    assert run_metrics(records_of(prints))["loss"].segments() == [{1: 0.9}, {1: 0.5}]
+    assert segments_of(run_metrics(records_of(prints))["loss"]) == [{1: 0.9}, {1: 0.5}]
 
 
 def test_after_a_resume_the_later_value_holds():
-    assert run_metrics(records_of(resumed()))["loss"].segments() == [{1: 0.8, 2: 0.7, 3: 0.51, 4: 0.41}]
+    assert segments_of(run_metrics(records_of(resumed()))["loss"]) == [{1: 0.8, 2: 0.7, 3: 0.51, 4: 0.41}]

@@ -35,6 +35,11 @@ def measurements(records):
     return [record for record in records if isinstance(record, Measurement)]
 
 
+def segments_of(metric, axis=""):
+    """The values of a metric over all ranks by position, of each segment."""
+    return [curve.points for curve in metric.curves(axis)]
+
+
 def step_lines(records):
     """The step lines among records, each with its position and its numbers by name."""
     return [

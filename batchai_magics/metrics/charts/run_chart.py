@@ -192,10 +192,10 @@ class _Drawing:
             ax.axvline(start, label="_attempt", linestyle=":", color="grey", linewidth=1.0)
 
     def _draw_metric(self, ax: Axes, metric: Metric, style: tuple[str, str], *, is_alone: bool) -> None:
-        lines = metric.points(self.axis, start=self._start)
+        lines = [columns.placed(self.axis, self._start) for columns in metric.ranks.values()]
         has_ranks = is_alone and len(lines) > 1 and not self._is_of_all(metric)
         if has_ranks and len(lines) > _MAX_LINES:
-            self._draw_band(ax, lines.values(), len(lines) if metric.is_summed else 1)
+            self._draw_band(ax, lines, len(lines) if metric.is_summed else 1)
             has_ranks = False
         in_order = sorted(metric.ranks.items(), key=lambda line: line[0] or 0)
         for rank, columns in in_order if has_ranks else ():
@@ -211,16 +211,19 @@ class _Drawing:
         else:
             self._draw_curves(ax, curves, words, linestyle=line, color=colour, linewidth=2.0)
 
-    def _draw_band(self, ax: Axes, lines: Collection[Sequence[tuple[float, float]]], share: int) -> None:
+    def _draw_band(
+        self, ax: Axes, lines: Collection[tuple[Sequence[float], Sequence[float]]], share: int
+    ) -> None:
         """Draw the range from the lowest to the highest rank; beside a total, that of `share` equal ranks."""
         by_x: dict[float, list[float]] = {}
-        for x, value in itertools.chain.from_iterable(lines):
-            if isfinite(value):
-                by_x.setdefault(x, []).append(value * share)
-        xs = sorted(by_x)
-        low, high = ([edge(by_x[x]) for x in xs] for edge in (min, max))
+        for xs, values in lines:
+            for x, value in zip(xs, values, strict=True):
+                if isfinite(value):
+                    by_x.setdefault(x, []).append(value * share)
+        places = sorted(by_x)
+        low, high = ([edge(by_x[x]) for x in places] for edge in (min, max))
         label = f"range of {len(lines)} ranks" + (", each times their number" if share > 1 else "")
-        ax.fill_between(xs, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
+        ax.fill_between(places, low, high, label=label, color=PALETTE[0], alpha=_BAND, linewidth=0)
 
     def _draw_curves(self, ax: Axes, curves: Sequence[Curve], words: str, **style: Any) -> None:
         """Draw the segments of a line, which have the same look; the first has the label."""

@@ -298,7 +298,7 @@ def notices_of(
     patterns: Mapping[str, str],
 ) -> tuple[str, ...]:
     """One line each: matches of `patterns` that are no numbers, and numbers of the log that were not read."""
-    start.search({name for lines in table.lines for name in lines.names}, patterns)
+    start.search(table.names, patterns)
     mismatches = tuple(map(str, found))
     return (*mismatches, str(start.suggestion)) if start.suggestion else mismatches
 

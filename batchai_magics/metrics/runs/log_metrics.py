@@ -103,12 +103,8 @@ class LogMetrics:
         An unknown rank is None; numbers that are not finite are "NaN", "Infinity" or "-Infinity". For
         programs other than tf_cnn_benchmarks, a record is a line with numbers.
         """
-        summary = self.summary()
-        return {
-            "records": [*map(json_value, line_rows(self.table))],
-            "total_images_per_sec": json_value(summary.total_images_per_sec),
-            "summary": summary.to_dict(),
-        }
+        told: dict[str, object] = json.loads("".join(self.json_pieces()))
+        return told
 
     def json_pieces(self) -> Iterator[str]:
         """Yield `to_dict` as JSON text indented by two spaces, in chunks if the log is large."""

@@ -40,7 +40,7 @@ class RunHeader:
 def run_header(run: MeasurementTable, *, ranks_seen: int) -> RunHeader:
     """The header of one run, in which `ranks_seen` processes printed records."""
     facts = [fact for _, fact in run.facts]
-    names = {name for lines in run.lines for name in lines.names}
+    names = run.names
     entries = {fact.key: fact.value for fact in facts}
     devices = _devices(facts)
     counted = max(

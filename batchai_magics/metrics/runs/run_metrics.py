@@ -29,7 +29,7 @@ from batchai_magics.metrics.runs.metric_traits import (
 )
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
 from batchai_magics.metrics.runs.steady_speed import is_rate_of_one
-from batchai_magics.metrics.runs.step_series import StepValues, has_step_lines, runs, total_of
+from batchai_magics.metrics.runs.step_series import has_step_lines, runs, total_of
 from batchai_magics.metrics.runs.timeline import EpochCounter
 
 AXES = ("step", "epoch", "time")
@@ -153,22 +153,16 @@ class Metric:
         """Its name for display."""
         return self.traits.label
 
-    def points(self, axis: str = "", *, start: float = 0.0) -> dict[Rank, list[tuple[float, float]]]:
-        """Position and value by rank, in file order; points that the axis cannot place are left out.
-
-        Args:
-            axis: One of AXES, by default the one that suits the run.
-            start: The time that counts as 0.
-        """
-        lines = {rank: columns.placed(axis or self.axis, start) for rank, columns in self.ranks.items()}
-        return {rank: list(zip(xs, values, strict=True)) for rank, (xs, values) in lines.items()}
-
     def curves(self, axis: str = "", *, start: float = 0.0) -> list[Curve]:
         """The value over all ranks by position, of each segment in the order of the log.
 
         A segment is another fold, seed or fit: it begins where the position goes back, or comes again below
         the heading of another fit. The last value that a rank prints at a position of a segment holds. Ranks
         are averaged, but summed where each prints its own rate.
+
+        Args:
+            axis: One of AXES, by default the one that suits the run.
+            start: The time that counts as 0.
         """
         lines = [columns.curves(axis or self.axis, start) for columns in self.ranks.values()]
         if len(lines) == 1:
@@ -176,15 +170,15 @@ class Metric:
         return [self._over_ranks([part for part in parts if part]) for parts in zip_longest(*lines)]
 
     def _over_ranks(self, lines: Sequence[Curve]) -> Curve:
-        values = StepValues()
-        for line in lines:
-            values.add(line.points)
-        together = values.sums(ranks=len(self.ranks)) if self.is_summed else values.means()
-        return Curve([*together], [*together.values()], lines[0].name)
-
-    def segments(self, axis: str = "", *, start: float = 0.0) -> list[dict[float, float]]:
-        """The curves as mappings."""
-        return [curve.points for curve in self.curves(axis, start=start)]
+        values = defaultdict[float, list[float]](list)
+        for position, value in chain.from_iterable(line.points.items() for line in lines):
+            values[position].append(value)
+        positions = sorted(values)
+        if self.is_summed:  # at steps that all ranks have printed
+            positions = [each for each in positions if len(values[each]) == len(self.ranks)]
+            return Curve(positions, [sum(values[each]) for each in positions], lines[0].name)
+        means = [sum(values[each]) / len(values[each]) for each in positions]
+        return Curve(positions, means, lines[0].name)
 
     def last_segment(self, axis: str = "", *, start: float = 0.0) -> dict[float, float]:
         """The value over all ranks by position, ascending, of the last segment."""

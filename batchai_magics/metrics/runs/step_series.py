@@ -1,4 +1,4 @@
-"""The lines with numbers of a log as a table, its runs, and values of several processes by step."""
+"""The lines with numbers of a log as a table, and its runs."""
 
 from __future__ import annotations
 
@@ -215,45 +215,6 @@ def total_of(run: MeasurementTable) -> Fact | None:
 def count_ranks(record: Fact) -> int:
     """The number of processes in a header's `Devices` line; 0 for any other line."""
     return record.value.count("horovod/") if record.key == "devices" else 0
-
-
-class StepValues:
-    """Accumulates one number of several processes by step, or by another position."""
-
-    def __init__(self) -> None:
-        self._sums: dict[float, float] = {}
-        self._counts: dict[float, int] = {}
-        self._series_count = 0
-
-    def add(self, values: Mapping[float, float]) -> None:
-        """Add the values of one process by step."""
-        self._series_count += 1
-        if not self._sums:
-            self._sums, self._counts = dict(values), dict.fromkeys(values, 1)
-            return
-        sums, counts = self._sums, self._counts
-        for step, value in values.items():
-            if step in sums:
-                sums[step] += value
-                counts[step] += 1
-            else:
-                sums[step], counts[step] = value, 1
-
-    def means(self) -> dict[float, float]:
-        """The value at each step, ascending: the mean of the processes that printed it."""
-        if self._series_count == 1:
-            return dict(sorted(self._sums.items()))
-        return {step: total / self._counts[step] for step, total in sorted(self._sums.items())}
-
-    def sums(self, share: float = 1.0, *, ranks: int = 0) -> dict[float, float]:
-        """The value of all processes at each step that all have printed, ascending, times `share`.
-
-        All are `ranks`, by default those whose values were added.
-        """
-        needed = ranks or self._series_count
-        return {
-            step: share * total for step, total in sorted(self._sums.items()) if self._counts[step] >= needed
-        }
 
 
 _PLACES = ("step", "epoch", "rank")

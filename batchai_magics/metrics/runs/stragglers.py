@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise
 
+from batchai_magics.metrics.runs.mean_rates import median
 from batchai_magics.metrics.runs.steady_speed import PRECISION, RankHistory
 
 STRAGGLER_LAG = 0.05
@@ -61,12 +62,12 @@ def _pace(histories: Mapping[int, RankHistory], cut: int) -> dict[int, list[floa
         ordered = sorted(times)
         for rank, time in zip(histories, times, strict=True):
             place = bisect_left(ordered, time)
-            result[rank].append(math.log(_median_of_sorted(ordered[:place] + ordered[place + 1 :]) / time))
+            result[rank].append(math.log(median(ordered[:place] + ordered[place + 1 :]) / time))
     return result
 
 
 def _slow(ranks: Sequence[int], rates: Mapping[int, float]) -> list[int]:
-    limit = (1 - STRAGGLER_LAG) * _median(list(rates.values()))
+    limit = (1 - STRAGGLER_LAG) * median(list(rates.values()))
     return [rank for rank in ranks if rates[rank] < limit]
 
 
@@ -152,12 +153,3 @@ def _upper_tail(t: float, freedom: int) -> float:
 def _deviation(values: Sequence[float]) -> float:
     mean = sum(values) / len(values)
     return math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-
-
-def _median(values: Sequence[float]) -> float:
-    return _median_of_sorted(sorted(values))
-
-
-def _median_of_sorted(values: Sequence[float]) -> float:
-    middle = len(values) // 2
-    return (values[middle] + values[~middle]) / 2

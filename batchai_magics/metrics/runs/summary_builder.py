@@ -7,10 +7,8 @@ from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
-from typing import TypedDict
 
-from batchai_magics.metrics.measurement import Record
-from batchai_magics.metrics.measurement_table import MeasurementTable
+from batchai_magics.metrics.measurement import Fact, Record
 from batchai_magics.metrics.runs.mean_rates import mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
@@ -19,7 +17,6 @@ from batchai_magics.metrics.runs.run_metrics import RATE, RunMetrics, metrics_of
 from batchai_magics.metrics.runs.run_summary import LossTrend, Summary
 from batchai_magics.metrics.runs.steady_speed import (
     RankHistory,
-    Speed,
     Speeds,
     common_warm_up,
     is_rate_of_one,
@@ -55,10 +52,18 @@ def summarize(
     cut = common_warm_up(histories)
     ranks = max(header.ranks, len(histories))
     run_speeds = speeds(histories, cut, ranks=ranks, is_rate_global=header.is_rate_global)
-    total = _total(run, run_speeds, header)
-    nodes = nodes or {}
-    whole = _total_rate(total, run_speeds, header, nodes)
+    total, steady, nodes = total_of(run), run_speeds.total, nodes or {}
+    steady_rate = steady.images_per_sec if steady else None
+    printed_rate, devices = float(total.value) if total else None, header.device_count
+    is_own = _is_total_of_one(total, run_speeds, header)
+    rates = {} if header.is_rate_global else run_speeds.rates
+    is_whole = header.is_rate_global or header.ranks >= len(nodes)
+    whole = steady_rate if is_whole else None
+    if printed_rate is not None and not is_own:
+        whole = printed_rate
     metrics = metrics_of_run(run, mean, preferences, header)
+    curves = metrics["loss"].curves() if "loss" in metrics else []
+    losses = array("d", chain.from_iterable(curve.values for curve in curves))
     found = Summary(
         model=header.model,
         dataset=header.dataset,
@@ -66,17 +71,26 @@ def summarize(
         batch_size_global=header.batch_size_global,
         batch_size_per_device=header.batch_size_per_device,
         devices=header.devices,
-        device_count=header.device_count,
+        device_count=devices,
         is_rate_global=header.is_rate_global,
         ranks=ranks,
         steps=max((history.last_step for history in histories.values()), default=0),
         warm_up_steps=cut,
+        steady=steady,
         images_per_sec=_over_all_steps(histories, run_speeds),
-        **total,
-        **_shares_of(run_speeds.total, ranks, header),
-        **_by_rank(run_speeds, header, nodes, whole=whole),
+        total_images_per_sec=printed_rate,
+        is_total_of_one_rank=is_own,
+        total_rank=total.rank if total and is_own else None,
+        per_process=None if steady_rate is None else steady_rate / ranks,
+        per_device=steady_rate / devices if steady_rate is not None and devices else None,
+        per_node=rate_per_node(rates, nodes, whole=whole),
+        rates=rates,
+        skew=skew([*rates.values()]),
         stragglers=() if header.is_rate_global else stragglers(histories, run_speeds.rates, cut=cut),
-        **_losses(metrics),
+        first_loss=losses[0] if losses else None,
+        last_loss=losses[-1] if losses else None,
+        loss_trend=loss_trend(losses),
+        has_nan=not all(map(math.isfinite, losses)),
     )
     figures = metrics.summaries
     if has_step_lines(run):
@@ -115,91 +129,16 @@ def _over_all_steps(histories: Mapping[int, RankHistory], run_speeds: Speeds) ->
     return run_speeds.share * sum(last) if last else None
 
 
-class _Total(TypedDict):
-    total_images_per_sec: float | None
-    is_total_of_one_rank: bool
-    total_rank: int | None
+def _is_total_of_one(total: Fact | None, run_speeds: Speeds, header: RunHeader) -> bool:
+    """Whether a printed total is closer to the speed of one rank than to that of all.
 
-
-def _total(run: MeasurementTable, run_speeds: Speeds, header: RunHeader) -> _Total:
-    """The last printed total: all ranks print the same one, except for the last digit.
-
-    Ranks that do not train together each print their own: it is closer to the speed of one than of all.
+    Ranks that do not train together each print their own; others print the same one, except for the last
+    digit.
     """
-    last = total_of(run)
-    total = float(last.value) if last else None
-    rates, together = list(run_speeds.rates.values()), run_speeds.total
-    is_own = False
-    if total and together and not header.is_rate_global:
-        is_own = is_rate_of_one(total, rates, together.images_per_sec)
-    return {
-        "total_images_per_sec": total,
-        "is_total_of_one_rank": is_own,
-        "total_rank": last.rank if last and is_own else None,
-    }
-
-
-class _Shares(TypedDict):
-    steady: Speed | None
-    per_process: float | None
-    per_device: float | None
-
-
-def _shares_of(steady: Speed | None, ranks: int, header: RunHeader) -> _Shares:
-    rate, devices = steady.images_per_sec if steady else None, header.device_count
-    return {
-        "steady": steady,
-        "per_process": rate / ranks if rate is not None else None,
-        "per_device": rate / devices if rate is not None and devices else None,
-    }
-
-
-class _Ranks(TypedDict):
-    rates: Mapping[int, float]
-    per_node: Mapping[str, float] | None
-    skew: float | None
-
-
-def _total_rate(
-    total: _Total, run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str]
-) -> float | None:
-    """The rate of all ranks; None if the log contains too few of them."""
-    if total["total_images_per_sec"] is not None and not total["is_total_of_one_rank"]:
-        return total["total_images_per_sec"]
     together = run_speeds.total
-    is_known = header.is_rate_global or header.ranks >= len(nodes)
-    return together.images_per_sec if together and is_known else None
-
-
-def _by_rank(
-    run_speeds: Speeds, header: RunHeader, nodes: Mapping[int, str], *, whole: float | None
-) -> _Ranks:
-    """The speeds of single ranks; unknown if each rank prints the speed of all."""
-    rates = {} if header.is_rate_global else run_speeds.rates
-    return {
-        "rates": rates,
-        "per_node": rate_per_node(rates, nodes, whole=whole),
-        "skew": skew(list(rates.values())),
-    }
-
-
-class _Losses(TypedDict):
-    first_loss: float | None
-    last_loss: float | None
-    loss_trend: LossTrend | None
-    has_nan: bool
-
-
-def _losses(metrics: RunMetrics) -> _Losses:
-    found = metrics.get("loss")
-    curves = found.curves() if found else []
-    losses = array("d", chain.from_iterable(curve.values for curve in curves))
-    return {
-        "first_loss": losses[0] if losses else None,
-        "last_loss": losses[-1] if losses else None,
-        "loss_trend": loss_trend(losses),
-        "has_nan": not all(map(math.isfinite, losses)),
-    }
+    if not (total and float(total.value) and together) or header.is_rate_global:
+        return False
+    return is_rate_of_one(float(total.value), [*run_speeds.rates.values()], together.images_per_sec)
 
 
 def loss_trend(losses: Iterable[float]) -> LossTrend | None:

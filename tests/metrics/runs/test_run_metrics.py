@@ -5,7 +5,7 @@ import pytest
 from batchai_magics.metrics import read_metrics
 from batchai_magics.metrics.runs.metric_traits import Direction, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import run_metrics
-from tests.metrics.log_text import run
+from tests.metrics.log_text import run, segments_of
 
 
 def metrics_of(text, preferences=None, **patterns):
@@ -21,7 +21,7 @@ def test_a_metric_has_unit_direction_phase_and_points():
     found = metrics_of("step 1: loss 0.5 time 210 ms\nstep 2: loss 0.25 time 200 ms\n")
     loss = found["loss"]
     assert (loss.direction, loss.traits.phase) == (Direction.FALLS, "train")
-    assert loss.points() == {None: [(1, 0.5), (2, 0.25)]}
+    assert ([*loss.ranks], segments_of(loss)) == ([None], [{1: 0.5, 2: 0.25}])
     assert found["time"].unit == "ms"
 
 
@@ -35,7 +35,7 @@ def test_images_per_second_is_a_metric_with_its_total():
     found = metrics_of(run(ranks=4))
     rate = found["images_per_sec"]
     assert (rate.label, rate.unit, rate.total) == ("images/sec", "images/sec", 400)
-    assert len(rate.points()) == 4
+    assert len(rate.ranks) == 4
     assert rate.last_segment()[20] == pytest.approx(100 + 101 + 102 + 103)
 
 
@@ -154,7 +154,7 @@ def fits(*losses_of_fits):
 
 def test_numbers_of_one_process_are_not_averaged():
     loss = fits([0.95, 0.73], [0.51, 0.34])
-    assert loss.segments() == [{1: 0.95, 2: 0.73}, {1: 0.51, 2: 0.34}]
+    assert segments_of(loss) == [{1: 0.95, 2: 0.73}, {1: 0.51, 2: 0.34}]
     assert loss.last_segment() == {1: 0.51, 2: 0.34}
     assert (loss.summary.first, loss.summary.last, loss.summary.best) == (0.95, 0.34, 0.34)
     assert loss.summary.count == 4
@@ -167,7 +167,7 @@ def test_the_best_of_several_fits_may_be_of_an_earlier_one():
 
 def test_a_value_printed_again_at_its_position_replaces_the_first():
     rows = [{"step": step, "loss": value} for step, value in ((100, 0.9), (110, 0.8), (110, 0.6))]
-    assert metrics_of(lines(*rows))["loss"].segments() == [{100: 0.9, 110: 0.6}]
+    assert segments_of(metrics_of(lines(*rows))["loss"]) == [{100: 0.9, 110: 0.6}]
 
 
 def test_fits_of_several_ranks_are_averaged_fit_by_fit():
@@ -177,4 +177,4 @@ def test_fits_of_several_ranks_are_averaged_fit_by_fit():
         for step in (1, 2)
         for rank in (0, 1)
     ]
-    assert metrics_of(lines(*rows))["loss"].segments() == [{1: 0.5, 2: 0.5}, {1: 10.5, 2: 10.5}]
+    assert segments_of(metrics_of(lines(*rows))["loss"]) == [{1: 0.5, 2: 0.5}, {1: 10.5, 2: 10.5}]

@@ -242,7 +242,7 @@ def test_numbers_are_void_when_the_log_starts_again():
     restart(model, "new\n")
     batch = cursor.next_batch(model, BIG)
     assert batch.content["points"] == {"first": 0, "generation": 1}
-    assert (len(model.points), [*model.records], batch.buffers[0]) == (0, [], b"")
+    assert (len(model.points), [*model.records.table], batch.buffers[0]) == (0, [], b"")
     points(model, 5)
     assert len(cursor.next_batch(model, BIG).buffers[0]) == 4
 
