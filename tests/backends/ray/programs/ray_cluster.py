@@ -15,6 +15,7 @@ os.environ.update(
     RAY_TMPDIR=FOLDER,
     RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0",  # else it takes the address of another interface
     RAY_USAGE_STATS_ENABLED="0",
+    RAY_raylet_start_wait_time_s="600",  # on a busy machine
     RAY_worker_niceness="0",  # else the tests of a busy machine starve them
     RAY_memory_monitor_refresh_ms="0",
     RAY_enable_worker_prestart="0",
