@@ -26,22 +26,6 @@ def test_the_rates_of_horovods_benchmark_can_be_drawn():
     assert values(points, "images_per_sec_per_device") == ([0, 1], [10, 12.5])
 
 
-def test_steps_that_begin_anew_with_each_epoch_are_counted_on():
-    line = "48/48 - 1s - loss: {} - accuracy: 0.5\n"
-    points = points_of("".join(f"Epoch {epoch}/2\n{line.format(1 / epoch)}" for epoch in (1, 2)))
-    assert values(points, "loss") == ([48, 96], [1, 0.5])
-
-
-def test_steps_of_all_epochs_are_as_the_log_has_them():
-    points = points_of("".join(f"epoch={step // 20} step={step} loss=0.5\n" for step in (10, 20, 30, 40)))
-    assert values(points, "loss")[0] == [10, 20, 30, 40]
-
-
-def test_an_epoch_is_the_place_of_each_rank_alone():
-    lines = [f"[1,{rank}]<stdout>:epoch={epoch} step=5 loss=0.5\n" for epoch in (1, 2) for rank in (0, 1)]
-    assert values(points_of("".join(lines)), "loss")[0] == [5, 5, 10, 10]
-
-
 def test_numbers_without_a_step_are_counted_for_each_rank():
     points = LogNumbers()
     points.add(
@@ -67,11 +51,6 @@ def test_without_steps_training_and_validation_of_an_epoch_have_the_same_place()
     assert values(points, "val_loss")[0] == [2, 4]
 
 
-def test_without_steps_every_line_of_an_epoch_has_a_place():
-    points = points_of("".join(f"Epoch {epoch}: loss={epoch}.5\n" for epoch in (1, 1, 1, 2, 2)))
-    assert values(points, "loss")[0] == [1, 2, 3, 4, 5]
-
-
 def test_each_number_has_its_epoch_and_seconds_since_the_first():
     rows = [f'{{"epoch": {i}, "step": {i}, "time": {1763805600 + i}, "loss": 0.5}}\n' for i in (1, 2)]
     *_, epochs, times = points_of("".join(rows)).others["loss"].columns(0, 9)
@@ -85,12 +64,6 @@ def test_step_lines_have_seconds_since_the_first():
         points.add(step_numbers(step, 0, wall_time=time))
     times = np.frombuffer(points.columns(0, 3)[5], np.float32)
     assert [times[0], times[2], np.isnan(times[1])] == [0, 2, True]
-
-
-def test_a_validation_without_a_step_stands_at_the_last_one():
-    points = points_of("epoch=1 step=40 loss=0.5\nepoch=1 val_loss=0.25\n")
-    assert values(points, "val_loss") == ([40], [0.25])
-    assert points.axis == "step"
 
 
 def test_numbers_of_epochs_alone_are_drawn_over_epochs():

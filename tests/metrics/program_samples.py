@@ -19,6 +19,11 @@ from batchai_magics.metrics.measurement import Measurement, Record
 PROGRAMS = Path(__file__).parent / "programs"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.csv"))
 DECOYS = PROGRAMS / "decoys.txt"
+# Lines that look like metrics and are none. The second half stands behind the place where a print is: what is
+# glued to such a line may be taken for its number.
+NEAR_MISSES, PRINTED = (
+    part.splitlines() for part in (PROGRAMS / "near_misses.txt").read_text(encoding="utf-8").split("\n\n")
+)
 
 Row = tuple[float | None, int | None, int | None, str, str, str]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from batchai_magics.metrics import Parser
 from batchai_magics.metrics.reading.line_splitter import MAX_LINE_BYTES
 from tests.metrics.log_text import HEADER, step, step_lines, total
-from tests.metrics.reading.near_misses import NEAR_MISSES
+from tests.metrics.program_samples import NEAR_MISSES
 from tests.metrics.reading.program_lines import KNOWN_LINES
 
 rates = st.floats(0, 1e6, allow_nan=False)

@@ -1,7 +1,7 @@
 import pytest
 
 from batchai_magics.metrics import Fact, Parser
-from tests.metrics.reading.near_misses import NEAR_MISSES, PRINTED
+from tests.metrics.program_samples import NEAR_MISSES, PRINTED
 from tests.metrics.reading.program_lines import KNOWN_LINES
 
 

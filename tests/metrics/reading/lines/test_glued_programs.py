@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchai_magics.metrics import Fact, Parser, read_metrics
-from tests.metrics.reading.near_misses import NEAR_MISSES
+from tests.metrics.program_samples import NEAR_MISSES
 
 BAR = "48/48 [==============================]"
 GLUED = {
