@@ -323,19 +323,6 @@ def test_an_epoch_is_as_long_as_the_total_beside_its_steps(script, steps):
     assert exported == steps
 
 
-def test_steps_over_the_whole_run_stay_where_their_total_is_printed():
-    lines = lines_in_epochs("epoch {epoch} step {step}/4000 loss {loss}\n", (0,), (10, 50, 90))
-    lines += lines_in_epochs("epoch {epoch} step {step}/4000 loss {loss}\n", (1,), (110, 150))
-    (loss,) = segments_of(run_metrics(records_of(lines))["loss"])
-    assert list(loss) == [10, 50, 90, 110, 150]
-
-
-def test_a_total_that_steps_go_beyond_is_not_the_length_of_an_epoch():
-    lines = lines_in_epochs("epoch {epoch} step {step}/20 loss {loss}\n", steps=(12, 24))
-    (loss,) = segments_of(run_metrics(records_of(lines))["loss"])
-    assert list(loss) == [12, 24, 36, 48, 60, 72]
-
-
 def test_totals_of_validation_are_no_length_of_an_epoch_of_training():
     lines = [
         print_
@@ -401,30 +388,6 @@ def test_a_heading_of_a_fit_above_further_epochs_begins_no_segment():
     lines = ["Run 1\n", "Epoch 1: loss=0.9\n", "Run 2\n", "Epoch 2: loss=0.8\n", "Epoch 2: loss=0.7\n"]
     prints = [Print(OUT, float(i), line) for i, line in enumerate(lines)]
     assert segments_of(run_metrics(records_of(prints))["loss"]) == [{1: 0.9, 2: 0.7}]
-
-
-def test_ranks_without_a_heading_have_that_of_another_rank():
-    lines = [
-        line
-        for fold, value in ((1, 0.8), (2, 0.4))
-        for line in (
-            f"[rank0]: Fold {fold}\n",
-            f"[rank0]: Epoch 1: loss={value}\n",
-            f"[rank1]: Epoch 1: loss={value + 0.1}\n",
-        )
-    ]
-    prints = [Print(OUT, float(i), line) for i, line in enumerate(lines)]
-    curves = run_metrics(records_of(prints))["loss"].curves()
-    assert [(curve.name, curve.points) for curve in curves] == [
-        ("Fold 1", {1: pytest.approx(0.85)}),
-        ("Fold 2", {1: pytest.approx(0.45)}),
-    ]
-
-
-def test_a_heading_that_two_loggers_print_begins_one_fit():
-    lines = ["Fold 1\n", "Epoch 1: loss=0.9\n"] + 2 * ["Fold 2\n"] + ["Epoch 1: loss=0.5\n", "Fold 2\n"]
-    prints = [Print(OUT, float(i), line) for i, line in enumerate([*lines, "Epoch 1: loss=0.5\n"])]
-    assert segments_of(run_metrics(records_of(prints))["loss"]) == [{1: 0.9}, {1: 0.5}]
 
 
 def test_after_a_resume_the_later_value_holds():

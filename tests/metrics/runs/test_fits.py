@@ -55,16 +55,6 @@ def test_other_facts_begin_no_fit():
     assert headings.of(None) == NO_FIT
 
 
-def test_a_segment_begins_where_the_position_goes_back_and_has_its_number():
-    run = [(1, NO_FIT), (2, NO_FIT), (2, NO_FIT), (1, NO_FIT), (3, NO_FIT), (2, NO_FIT)]
-    assert segments(*run) == ["", "", "", "2", "2", "3"]
-
-
-def test_a_segment_has_the_name_of_its_heading():
-    first, second = fits("Fold 1", "Fold 2")
-    assert segments((1, first), (2, first), (1, second), (2, second)) == ["Fold 1"] * 2 + ["Fold 2"] * 2
-
-
 def test_a_position_that_repeats_below_another_heading_begins_a_segment():
     first, second = fits("Fold 1", "Fold 2")
     assert segments((1, first), (1, second)) == ["Fold 1", "Fold 2"]

@@ -49,13 +49,6 @@ def test_a_printed_nan_is_seen():
     assert summary.has_nan
 
 
-def test_steps_that_start_again_each_epoch_are_counted_on():
-    line = "{}/3 [==============================] - 1s 5ms/step - loss: {:.4f}\n"
-    log = "".join(f"Epoch {epoch}/2\n" + line.format(3, 2 / epoch) for epoch in (1, 2))
-    ax = read_metrics(log.encode()).plot()
-    assert list(ax.lines[0].get_xdata()) == [3, 6]
-
-
 def test_a_row_of_the_frame_is_a_line_with_its_numbers():
     line = "48/48 - 1s - loss: 0.7414 - accuracy: 0.4967 - 953ms/epoch - 20ms/step\n"
     table = read_metrics(f"Epoch 1/2\n{line}Epoch 2/2\n{line}".encode()).frame()

@@ -63,36 +63,10 @@ def test_a_sum_needs_every_rank():
     assert metrics_of(lines(*rows))["images_per_sec"].last_segment() == {1: 20}
 
 
-def test_steps_that_restart_with_each_epoch_continue():
-    rows = [{"epoch": e, "step": s, "loss": 1.0} for e in (1, 2) for s in (50, 100)]
-    assert list(metrics_of(lines(*rows))["loss"].last_segment()) == [50, 100, 150, 200]
-
-
-def test_a_validation_at_an_epochs_end_stands_at_the_last_step():
-    rows = []
-    for epoch in (1, 2):
-        rows += [{"epoch": epoch, "step": step, "loss": 1.0} for step in (50, 100)]
-        rows += [{"epoch": epoch, "step": 7, "val_loss": 2.0}]
-    assert list(metrics_of(lines(*rows))["val_loss"].last_segment()) == [100, 200]
-
-
-def test_a_validation_without_a_step_stands_at_the_last_step():
-    rows = [{"epoch": 1, "step": 100, "loss": 1.0}, {"epoch": 1, "val_loss": 2.0}]
-    assert list(metrics_of(lines(*rows))["val_loss"].last_segment()) == [100]
-
-
 def test_a_log_with_epochs_only_is_drawn_over_epochs():
     found = metrics_of(lines(*({"epoch": epoch, "val_loss": 1 / epoch} for epoch in (1, 2))))
     assert found.axis == "epoch"
     assert list(found["val_loss"].last_segment()) == [1, 2]
-
-
-def test_without_steps_metrics_of_an_epoch_have_the_same_number():
-    rows = [{"epoch": e, "loss": 1.0} for e in (0.5, 1.0)]
-    rows += [{"epoch": 1.0, "val_loss": 1.0}, {"epoch": 1.5, "loss": 1.0}]
-    found = metrics_of(lines(*rows))
-    assert list(found["loss"].last_segment("step")) == [1, 2, 3]
-    assert list(found["val_loss"].last_segment("step")) == [2]
 
 
 def test_points_are_placed_by_epoch_and_by_time():
