@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from batchai_magics.backends.base import Backend, FileRef, fault_text
+from batchai_magics.backends.base import RECORDS, Backend, FileRef, fault_text
 from batchai_magics.cell.cell_options import RUNNERS
 from batchai_magics.cell.cell_uploads import DOWNLOAD
 from batchai_magics.cell.run_cell import VARIABLES
@@ -32,6 +32,7 @@ from batchai_magics.models.job_execution import (
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.records.artifacts import FOLDER, Artifact, artifacts_in
 from batchai_magics.records.record_files import SUBMISSION
 from batchai_magics.records.submission import Submission, upload_name
 
@@ -349,3 +350,23 @@ def place_inside(folder: Path, path: str) -> Path:
         hint = "Name a file of the job's output directory."
         raise StorageError(f"{path!r} is outside {folder}", hint=hint)
     return target
+
+
+def artifacts_of(backend: Backend, job: ResourceId) -> list[Artifact]:
+    """What a run saved, in that order, then the files in `outputs` of its working directories."""
+    return [*artifacts_in(RECORDS.of(backend).read(job, [FOLDER])), *_outputs(backend, job)]
+
+
+def _outputs(backend: Backend, job: ResourceId) -> Iterator[Artifact]:
+    with contextlib.suppress(NotFoundError):  # a job that has not started
+        for node in one_level(backend, job, WORKDIR):
+            if not node.is_directory:
+                continue
+            with contextlib.suppress(NotFoundError):
+                folder = f"{node.path}/{OUTPUTS}"
+                for file in entries_below(backend, job, WORKDIR, folder):
+                    if file.is_file:
+                        name = file.path.removeprefix(f"{folder}/")
+                        yield Artifact(
+                            name, file.path, file.size_bytes, saved=file.modified, directory_id=WORKDIR
+                        )

@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from batchai_magics.backends.base import TELEMETRY, Backend, FileRef
-from batchai_magics.errors import NotFoundError, WaitInterrupted
+from batchai_magics.backends.base import RECORDS, TELEMETRY, Backend, FileRef
+from batchai_magics.errors import BatchAIError, NotFoundError, WaitInterrupted
 from batchai_magics.follow import Event, endings, events
 from batchai_magics.follow.job_errors import error_of
 from batchai_magics.jobs import argument_checks, job_files
@@ -21,22 +21,28 @@ from batchai_magics.jobs.job_costs import JobCosts
 from batchai_magics.jobs.job_files import all_files, check_log_exists, one_level
 from batchai_magics.jobs.job_logs import retry_if_changed, tail_of
 from batchai_magics.jobs.job_model import log_metrics, progress_of
-from batchai_magics.jobs.job_record import JobRecord
 from batchai_magics.jobs.job_result import read_result
 from batchai_magics.jobs.metric_settings import metric_preferences
+from batchai_magics.launch.toolkits import process_count, requested_processes
 from batchai_magics.metrics import LogMetrics, Record, Summary, figure_png, plot, summarize
 from batchai_magics.metrics.reading.metric_suggestions import warn_of
 from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.resource_usage import frame as telemetry_frame
 from batchai_magics.metrics.runs.resource_usage import mean_usage, reason_for
-from batchai_magics.models.job_execution import OUT, STDOUTERR, OutputFile, RankExit
+from batchai_magics.models import vm_sizes
+from batchai_magics.models.job_execution import OUT, STDOUTERR, Attempt, OutputFile, RankExit
 from batchai_magics.models.prices import Cost
 from batchai_magics.models.resource_ids import ResourceId
-from batchai_magics.models.resources import JobResource
-from batchai_magics.models.runs.labels import Labels
+from batchai_magics.models.resources import Cluster, JobResource
+from batchai_magics.models.runs.labels import LabelChange, Labels
+from batchai_magics.models.runs.notifications import Delivery
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.artifacts import Artifact
 from batchai_magics.records.job_error import JobError
+from batchai_magics.records.preflight import PreflightReport
+from batchai_magics.records.provenance import NAMES as PROVENANCE_FILES
+from batchai_magics.records.provenance import Provenance
+from batchai_magics.records.record_files import DELIVERIES, PREFLIGHT
 from batchai_magics.user_ports import PAGES, ServedPage
 
 if TYPE_CHECKING:
@@ -49,11 +55,15 @@ if TYPE_CHECKING:
 HTML_SUFFIXES = (".html", ".htm")
 
 
-class Job(JobRecord):
+class Job:
     """A job on any backend: a backend and an id, so that a handle never goes stale.
 
     Every method asks the backend. It raises NotFoundError if the job was deleted and UnreachableError if the
     service does not respond. `await job` waits for the end without blocking the event loop.
+
+    Attributes:
+        backend: The backend.
+        id: The ARM id.
 
     Raises:
         UsageError: `id` is not a ResourceId.
@@ -65,7 +75,8 @@ class Job(JobRecord):
         if not isinstance(id, ResourceId):
             hint = "Find a job by its name: batchai_magics.find_job(name)."
             raise argument_checks.argument_error("Job", "id", id, "a ResourceId", hint=hint)
-        super().__init__(backend, id)
+        self.backend = backend
+        self.id = id
         self._patterns = None if patterns is None else dict(patterns)
         self._is_cancelled = False
 
@@ -79,6 +90,17 @@ class Job(JobRecord):
     @patterns.setter
     def patterns(self, patterns: Mapping[str, str]) -> None:
         self._patterns = dict(patterns)
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return self.id.name
+
+    def show(self) -> JobResource:
+        """The current job resource."""
+        job = self.backend.show(self.id)
+        assert isinstance(job, JobResource)
+        return job
 
     def show_with_cost(self) -> JobResource:
         """The current job resource with its cost, where the nodes have a price."""
@@ -457,6 +479,99 @@ class Job(JobRecord):
         """
         argument_checks.check_path("job.record", "to", to)
         return record_job(self, Path(to or f"{self.id.name}.batchai"))
+
+    def process_count(self) -> int:
+        """How many processes it has, or will have; 0 if that depends on an unknown cluster or VM size."""
+        job = self.show()
+        if count := len(job.ranks) or requested_processes(job.spec):
+            return count
+        try:
+            cluster = self.backend.show(ResourceId.parse(job.spec.cluster.id))
+            gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
+        except BatchAIError:
+            gpus = 0
+        return process_count(job.spec, gpus)
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """Each attempt of the run, with its nodes, times and why it ended; empty before it starts."""
+        job = self.show()
+        if job.attempts or not job.execution:
+            return job.attempts
+        nodes = {rank.node for rank in job.ranks} or {node.id for node in self.backend.nodes(self.id)}
+        return (Attempt(1, tuple(sorted(nodes)), job.execution.started, job.execution.ended),)
+
+    def provenance(self) -> Provenance:
+        """What ran: code, arguments, variables, git state, packages, hardware; printed, a summary.
+
+        Machines appear once they have been recorded beside the running job.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        return Provenance.of_files(self.id.name, RECORDS.of(self.backend).read(self.id, PROVENANCE_FILES))
+
+    def preflight(self) -> PreflightReport | None:
+        """What was measured on its nodes before its first rank; None if it was not, or not yet.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        files = RECORDS.of(self.backend).read(self.id, (PREFLIGHT,))
+        return PreflightReport.from_text(files[PREFLIGHT]) if PREFLIGHT in files else None
+
+    def notifications(self) -> tuple[Delivery, ...]:
+        """What became of each notification on each channel: delivered, retrying or failed, and why.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        files = RECORDS.of(self.backend).read(self.id, (DELIVERIES,))
+        return Provenance.of_files(self.id.name, files).deliveries
+
+    def labels(self) -> Labels:
+        """Its tags, note and parameters; at most one run of an experiment has the tag `baseline`."""
+        return RECORDS.of(self.backend).labels([self.id]).get(self.id.key, Labels())
+
+    def _recorded_patterns(self) -> dict[str, str] | None:
+        """The regular expressions of its metrics (`--metric`); None if that is unknown for now."""
+        try:
+            return dict(self.labels().patterns) if self.backend.records else {}
+        except BatchAIError:  # which reading the log will raise, too
+            return None
+
+    def tag(self, *tags: str) -> Labels:
+        """Adds tags, by which `job list --tag` finds the run, and returns the labels.
+
+        The tag `baseline` makes it the run that others of its experiment are compared with.
+
+        Raises:
+            UsageError: A tag is not a word, or there are too many of them.
+        """
+        return self._relabel(LabelChange(add=tags))
+
+    def untag(self, *tags: str) -> Labels:
+        """Takes tags away, and returns the labels."""
+        return self._relabel(LabelChange(remove=tags))
+
+    def note(self, text: str) -> Labels:
+        """Replaces its note by a text, and returns the labels.
+
+        Raises:
+            UsageError: `text` is not a string, or too long.
+        """
+        argument_checks.check_text("job.note", "text", text)
+        return self._relabel(LabelChange(note=text))
+
+    def _relabel(self, change: LabelChange) -> Labels:
+        return RECORDS.of(self.backend).relabel(self.id, change)
+
+    def artifacts(self) -> list[Artifact]:
+        """What the run saved with `batchai_magics.save`, then the files in its folders `outputs`.
+
+        Raises:
+            CapabilityError: The backend keeps no records.
+        """
+        return job_files.artifacts_of(self.backend, self.id)
 
     def cancel(self) -> None:
         """Requests the end of the job, without waiting for it; no effect on a job that has ended.
