@@ -24,7 +24,7 @@ from batchai_magics.commands.output.job_list import JobList
 from batchai_magics.commands.output.job_summary import state_summary
 from batchai_magics.errors import BatchAIError, ConflictError, UsageError, visible_lines
 from batchai_magics.follow import changes
-from batchai_magics.follow.job_errors import error_of, failed_run, paths_of
+from batchai_magics.follow.job_errors import error_of, first_failure, paths_of
 from batchai_magics.follow.wait_reason import with_wait_reason
 from batchai_magics.jobs.argument_checks import check_seconds
 from batchai_magics.jobs.job_handle import Job
@@ -198,7 +198,7 @@ class AgentTools:
         """Show which process of a job failed first, and its last lines."""
         handle = self._find(job)
         shown, paths = handle.show(), paths_of(handle.show())
-        error, first = error_of(handle.backend, shown), failed_run(shown).first
+        error, first = error_of(handle.backend, shown), first_failure(shown)
         number = first.rank if first else None
         lines = {name: _last_lines(handle, name, number, paths) for name in (ERR, OUT)}
         failure = {"rank": first.rank, "node": first.node, "exit_code": first.exit_code} if first else None

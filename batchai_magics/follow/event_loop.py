@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
 
-from batchai_magics.backends.base import Backend, FileRef, StatusPoller, StatusSnapshot
+from batchai_magics.backends.base import Backend, FileRef, StatusSnapshot
 from batchai_magics.errors import UnreachableError
 from batchai_magics.follow.hang_signs import StandstillPoller
 from batchai_magics.follow.job_errors import error_of
@@ -29,6 +29,7 @@ from batchai_magics.follow.job_events import (
     TelemetryPoller,
 )
 from batchai_magics.follow.log_follower import LogFollower
+from batchai_magics.follow.status_poller import StatusPoller
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, JobResource, Resource

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from functools import partial
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.backends.base.failure_logs import last_output
 from batchai_magics.errors import BatchAIError
+from batchai_magics.follow.failure_logs import last_output
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.follow.job_events import Standstill
 from batchai_magics.follow.stack_collector import stacks_of

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.backends.base.failure_logs import FailedRun, find_error
 from batchai_magics.cell.cell_job_spec import OF_CELL, SCRIPT, is_of_folder
 from batchai_magics.cell.notebook_variables import missing_in
 from batchai_magics.errors import BatchAIError
-from batchai_magics.models.job_execution import STDOUTERR
+from batchai_magics.follow.failure_logs import ReadLog, last_output
+from batchai_magics.models.job_execution import ERR, OUT, STDOUTERR, RankExit, node_name
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import JobResource
-from batchai_magics.records.job_error import JobError, SourcePaths
+from batchai_magics.records.job_error import (
+    NO_PATHS,
+    FailedProcess,
+    JobError,
+    LastOutput,
+    SourcePaths,
+    error_of_preparation,
+    error_of_process,
+)
 from batchai_magics.records.record_files import SUBMISSION
 from batchai_magics.records.submission import Submission
 
@@ -21,6 +29,8 @@ _SCRIPT_PATH = re.compile(r"\$(?:\{AZ_BATCHAI_INPUT_SCRIPT\}|AZ_BATCHAI_INPUT_SC
 _RUN = re.compile(r"(?:-t\d+)?(?:-\d+)?$")  # of a trial, and of what ran again
 _MISSING_MODULE = re.compile(r"ModuleNotFoundError: No module named '(?P<name>[\w.]+)'")
 _TOO_FEW_GPUS = re.compile(r"Duplicate GPU detected|CUDA error: invalid device ordinal")
+_PREPARATION_FAILED = "JobPreparationFailed"
+PREPARATION_LOG = "job_prep"  # in the names of its logs
 _PACKAGES = {  # of modules that are named otherwise
     "Bio": "biopython",
     "PIL": "pillow",
@@ -51,7 +61,7 @@ def error_of(backend: Backend, job: JobResource) -> JobError | None:
     def files() -> list[str]:
         return [file.path for file in backend.files(job.id, STDOUTERR, "") if file.is_file]
 
-    error = find_error(failed_run(job), read, files, paths_of(job))
+    error = _error(job, read, files, paths_of(job))
     return error._replace(hints=hints_of(job, error, _remedies(backend, job, error))).bounded()
 
 
@@ -69,7 +79,7 @@ def error_without_logs(job: JobResource) -> JobError | None:
     """Why a job failed as far as that is known without its logs; None for one that did not."""
     if not job.has_failed:
         return None
-    return find_error(failed_run(job), lambda *_: Chunk(b"", 0, 0, True), list)
+    return _error(job, lambda *_: Chunk(b"", 0, 0, True), list, NO_PATHS)
 
 
 def cause_of(backend: Backend, job: JobResource) -> str:
@@ -81,14 +91,44 @@ def cause_of(backend: Backend, job: JobResource) -> str:
     return error.cause if error else ""
 
 
-def failed_run(job: JobResource) -> FailedRun:
-    """What is known about a failed job without its logs."""
-    execution = job.execution
-    if execution is None:
-        return FailedRun(job.id.name, None, None, job.ranks, ())
-    errors = [(error.code, error.message) for error in job.failures]
-    seconds = (execution.ended - execution.started).total_seconds() if execution.ended else None
-    return FailedRun(job.id.name, seconds, execution.exit_code, job.ranks, errors)
+def first_failure(job: JobResource) -> RankExit | None:
+    """The process that failed first; None if none did, or the job was ended from outside."""
+    if job.execution is None or job.execution.exit_code is None:
+        return None
+    return next((rank for rank in job.ranks if rank.exit_code), None)
+
+
+def _error(
+    job: JobResource, read: ReadLog, files: Callable[[], Iterable[str]], paths: SourcePaths
+) -> JobError:
+    """Why a job failed; `read` reads its logs with secrets redacted, `files` lists them."""
+    execution, seconds, exit_code = job.execution, None, None
+    if execution:
+        exit_code = execution.exit_code
+        seconds = (execution.ended - execution.started).total_seconds() if execution.ended else None
+    failed = first_failure(job)
+    errors = [(error.code, error.message) for error in job.failures] if execution else []
+    if failed and failed.exit_code:
+        process = FailedProcess(failed.rank, node_name(failed.node), failed.exit_code, failed.meaning)
+        outputs = [last_output(read, name, rank=failed.rank) for name in (ERR, OUT)]
+        error = error_of_process(process, outputs, paths)
+    elif exit_code is not None and _PREPARATION_FAILED in dict(errors):
+        node, output = next(_preparation_outputs(read, files()), ("", None))
+        error = error_of_preparation(node, exit_code, output, "preparation")
+    else:
+        reason = "; ".join(message for _, message in errors) or f"exit code {exit_code}"
+        error = JobError("", reason, exit_code=exit_code)
+    return error._replace(job=job.id.name, seconds=seconds).bounded()
+
+
+def _preparation_outputs(read: ReadLog, files: Iterable[str]) -> Iterator[tuple[str, LastOutput]]:
+    """The last output of each preparation that wrote something, with its node, if the log names it."""
+    logs = [name for name in files if PREPARATION_LOG in name]
+    for name in sorted(logs, key=lambda name: (not name.startswith("stderr"), name)):
+        output = last_output(read, name)
+        if output.last_line:
+            node = name.partition(f"{PREPARATION_LOG}-")[2].removesuffix(".txt")
+            yield node_name(node), output
 
 
 def paths_of(job: JobResource) -> SourcePaths:

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Span, failure_logs, fault_text
+from batchai_magics.backends.base import Backend, Bookmark, Chunk, FileRef, Span, fault_text
 from batchai_magics.errors import FileChangedError
+from batchai_magics.follow import failure_logs
 from batchai_magics.jobs.merged_log import unmarked
 from batchai_magics.launch.plan import GRACE_S
 from batchai_magics.log_lines import lines_at_end

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from batchai_magics.backends.base import FileRef, Seal
-from batchai_magics.backends.base.failure_logs import WINDOW_BYTES
 from batchai_magics.errors import FileChangedError, StorageError
+from batchai_magics.follow.failure_logs import WINDOW_BYTES
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.job_logs import TAIL_BYTES, chunks, last_lines, tail_of
 from batchai_magics.jobs.job_model import log_metrics

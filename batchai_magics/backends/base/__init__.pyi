@@ -18,9 +18,6 @@ from .facets import (
     Telemetry as Telemetry,
     Usages as Usages,
 )
-from .status_poller import (
-    StatusPoller as StatusPoller,
-)
 from .protocol import (
     ACCOUNTS as ACCOUNTS,
     CLEANING as CLEANING,

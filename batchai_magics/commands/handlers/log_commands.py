@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from batchai_magics.backends.base import Backend, Chunk, FileRef
-from batchai_magics.backends.base.failure_logs import PREPARATION_LOG
 from batchai_magics.commands.command_context import Context
 from batchai_magics.commands.handlers import resource_commands
 from batchai_magics.commands.handlers.job_commands import later_run_notes, resume_command
@@ -20,7 +19,7 @@ from batchai_magics.commands.output.command_progress import (
     job_stream,
 )
 from batchai_magics.errors import UsageError, visible
-from batchai_magics.follow.job_errors import paths_of
+from batchai_magics.follow.job_errors import PREPARATION_LOG, paths_of
 from batchai_magics.jobs.job_files import check_log_exists, one_level
 from batchai_magics.jobs.job_logs import CHUNK_BYTES, LogSelection, read_redacted
 from batchai_magics.jobs.merged_log import FILES, MergedLog

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable
 from datetime import datetime, timezone
 
-from batchai_magics.backends.base import Backend, StatusPoller
+from batchai_magics.backends.base import Backend
 from batchai_magics.cards.cluster_card import ClusterCard, describe_scale, target_node_count, to_html, to_text
 from batchai_magics.errors import BatchAIError
+from batchai_magics.follow.status_poller import StatusPoller
 from batchai_magics.models.cluster_spec import ClusterPatch, ScaleSettings
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.resources import Cluster, Node

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from batchai_magics.backends.base import Chunk
-from batchai_magics.follow.job_errors import failed_run, paths_of
+from batchai_magics.follow.job_errors import first_failure, paths_of
 from batchai_magics.jobs.log_tail import clean_lines
 from batchai_magics.models.job_execution import ERR, OUT, OutputFile, RankExit
 from batchai_magics.models.resources import JobResource
@@ -29,7 +29,7 @@ def failure_report(job: JobResource, read: Read, files: Iterable[OutputFile]) ->
     failed = [rank for rank in job.ranks if rank.exit_code]
     if not failed:
         return _preparation_report(read, files)
-    return _with_paths(_ranks_report(failed, read), paths_of(job)) if failed_run(job).first else {}
+    return _with_paths(_ranks_report(failed, read), paths_of(job)) if first_failure(job) else {}
 
 
 def _with_paths(report: PageData, paths: SourcePaths) -> PageData:

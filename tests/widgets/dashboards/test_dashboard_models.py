@@ -2,8 +2,9 @@
 
 import pytest
 
-from batchai_magics.backends.base import Capabilities, Pace, StatusPoller
+from batchai_magics.backends.base import Capabilities, Pace
 from batchai_magics.commands.output.command_result import SelectedJobs
+from batchai_magics.follow.status_poller import StatusPoller
 from batchai_magics.widgets.dashboards.cluster_dashboard import NODES_TTL_S
 from batchai_magics.widgets.dashboards.jobs_dashboard import LABELS_INTERVAL_S, MAX_INTERVAL_S, JobsModel
 from tests.widgets.dashboards.opened_dashboards import SPEED, cluster_model, jobs_model

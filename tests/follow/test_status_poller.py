@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from batchai_magics.backends.base import Backend, Capabilities, Pace, StatusPoller, StatusSnapshot
-from batchai_magics.backends.base.status_poller import FRESH_S
+from batchai_magics.backends.base import Backend, Capabilities, Pace, StatusSnapshot
 from batchai_magics.follow import Follower, LogBytes, endings, events, log_follower
+from batchai_magics.follow.status_poller import FRESH_S, StatusPoller
 from batchai_magics.models.resource_ids import Kind
 from tests.follow.event_steps import Pauses
 from tests.widgets.scripted_cluster import CLUSTER, EXPERIMENT, ScriptedCluster
