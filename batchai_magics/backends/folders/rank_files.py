@@ -55,7 +55,7 @@ def read_telemetry(folder: Path, after: float) -> TelemetryRecord:
     samples: list[Sample] = []
     for file in sorted(folder.glob("*.jsonl")):
         try:
-            head, found = _read_samples(file, after)
+            head, found = read_samples(file, after)
             nodes |= {int(rank): str(node) for rank, node in head.get("nodes", {}).items()}
             new_notes = list(map(str, head.get("notes", ())))
         except (OSError, ValueError, TypeError, AttributeError) as error:  # the job has replaced it
@@ -65,7 +65,8 @@ def read_telemetry(folder: Path, after: float) -> TelemetryRecord:
     return TelemetryRecord(nodes, tuple(sorted(samples, key=lambda sample: sample.time)), tuple(notes))
 
 
-def _read_samples(file: Path, after: float) -> tuple[dict[str, Any], list[Sample]]:
+def read_samples(file: Path, after: float) -> tuple[dict[str, Any], list[Sample]]:
+    """The head of a file of samples, and those taken after a time."""
     with BufferedReader(cast("FileIO", open_file(file))) as stream:
         head = _json(stream.readline(MAX_LINE_BYTES))
         if head.get("version") != VERSION:

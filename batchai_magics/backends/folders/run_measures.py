@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from batchai_magics.backends.folders.rank_files import read_samples
 from batchai_magics.launch.plan import UNREADABLE
 from batchai_magics.metrics.measurement import Record
 from batchai_magics.metrics.reading.progress_reader import ProgressReader
+from batchai_magics.metrics.runs.resource_usage import ResourceUsage, UsageRates
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
 from batchai_magics.metrics.runs.tidy_table import numbers
 from batchai_magics.models.prices import NodeTime, Price
 from batchai_magics.models.stop_conditions import COST, CPU, GPU, PROGRESS
-from batchai_magics.untrusted_files import open_file, parse_json
+from batchai_magics.models.telemetry_records import TelemetryRecord
+from batchai_magics.untrusted_files import parse_json
 
 USAGE_S = 2.0  # how often samples are read
-READ_BYTES = 1 << 20  # of samples, at a time
 
 
 class RunMeasures:
@@ -101,50 +101,22 @@ class UsageSamples:
     """The mean CPU and GPU use of a run, from the samples of its nodes since a time."""
 
     def __init__(self, folder: Path, since: float) -> None:
-        self._folder, self._since = folder, since
-        self._files: dict[str, _SampleFile] = {}
+        self._folder, self._since, self._rates = folder, since, UsageRates()
+        self._after: dict[str, float] = {}  # the time of the latest sample in each file
+        self._latest: dict[str, list[ResourceUsage]] = {}  # its rows
 
     def new_means(self) -> dict[str, float]:
         """The means over all ranks and GPUs by name, if there are new samples; else empty."""
-        names = sorted(path.name for path in self._folder.glob("*.jsonl"))
-        files = [self._files.setdefault(name, _SampleFile(self._folder / name)) for name in names]
-        new_counts = [file.read(self._since) for file in files]
-        if not sum(new_counts):
+        has_new = False
+        for file in sorted(self._folder.glob("*.jsonl")):
+            _, samples = read_samples(file, self._after.get(file.name, self._since))
+            if samples:
+                has_new, last = True, samples[-1].time
+                rows = self._rates.rows(TelemetryRecord({}, tuple(samples), ()))
+                self._after[file.name], self._latest[file.name] = last, [r for r in rows if r.time == last]
+        if not has_new:
             return {}
-        values = {CPU: [each for file in files for each in file.cpu_percents]}
-        values[GPU] = [each for file in files for each in file.gpu_percents]
-        return {name: math.fsum(each) / len(each) for name, each in values.items() if each}
-
-
-class _SampleFile:
-    """The latest sample in a file, and the rates since the one before it."""
-
-    def __init__(self, path: Path) -> None:
-        self._path, self._offset = path, 0
-        self._time, self._cpu_s = 0.0, dict[int, float]()
-        self.cpu_percents: list[float] = []
-        self.gpu_percents: list[float] = []
-
-    def read(self, since: float) -> int:
-        """Reads the new samples, and returns how many were taken after a time."""
-        found = [sample for sample in self._new_samples() if sample.get("t", 0.0) >= since]
-        for sample in found:
-            elapsed_s, self._time = sample["t"] - self._time, sample["t"]
-            cpu_s = {row[0]: row[1] for row in sample["ranks"]}
-            known = self._cpu_s.keys() & cpu_s.keys() if elapsed_s > 0 else ()
-            spent_s = [max(0.0, cpu_s[rank] - self._cpu_s[rank]) for rank in known]
-            self.cpu_percents = [100 * each / elapsed_s for each in spent_s]
-            self.gpu_percents = [percent for _, percent, *_ in sample.get("gpus", ()) if percent is not None]
-            self._cpu_s = cpu_s
-        return len(found)
-
-    def _new_samples(self) -> Iterator[Mapping[str, Any]]:
-        with open_file(self._path) as file:
-            data = os.pread(file.fileno(), READ_BYTES, self._offset)
-        end = data.rfind(b"\n") + 1
-        self._offset += end
-        for line in data[:end].splitlines():
-            try:
-                yield parse_json(line)
-            except ValueError:  # torn: the disk was full
-                continue
+        latest = [row for rows in self._latest.values() for row in rows]
+        values = {CPU: [row.cpu_percent for row in latest], GPU: [row.gpu_percent for row in latest]}
+        known = {name: [each for each in found if not math.isnan(each)] for name, found in values.items()}
+        return {name: math.fsum(found) / len(found) for name, found in known.items() if found}

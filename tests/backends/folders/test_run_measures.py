@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from batchai_magics.backends.folders.rank_files import VERSION
 from batchai_magics.backends.folders.run_measures import RunMeasures, UsageSamples
 from batchai_magics.metrics.reading.log_parser import Parser
 from batchai_magics.metrics.runs.stop_evaluation import StopEvaluation
@@ -42,6 +43,8 @@ def samples(tmp_path):
         rows = [[number, percent, 0] for number, percent in enumerate(gpus)]
         sample = {"t": first + after_s, "ranks": ranks, "machine": [0, 0, 0, 0], "gpus": rows}
         with (tmp_path / f"{file}.jsonl").open("a") as stream:
+            if not stream.tell():
+                stream.write(json.dumps({"version": VERSION, "machine": file}) + "\n")
             stream.write(json.dumps(sample) + "\n")
 
     return append
