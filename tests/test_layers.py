@@ -11,8 +11,8 @@ import pytest
 ROOT = Path(__file__).parent.parent / "batchai_magics"
 ORDER = (
     "errors lazy_exports log_lines untrusted_files user_ports version | models config | options"
-    " | launch cell metrics records | backends.base | backends.node | backends.folders"
-    " | backends.service backends.machines | backends.azure"
+    " | launch cell metrics records | backends.base | backends.node backends.machines"
+    " | backends.folders | backends.service | backends.azure"
     " | backends.* | follow | jobs | cards commands | widgets server | magics agents agent_skill | cli"
 )
 LAYERS = {unit: number for number, layer in enumerate(ORDER.split("|")) for unit in layer.split()}

@@ -10,13 +10,17 @@ from datetime import datetime, timezone
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path, PurePath
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from batchai_magics.backends.folders.private_files import DirectoryEntry, FileStatus, RemotePath, is_remote
+from batchai_magics.backends.folders.private_files import is_remote
 from batchai_magics.errors import NotFoundError, StorageError, quoted
 from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import FileKind
 from batchai_magics.untrusted_files import NotRegularError, open_file
+
+if TYPE_CHECKING:
+    from batchai_magics.backends.machines.ssh_machine import SshPath
+    from batchai_magics.backends.machines.stat_cache import DirectoryEntry, FileStatus
 
 _KINDS = {
     stat.S_IFREG: FileKind.FILE,
@@ -180,9 +184,9 @@ class FileSlice(NamedTuple):
     modified_ns: int
 
 
-def read_slice(file: Path | RemotePath, offset: int, limit: int, *, head: int = 0) -> FileSlice:
+def read_slice(file: Path | SshPath, offset: int, limit: int, *, head: int = 0) -> FileSlice:
     """Reads a block of a file, and its first bytes; raises like `open_regular`."""
-    if isinstance(file, RemotePath):
+    if is_remote(file):
         try:
             status, first, data = file.read_slice(offset, limit, head=head)
         except OSError as error:
@@ -190,6 +194,7 @@ def read_slice(file: Path | RemotePath, offset: int, limit: int, *, head: int = 
                 raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
             raise
         return FileSlice(data, status.st_size, _identity(status), first, status.st_mtime_ns)
+    assert isinstance(file, Path), "it is on this machine"
     with open_regular(file) as stream:
         opened = os.fstat(stream.fileno())
         data = os.pread(stream.fileno(), limit, offset) if offset < opened.st_size else b""

@@ -11,17 +11,15 @@ import stat
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import IO, Any, BinaryIO, ClassVar, cast
 from urllib.parse import quote
 
 from batchai_magics.backends.base import CommandBytes
-from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.folders.private_files import DirectoryEntry, FileStatus, RemotePath
 from batchai_magics.backends.machines.machine import CommandLine, CompletedCommand
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 from batchai_magics.backends.machines.ssh_connection import Response
-from batchai_magics.backends.machines.stat_cache import StatCache
+from batchai_magics.backends.machines.stat_cache import DirectoryEntry, FileStatus, StatCache
 from batchai_magics.untrusted_files import NotRegularError
 
 RESPONSE_SLACK_S = 15.0  # added to the timeout of a command while waiting for its result
@@ -92,7 +90,7 @@ class SshMachine:
         request = self._channel.request_once if result_folder else self._channel.request
         response = request("run", wait_s=timeout_s + RESPONSE_SLACK_S, **arguments)
         if result_folder:
-            private_files.remove_folder(result_folder)
+            cast("SshPath", result_folder).rmtree(ignore_errors=True)
         code, size = response.head["value"]
         return CompletedCommand(code, response.data[:size], response.data[size:])
 
@@ -166,12 +164,18 @@ class RemoteFile(io.RawIOBase):
         return self._buffer[inside : inside + count]
 
 
-class SshPath(RemotePath):
-    """A path of the host of `channel`. Methods raise the OSError of the host, or UnreachableError."""
+class SshPath(PurePosixPath):
+    """A path of the host of `channel`: it has the methods of `Path`, but is not `os.PathLike`.
+
+    Methods raise the OSError of the host, or UnreachableError.
+    """
 
     channel: ClassVar[SshChannel]
     cache: ClassVar[StatCache]
     user: ClassVar[int]
+
+    def __fspath__(self) -> str:
+        raise TypeError(f"{self} is on another machine")
 
     # -- metadata
 
@@ -223,14 +227,14 @@ class SshPath(RemotePath):
         """The path itself, which is always absolute."""
         return self
 
-    def scan(self, root: RemotePath, limit: int | None = None) -> Sequence[DirectoryEntry]:
+    def scan(self, root: SshPath, limit: int | None = None) -> Sequence[DirectoryEntry]:
         """The entries of this folder sorted by name, at most `limit` of them."""
         if (cached := self.cache.entries(str(self))) is not None:
             return cached[:limit]
         entries = self.channel.request("entries", root=str(root), folder=str(self), limit=limit).head["value"]
         return [DirectoryEntry(*entry) for entry in entries]
 
-    def entry(self, root: RemotePath) -> DirectoryEntry:
+    def entry(self, root: SshPath) -> DirectoryEntry:
         """The entry of this path itself; raises FileNotFoundError if it does not exist."""
         entries = self.channel.request("entries", root=str(root), paths=[str(self)]).head["value"]
         if not entries:
@@ -308,7 +312,7 @@ class SshPath(RemotePath):
         """Writes the file atomically; with `parents` creates missing folders."""
         self._send("put", data, mode=mode, sync=sync, parents=parents)
 
-    def write_exclusive(self, data: bytes, mode: int, *, needs: RemotePath | None = None) -> bool:
+    def write_exclusive(self, data: bytes, mode: int, *, needs: SshPath | None = None) -> bool:
         """Writes a new file atomically, with its folder; returns False if it exists."""
         response = self._change("put_new", data, mode=mode, needs=str(needs) if needs else None)
         return bool(response.head["value"])
@@ -357,7 +361,7 @@ class SshPath(RemotePath):
         """Creates it as a symbolic link to the target."""
         self._change("symlink", target=str(target))
 
-    def make_link(self, target: RemotePath) -> None:
+    def make_link(self, target: SshPath) -> None:
         """Creates a symbolic link here, and its folder, unless there is a link already."""
         self._send("symlink", target=str(target), exist_ok=True)
 

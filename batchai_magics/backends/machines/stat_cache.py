@@ -11,10 +11,35 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from batchai_magics.backends.folders.private_files import DirectoryEntry, FileStatus
 from batchai_magics.backends.machines.ssh_channel import SshChannel
 
 MAX_PATHS = 256  # folders, and as many files, in one request
+
+
+class FileStatus(NamedTuple):
+    """The metadata of a file, with the field names of `os.stat_result`."""
+
+    st_mode: int
+    st_size: int
+    st_mtime_ns: int
+    st_uid: int
+    st_ino: int
+    st_dev: int
+
+    @property
+    def st_mtime(self) -> float:
+        """When it was last modified, in seconds since 1970."""
+        return self.st_mtime_ns / 1e9
+
+
+class DirectoryEntry(NamedTuple):
+    """An entry of a folder. A link that stays inside the root has the metadata of its target."""
+
+    name: str
+    mode: int
+    size_bytes: int
+    modified: float
+    is_link: bool = False
 
 
 class CachedFile(NamedTuple):
