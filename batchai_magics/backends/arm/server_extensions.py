@@ -51,6 +51,7 @@ from batchai_magics.models.job_execution import OutputFile
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import PROVIDER, Kind, ResourceId
 from batchai_magics.models.resources import JobResource
+from batchai_magics.models.response_object import unreadable
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
@@ -146,7 +147,7 @@ class ServerExtensions(PublishedApi):
         if needs.spec:
             body["spec"] = request_body(needs.spec)
         if needs.files and not self.storage:
-            body["files"] = extension_bodies.small_files_to_json(needs.files)
+            body["files"] = extension_bodies.files_to_wire(needs.files)
         request = ArmRequest("POST", self._provider("batchaiEnsure"), body=body)
         response = self._connection.request_json(request)
         if needs.files and self.storage:
@@ -317,7 +318,10 @@ class ServerRecords:
     def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
         """The record files with these names, and those in these folders."""
         request = ArmRequest("POST", resource_path(job, "batchaiRecords"), body={"names": list(names)})
-        return extension_bodies.files_from_wire(self._connection.request_json(request))
+        try:
+            return extension_bodies.files_from_wire(self._connection.request_json(request).get("value"))
+        except ValueError as error:
+            raise unreadable("the records of a run", str(error)) from None
 
     def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
         """The labels of those jobs that have any, by key."""

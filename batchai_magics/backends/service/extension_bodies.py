@@ -50,18 +50,6 @@ def unpack_files(body: bytes) -> Iterator[PackedFile]:
         yield PackedFile(path, data, hashlib.sha256(data).hexdigest() == digest)
 
 
-def small_files_to_json(files: Mapping[str, bytes]) -> dict[str, str]:
-    """A few small files as part of a JSON body, by their paths."""
-    return {path: base64.b64encode(data).decode() for path, data in files.items()}
-
-
-def small_files_from_json(data: object) -> dict[str, bytes]:
-    """Reads what `to_json` gives; ValueError if it is malformed."""
-    if not isinstance(data, Mapping) or not all(isinstance(text, str) for text in data.values()):
-        raise ValueError("files must be an object with the base64 text of each file by its path")
-    return {str(path): base64.b64decode(text, validate=True) for path, text in data.items()}
-
-
 def _file_line(path: str, data: bytes) -> bytes:
     header = [path, len(data), hashlib.sha256(data).hexdigest()]
     return json.dumps(header, ensure_ascii=False).encode(errors="surrogatepass") + b"\n"
@@ -162,7 +150,7 @@ def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | Comman
             if "exitCode" in data:
                 yield CommandEnd(int(data["exitCode"]))
             elif line:
-                yield CommandBytes(base64.b64decode(data.get("data", "")), bool(data.get("isError")))
+                yield CommandBytes(_bytes(data.get("data", "")), bool(data.get("isError")))
 
 
 def _part_to_wire(part: CommandBytes | CommandEnd) -> dict[str, object]:
@@ -170,7 +158,7 @@ def _part_to_wire(part: CommandBytes | CommandEnd) -> dict[str, object]:
         return {"exitCode": part.exit_code}
     if not part.data:
         return {}
-    return {"data": base64.b64encode(part.data).decode(), "isError": part.is_error}
+    return {"data": _text(part.data), "isError": part.is_error}
 
 
 RECORDS_KEY = "batchaiRecords"  # beside the `properties` of a job that is created
@@ -206,18 +194,13 @@ def labels_from_wire(data: Mapping[str, Any]) -> dict[str, Labels]:
     return {str(key): Labels.from_json(each) for key, each in value.items()}
 
 
-def files_to_wire(files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The JSON of record files."""
-    return {"value": {name: base64.b64encode(data).decode() for name, data in files.items()}}
+def files_to_wire(files: Mapping[str, bytes]) -> dict[str, str]:
+    """A few small files as part of a JSON body, by their paths."""
+    return {path: _text(data) for path, data in files.items()}
 
 
-def files_from_wire(data: Mapping[str, Any]) -> dict[str, bytes]:
-    """Reads the JSON of `files_to_wire`.
-
-    Raises:
-        ServiceError: It has another shape.
-    """
-    try:
-        return {str(name): base64.b64decode(text, validate=True) for name, text in data["value"].items()}
-    except (KeyError, TypeError, AttributeError, binascii.Error) as error:
-        raise unreadable("the records of a run", str(error)) from None
+def files_from_wire(data: object) -> dict[str, bytes]:
+    """Reads the JSON of `files_to_wire`; ValueError if it has another shape."""
+    if not isinstance(data, Mapping) or not all(isinstance(text, str) for text in data.values()):
+        raise ValueError("files must be an object with the base64 text of each file by its path")
+    return {str(path): _bytes(text) for path, text in data.items()}

@@ -154,7 +154,7 @@ def read_records(context: HandlerContext, call: ApiCall) -> ApiResponse:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > 100:
         raise ApiError(400, "InvalidRequestContent", "names must be a list of at most 100 texts.")
     files = RECORDS.of(context.backend).read(call.id(Kind.JOB), names)
-    return ApiResponse(data=extension_bodies.files_to_wire(files))
+    return ApiResponse(data={"value": extension_bodies.files_to_wire(files)})
 
 
 def read_labels(context: HandlerContext, call: ApiCall) -> ApiResponse:
@@ -215,7 +215,7 @@ def ensure_resources(context: HandlerContext, call: ApiCall) -> ApiResponse:
     job = _parse_id(context, string_field(body, "job"))
     needs = JobNeeds(job, tuple(_parse_resources(context, body)))
     try:
-        files = extension_bodies.small_files_from_json(body.get("files", {}))
+        files = extension_bodies.files_from_wire(body.get("files", {}))
     except ValueError as error:
         raise ApiError(400, "InvalidRequestContent", str(error)) from error
     share = string_field(body, "share") if body.get("share") or files else ""
