@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import run_status, sqlite_repository
+from batchai_magics.backends.local.state import run_status
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.context import cluster_of
@@ -46,7 +46,7 @@ class LocalBackend(Service):
     def nodes(self, id: ResourceId) -> Sequence[Node]:
         """The nodes of a cluster, or those a job runs on."""
         with self.store.read() as db:
-            sqlite_repository.get(db, id)
+            self.context.repository.get(id)
             return run_status.nodes_of(db, id)
 
     def jobs_ahead_of(self, job: JobResource) -> Sequence[ResourceId]:

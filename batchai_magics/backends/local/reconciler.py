@@ -241,15 +241,14 @@ def start_jobs(store: Store, layout: Layout, secrets: Mapping[str, Secrets] = NO
     Raises:
         ServiceError: A new job's supervisor cannot be started; the job was not created.
     """
+    with store.read() as db:
+        new = [job for guid in secrets if secrets[guid] and (job := job_table.find_open(db, guid))]
     started = Children()
-    with release_on_interrupt(store):
-        with store.read() as db:
-            new = [job for guid in secrets if secrets[guid] and (job := job_table.find_open(db, guid))]
-        for job in new:  # nodes are assigned once those have supervisors
-            started += start(store, layout, job, secrets[job.guid])
-        for job in scheduler.assign_all(store):
-            if not job.supervisor:  # recovery handles one that died
-                started += start(store, layout, job)
+    for job in new:  # nodes are assigned once those have supervisors
+        started += start(store, layout, job, secrets[job.guid])
+    for job in scheduler.assign_all(store):
+        if not job.supervisor:  # recovery handles one that died
+            started += start(store, layout, job)
     return started
 
 

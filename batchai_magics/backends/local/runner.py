@@ -12,7 +12,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from batchai_magics.backends.folders.layout import TMPDIR, Layout
 from batchai_magics.backends.local import process, reconciler, scheduler
 from batchai_magics.backends.local.process import Secrets, clean_environment
 from batchai_magics.backends.local.reconciler import Children
-from batchai_magics.backends.local.state import database_errors, job_table, node_table, sqlite_repository
+from batchai_magics.backends.local.state import database_errors, job_table, node_table
 from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.store import Database, Store
@@ -145,7 +146,9 @@ class LocalRunner(Runner):
         self.store, self.layout = store, layout
         self._settings, self._pass_env = settings, pass_env
         self.facts = LocalFacts(settings)
-        self._new: dict[str, Secrets] = {}  # of runs and clusters that were created here, by guid
+        # Of the runs and clusters that each thread has created here, by guid: another thread must not start
+        # what is not recorded yet.
+        self._new: dict[int, dict[str, Secrets]] = defaultdict(dict)
         self._stopped: set[str] = set()  # the runs whose supervisors are to read the store
         self._supervisors: list[str] = []  # of open runs
         self._supervised = ""  # the version of the store that they are of
@@ -189,7 +192,7 @@ class LocalRunner(Runner):
         if change.setup:
             plan = change.setup.plan
             private_files.write(self.layout.cluster_setup(cluster.guid), plan.to_json() if plan else "")
-            self._new[cluster.guid] = Secrets(change.setup.secrets)
+            self._new[threading.get_ident()][cluster.guid] = Secrets(change.setup.secrets)
         with self.store.write() as db:
             node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
             self._stopped |= {*scheduler.resize(db, cluster, change.option)}
@@ -267,14 +270,15 @@ class LocalRunner(Runner):
         self._is_due = True
         environ = without_logins(clean_environment(sys.executable, self._pass_env))
         for planned in runs:
-            job, guid = self.layout.job(planned.run.guid), planned.run.guid
+            job = self.layout.job(planned.run.guid)
             planned.plan.write(str(job.submitted))
             private_files.write(job.environment, json.dumps(environ))
-            self._new[guid] = Secrets(planned.secrets, planned.registry_password)
+            secrets = Secrets(planned.secrets, planned.registry_password)
+            self._new[threading.get_ident()][planned.run.guid] = secrets
             with self.store.write() as db:
-                self._queue(db, planned)
+                self._queue(db, planned, needs_secrets=bool(secrets))
 
-    def _queue(self, db: Database, planned: PlannedRun) -> None:
+    def _queue(self, db: Database, planned: PlannedRun, *, needs_secrets: bool) -> None:
         """Queues a run, and copies what the database knows of it to its folder.
 
         It ends at once if a predecessor that must succeed has failed.
@@ -284,7 +288,7 @@ class LocalRunner(Runner):
         run, owner = planned.run, str(planned.run.state.get(OWNER, ""))
         cluster = node_table.find_cluster(db, planned.cluster.guid)
         if cluster is None:
-            raise sqlite_repository.not_found(db, ResourceId.parse(run.state["cluster"]))
+            raise api_errors.not_found(ResourceId.parse(run.state["cluster"]), [])
         limit = self._settings.max_queued_jobs
         if limit and job_table.queued_count(db, owner) >= limit:
             text = f"{owner or 'this user'} has {limit} queued job(s), as many as one user may have here"
@@ -292,13 +296,13 @@ class LocalRunner(Runner):
             raise ConflictError(text, code="QueuedJobsLimit", hint=hint)
         after = tuple(Awaited(each.run.guid, each.run.name, each.must_succeed) for each in planned.after)
         row = job_table.JobRow(
-            key=sqlite_repository.id_of(db, run.guid).lower(),
+            key=job_table.id_of(db, run.guid).lower(),
             guid=run.guid,
             cluster=cluster.key,
             node_count=run.state["node_count"],
             priority=2 - run.state["priority"],
             python=sys.executable,
-            needs_secrets=bool(self._new[run.guid]),
+            needs_secrets=needs_secrets,
             changed=time.time(),
             spawner=process.own_identity(),
             owner=owner,
@@ -387,46 +391,27 @@ class LocalRunner(Runner):
             return  # nothing was created yet, and a command that reads makes no home
         stopped, self._stopped = self._stopped, set()
         wake(self.store, stopped)
-        is_due, self._is_due = self._is_due, False
-        secrets, version, asked_s = self._recorded(), self.store.version, time.monotonic()
+        new = self._new.pop(threading.get_ident(), {})
+        is_due, self._is_due = self._is_due or bool(new), False
+        version, asked_s = self.store.version, time.monotonic()
         max_age_s = QUIET_S if version == self._reconciled else FRESH_S
         self.store.leave_snapshot()  # others need the store while this thread waits
-        with self._released_on_interrupt(secrets), self._lock:
-            if self._reconciled_s > asked_s - max_age_s and not (is_due or secrets):
-                return
-            self.reap()
-            if self.store.is_read_only:
-                return
-            self._reconciled_s = time.monotonic()
-            try:
+        only = next(iter(new)) if len(new) == 1 else ""
+        try:
+            with reconciler.release_on_interrupt(self.store, only), self._lock:
+                if self._reconciled_s > asked_s - max_age_s and not is_due:
+                    return
+                began_s = time.monotonic()
+                self.reap()
+                if self.store.is_read_only:
+                    return
                 self.store.reserve.refill()
-                self._started += reconciler.reconcile_if_due(
-                    self.store, self.layout, is_due=is_due or bool(secrets), secrets=secrets
-                )
-                self._reconciled = version
-            except BaseException as error:
-                self._reconciled_s = -math.inf  # callers that wait for the lock retry
-                is_full = isinstance(error, StorageError) and error.code == database_errors.DISK_FULL
-                if secrets or not is_full:  # ending a job must not fail since others cannot start
-                    raise
-
-    @contextlib.contextmanager
-    def _released_on_interrupt(self, new: Mapping[str, Secrets]) -> Iterator[None]:
-        """Gives up the claims of this process if it cannot start what was created here."""
-        if not new:
-            yield
-            return
-        with reconciler.release_on_interrupt(self.store, next(iter(new)) if len(new) == 1 else ""):
-            yield
-
-    def _recorded(self) -> dict[str, Secrets]:
-        """The secrets of what was created here and is recorded: the transaction may not be over."""
-        if not self._new:
-            return {}
-        with self.store.read() as db:
-            known = sqlite_repository.recorded(db, [*self._new])
-        taken = {guid: self._new.pop(guid, None) for guid in known}  # None: another thread starts it
-        return {guid: secrets for guid, secrets in taken.items() if secrets is not None}
+                started = reconciler.reconcile_if_due(self.store, self.layout, is_due=is_due, secrets=new)
+                self._started += started
+                self._reconciled, self._reconciled_s = version, began_s
+        except StorageError as error:  # ending a job must not fail since others cannot start
+            if new or error.code != database_errors.DISK_FULL:
+                raise
 
     def reap(self) -> int:
         """Reaps supervisors that have exited; returns how many children of this process still run."""

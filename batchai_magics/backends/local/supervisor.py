@@ -134,15 +134,14 @@ class Supervisor:
         file = job.records / TRIAL
         if not file.exists():
             return []
-        from batchai_magics.backends.local.state import sqlite_repository  # few jobs are trials
-        from batchai_magics.records.trial_record import TrialRecord
+        from batchai_magics.records.trial_record import TrialRecord  # few jobs are trials
 
         guid = job.root.name
         with contextlib.suppress(OSError, ValueError):  # whoever reads the sweep takes the step then
             record = TrialRecord.from_text(read_file(file))
             with self.store.read() as db:
                 run = job_table.find(db, guid)
-                id = sqlite_repository.id_of(db, guid)
+                id = job_table.id_of(db, guid)
             is_failed = run is not None and run.state is ExecutionState.FAILED
             if run and not run.is_open and (record.steps_on == "end" or is_failed):
                 arguments = (str(self.layout.home), guid, id)

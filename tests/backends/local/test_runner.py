@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -164,19 +165,12 @@ def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> Non
     )
 
 
-class TakenMeanwhile(dict[str, Any]):
-    """What was created here, of which another thread takes everything before this one can."""
-
-    def pop(self, key: str, *default: Any) -> Any:
-        super().pop(key, None)
-        return super().pop(key, *default)
-
-
-def test_what_another_thread_starts_at_the_same_moment_is_left_to_it(still: Still, started: Started) -> None:
+def test_what_another_thread_creates_is_left_to_it(still: Still, started: Started) -> None:
     still.cluster()
     still.prepare()
-    created_job(still, secrets=SECRETS)
-    runner = still.backend.runner
-    runner._new = TakenMeanwhile(runner._new)
-    runner.reconcile()
-    assert (started, still.assigned()) == ([], [])
+    with ThreadPoolExecutor(1) as other:  # whose transaction may not be over
+        other.submit(created_job, still, secrets=SECRETS).result()
+        still.backend.runner.reconcile()
+        assert (started, still.assigned()) == ([], [])
+        other.submit(still.backend.runner.reconcile).result()
+    assert len(started) == 1

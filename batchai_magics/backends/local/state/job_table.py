@@ -6,7 +6,6 @@ others are in the queue when those have ended, or end with them.
 
 from __future__ import annotations
 
-import heapq
 import json
 import sqlite3
 import time
@@ -140,6 +139,12 @@ def find_open(db: sqlite3.Connection, guid: str) -> JobRow | None:
 
 NEEDS_PROCESS = "(supervisor != '' OR is_assigned = 1 OR needs_secrets = 1)"  # as its index says
 OF_RUNS = "guid IN (SELECT value FROM json_each(?))"  # for a JSON list of guids
+
+
+def id_of(db: sqlite3.Connection, guid: str) -> str:
+    """The id of the existing job whose run has that guid."""
+    (id,) = db.execute("SELECT id FROM resource WHERE guid = ?", (guid,)).fetchone()
+    return str(id)
 
 
 def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
@@ -346,6 +351,8 @@ def queue_of(db: sqlite3.Connection, cluster: str) -> list[str]:
 
 def _in_turns(rows: Sequence[tuple[int, sqlite3.Row]], node_counts: dict[str, int]) -> Iterator[str]:
     """The keys of jobs of one priority, by turns of their owners, whose counts of nodes grow."""
+    import heapq  # few look at a queue
+
     waiting: dict[str, deque[tuple[int, sqlite3.Row]]] = {}
     for place, row in rows:
         waiting.setdefault(row["owner"], deque()).append((place, row))

@@ -17,7 +17,6 @@ from batchai_magics.backends.local.state.job_table import IS_OPEN
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.service.file_repository import FileRows
 from batchai_magics.backends.service.repository import OWNER, Record, RecordPage, Repository
-from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 LAST_CHARACTER = "\U0010ffff"  # after every other character
@@ -54,7 +53,8 @@ class SqliteRepository(Repository):
     def find(self, id: ResourceId) -> Record | None:
         """The record of a resource; None if it does not exist."""
         with self._store.read() as db:
-            return find(db, id)
+            row = db.execute("SELECT * FROM resource WHERE key = ?", (id.key,)).fetchone()
+        return record_of(row) if row else None
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist, in the order of `ids`, read together."""
@@ -66,8 +66,14 @@ class SqliteRepository(Repository):
 
     def get(self, id: ResourceId) -> Record:
         """The record of a resource; NotFoundError for the outermost resource that is missing."""
+        if record := self.find(id):
+            return record
+        if id.kind is not Kind.WORKSPACE:
+            self.get(id.parent)
+        query = "SELECT id FROM resource WHERE parent = ? AND kind = ? ORDER BY seq DESC LIMIT 8"
         with self._store.read() as db:
-            return get(db, id)
+            newest = db.execute(query, (_parent_key(id), id.kind.value)).fetchall()
+        raise api_errors.not_found(id, [text.rpartition("/")[2] for (text,) in newest])
 
     def insert(self, id: ResourceId, record: Record) -> Record | None:
         """Inserts a record unless one exists; returns the one that existed before, if any.
@@ -76,10 +82,10 @@ class SqliteRepository(Repository):
         """
         self._store.make_reserve()
         with self._store.write() as db:
-            if existing := find(db, id):
+            if existing := self.find(id):
                 return existing
             if id.kind is not Kind.WORKSPACE:
-                get(db, id.parent)
+                self.get(id.parent)
             owner, more = _owner_and_more(record)
             values = {
                 "key": id.key,
@@ -99,7 +105,7 @@ class SqliteRepository(Repository):
     def change(self, id: ResourceId, make: Callable[[Record], Record]) -> Record:
         """Replaces a record by what `make` returns for it, in one transaction."""
         with self._store.write() as db:
-            record = make(get(db, id))
+            record = make(self.get(id))
             values = (record.spec, record.fingerprint, *_owner_and_more(record), id.key)
             statement = "UPDATE resource SET spec = ?, fingerprint = ?, owner = ?, more = ? WHERE key = ?"
             db.execute(statement, values)
@@ -160,7 +166,7 @@ class SqliteRepository(Repository):
         """A resource and everything inside it, innermost first; NotFoundError if it does not exist."""
         query = f"SELECT * FROM resource WHERE {_INSIDE} ORDER BY length(key) DESC"
         with self._store.read() as db:
-            get(db, id)
+            self.get(id)
             return _all(db, query, *_subtree_keys(id.key))
 
     def workspaces(self) -> list[Record]:
@@ -208,41 +214,6 @@ class SqliteRepository(Repository):
         query = "SELECT * FROM resource WHERE kind = ? AND kind != 'jobs' ORDER BY seq"  # as its index says
         with self._store.read() as db:
             return _all(db, query, kind.value)
-
-
-def find(db: Database, id: ResourceId) -> Record | None:
-    """The record of the resource with that id, or None."""
-    row = db.execute("SELECT * FROM resource WHERE key = ?", (id.key,)).fetchone()
-    return record_of(row) if row else None
-
-
-def get(db: Database, id: ResourceId) -> Record:
-    """The record of the resource with that id; raises NotFoundError with the service's message."""
-    record = find(db, id)
-    if record is None:
-        raise not_found(db, id)
-    return record
-
-
-def not_found(db: Database, id: ResourceId) -> NotFoundError:
-    """The service's error for a missing resource or parent, with existing names."""
-    if id.kind is not Kind.WORKSPACE and find(db, id.parent) is None:
-        return not_found(db, id.parent)
-    query = "SELECT id FROM resource WHERE parent = ? AND kind = ? ORDER BY seq DESC LIMIT 8"
-    newest = db.execute(query, (_parent_key(id), id.kind.value))
-    return api_errors.not_found(id, [ResourceId.parse(text).name for (text,) in newest])
-
-
-def id_of(db: Database, guid: str) -> str:
-    """The id of an existing resource by its guid."""
-    (id,) = db.execute("SELECT id FROM resource WHERE guid = ?", (guid,)).fetchone()
-    return str(id)
-
-
-def recorded(db: Database, guids: Sequence[str]) -> list[str]:
-    """Those of these guids that are of existing resources."""
-    query = "SELECT guid FROM resource WHERE guid IN (SELECT value FROM json_each(?))"
-    return [guid for (guid,) in db.execute(query, (json.dumps(guids),))]
 
 
 class JsonObject(Mapping[str, Any]):
