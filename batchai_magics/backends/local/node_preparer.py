@@ -32,7 +32,7 @@ def main() -> None:
     if not found:  # removed meanwhile
         return
     (new,) = found
-    plan_file = layout.setup(new.guid, new.id)
+    plan_file = layout.setup(new.cluster, new.id)
     plan = Plan.read(str(plan_file))
     problem = unmanaged_mounts.mount_for_node(store, layout, new, plan.mounts)
     if plan.processes and not problem:

@@ -20,7 +20,7 @@ from batchai_magics.backends.local import process, scheduler, unmanaged_mounts
 from batchai_magics.backends.local.process import Program, Secrets
 from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
-from batchai_magics.backends.local.state.node_table import NewNode
+from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node import containers, requirements, restarts
 from batchai_magics.backends.node.outcome import REQUEUE, failed_with, not_started, stopped
@@ -182,10 +182,10 @@ def prepare_nodes(store: Store, layout: Layout, secrets: Mapping[str, Secrets] =
     return [child for node in new for child in _prepare_node(store, layout, node, secrets)]
 
 
-def _prepare_node(store: Store, layout: Layout, node: NewNode, secrets: Mapping[str, Secrets]) -> Children:
-    private_files.make_folder(layout.tmpdir(node.guid, node.id))
+def _prepare_node(store: Store, layout: Layout, node: NodeRow, secrets: Mapping[str, Secrets]) -> Children:
+    private_files.make_folder(layout.tmpdir(node.cluster, node.id))
     try:
-        text = read_text(layout.cluster_setup(node.guid), MAX_PLAN_BYTES)
+        text = read_text(layout.cluster_setup(node.cluster), MAX_PLAN_BYTES)
         setup = Plan.from_json(text) if text else None
     except (OSError, ValueError) as error:
         finish_preparation(store, node.id, f"How to set it up cannot be read: {error}")
@@ -193,7 +193,7 @@ def _prepare_node(store: Store, layout: Layout, node: NewNode, secrets: Mapping[
     if not setup:
         finish_preparation(store, node.id, "")
     elif not node.preparer:
-        variables = secrets.get(node.guid, _NONE).variables
+        variables = secrets.get(node.cluster, _NONE).variables
         return _start_preparer(store, layout, node, setup, variables)
     elif not process.is_alive(node.preparer):
         finish_preparation(store, node.id, "The process that prepared the node disappeared")
@@ -207,7 +207,7 @@ def finish_preparation(store: Store, node: str, problem: str) -> None:
 
 
 def _start_preparer(
-    store: Store, layout: Layout, node: NewNode, setup: Plan, secrets: Mapping[str, str]
+    store: Store, layout: Layout, node: NodeRow, setup: Plan, secrets: Mapping[str, str]
 ) -> Children:
     plan = requirements.run_elevated(setup.resolved(Bindings([node.id])))
     missing = [name for name in plan.secrets if name not in secrets]
@@ -215,10 +215,10 @@ def _start_preparer(
         text = f"The setup task's secrets ({', '.join(missing)}) are not stored: create the cluster again"
         finish_preparation(store, node.id, text)
         return []
-    folder = layout.node(node.guid, node.id)
+    folder = layout.node(node.cluster, node.id)
     try:
         (folder / "exits").mkdir(exist_ok=True, mode=private_files.FOLDER)
-        plan.write(str(layout.setup(node.guid, node.id)))
+        plan.write(str(layout.setup(node.cluster, node.id)))
     except FileNotFoundError:  # the node was removed meanwhile
         return []
     program = Program("node_preparer", (str(layout.home), node.id), sys.executable, folder / "log")

@@ -200,13 +200,13 @@ class LocalRunner(Runner):
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster."""
         with self.store.read() as db:
-            rows = node_table.of_guid(db, cluster.guid)
+            rows = node_table.of_cluster(db, cluster.guid)
         return [NodeStatus(row.id, row.state, row.error, SETUP_FAILED, LOOPBACK) for row in rows]
 
     def preempt(self, cluster: ClusterRef, name: str) -> bool:
         """Removes a node, which a new one replaces; its run is requeued. False when there is no such node."""
         with self.store.write() as db:
-            rows = {row.id: row for row in node_table.of_guid(db, cluster.guid)}
+            rows = {row.id: row for row in node_table.of_cluster(db, cluster.guid)}
             if name in rows:
                 self._stopped |= {*node_table.preempt(db, rows[name])}
         return name in rows
@@ -286,8 +286,7 @@ class LocalRunner(Runner):
         from batchai_magics.backends.local.state import store_rebuild
 
         run, owner = planned.run, str(planned.run.state.get(OWNER, ""))
-        cluster = node_table.find_cluster(db, planned.cluster.guid)
-        if cluster is None:
+        if node_table.find_cluster(db, planned.cluster.guid) is None:
             raise api_errors.not_found(ResourceId.parse(run.state["cluster"]), [])
         limit = self._settings.max_queued_jobs
         if limit and job_table.queued_count(db, owner) >= limit:
@@ -298,7 +297,7 @@ class LocalRunner(Runner):
         row = job_table.JobRow(
             key=job_table.id_of(db, run.guid).lower(),
             guid=run.guid,
-            cluster=cluster.key,
+            cluster=planned.cluster.guid,
             node_count=run.state["node_count"],
             priority=2 - run.state["priority"],
             python=sys.executable,

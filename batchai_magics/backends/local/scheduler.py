@@ -95,32 +95,32 @@ def resize(db: Database, cluster: ClusterRef, option: DeallocationOption) -> lis
     if row is None:  # deleted meanwhile
         return []
     if not scale.is_auto:
-        node_table.set_bounds(db, row.key, None, None)
-        return node_table.resize(db, row.key, scale.maximum, option)
-    node_table.set_bounds(db, row.key, scale.minimum, scale.maximum)
+        node_table.set_bounds(db, row.guid, None, None)
+        return node_table.resize(db, row.guid, scale.maximum, option)
+    node_table.set_bounds(db, row.guid, scale.minimum, scale.maximum)
     present = row.target if row.next_ordinal else scale.initial
     target = max(scale.minimum, min(scale.maximum, present))
-    return node_table.resize(db, row.key, target, DeallocationOption.REQUEUE)
+    return node_table.resize(db, row.guid, target, DeallocationOption.REQUEUE)
 
 
 def adjust(store: Store) -> None:
     """Sets the target of every auto-scale cluster from its queue."""
     with store.read() as db:
         found = node_table.auto_scaled_clusters(db)
-        changed = [row for row in found if _wanted(db, row) != len(node_table.not_leaving(db, row.key))]
+        changed = [row for row in found if _wanted(db, row) != len(node_table.not_leaving(db, row.guid))]
     for row in changed:
         with store.write() as db:
-            for now in node_table.auto_scaled_clusters(db, row.key):  # unless gone or of fixed size now
+            for now in node_table.auto_scaled_clusters(db, row.guid):  # unless gone or of fixed size now
                 wanted = _wanted(db, now)
-                node_table.resize(db, row.key, wanted, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+                node_table.resize(db, row.guid, wanted, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
 
 
 def _wanted(db: Database, cluster: node_table.ClusterRow) -> int:
-    present = node_table.not_leaving(db, cluster.key)
+    present = node_table.not_leaving(db, cluster.guid)
     idle_before = time.time() - cluster.idle_s
     busy = sum(node.state is NodeState.RUNNING for node in present)
     stale = sum(node.state is NodeState.IDLE and node.since < idle_before for node in present)
     fresh = len(present) - busy - stale  # idle since a short time, or not ready
-    queued = job_table.nodes_waited_for(db, cluster.key)
+    queued = job_table.nodes_waited_for(db, cluster.guid)
     wanted = busy + max(queued, fresh + (stale if queued else 0))
     return max(cluster.minimum or 0, wanted if cluster.maximum is None else min(cluster.maximum, wanted))

@@ -23,7 +23,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import process
 from batchai_magics.backends.local.state import job_table, node_table
-from batchai_magics.backends.local.state.node_table import NewNode
+from batchai_magics.backends.local.state.node_table import NodeRow
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node import requirements
 from batchai_magics.backends.node.ranks import termination
@@ -104,9 +104,9 @@ def _all_mounts() -> list[str]:
 TICK_S = 0.05
 
 
-def mount_for_node(store: Store, layout: Layout, node: NewNode, wanted: Sequence[Mount]) -> str:
+def mount_for_node(store: Store, layout: Layout, node: NodeRow, wanted: Sequence[Mount]) -> str:
     """Mounts what a cluster's node needs and is not mounted yet; returns the problem, if any."""
-    guid, root = node.guid, layout.mounts(node.guid)
+    guid, root = node.cluster, layout.mounts(node.cluster)
     if not layout.cluster(guid).exists():
         return ""
     with exclusive(layout.cluster(guid)):

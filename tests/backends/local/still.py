@@ -122,12 +122,12 @@ class Still:
     def nodes(self, cluster: ResourceId) -> dict[str, str]:
         """The state of each node by its id, in the order of their making."""
         query = "SELECT id, state FROM node WHERE cluster = ? ORDER BY ordinal"
-        return {row["id"]: row["state"] for row in self.rows(query, cluster.key)}
+        return {row["id"]: row["state"] for row in self.rows(query, self.guid(cluster))}
 
     def resize(self, cluster: ResourceId, target: int, option: str = "requeue") -> list[str]:
         """Changes the number of nodes; gives the guids of the jobs that have to stop."""
         with self.store.write() as db:
-            return node_table.resize(db, cluster.key, target, node_table.DeallocationOption(option))
+            return node_table.resize(db, self.guid(cluster), target, node_table.DeallocationOption(option))
 
     def patch(self, cluster: ResourceId, scale: Mapping[str, object], *, core_quota: int = 20) -> list[str]:
         """The same for any scale settings."""
@@ -138,9 +138,12 @@ class Still:
     def preempt(self, cluster: ResourceId, node: str) -> list[str]:
         """Takes a node away; gives the guids of the jobs that have to stop."""
         with self.store.write() as db:
-            return node_table.preempt(
-                db, next(row for row in node_table.of_cluster(db, cluster.key) if row.id == node)
-            )
+            rows = node_table.of_cluster(db, self.guid(cluster))
+            return node_table.preempt(db, next(row for row in rows if row.id == node))
+
+    def guid(self, id: ResourceId) -> str:
+        """The guid of a resource."""
+        return self.backend.context.repository.get(id).guid
 
     def rows(self, query: str, *values: object) -> list[sqlite3.Row]:
         """What the store says."""

@@ -206,8 +206,7 @@ CREATE INDEX resource_parent ON resource (parent, kind, seq);
 CREATE INDEX resource_guid ON resource (guid);
 CREATE INDEX resource_kind ON resource (kind, seq) WHERE kind != 'jobs';
 CREATE TABLE cluster (
-    key TEXT PRIMARY KEY,
-    guid TEXT NOT NULL,
+    guid TEXT PRIMARY KEY,         -- of its resource
     target INTEGER NOT NULL,
     minimum INTEGER,               -- of an auto-scale cluster
     maximum INTEGER,
@@ -299,9 +298,9 @@ CREATE TRIGGER node_deleted AFTER DELETE ON node BEGIN
 END;
 -- Jobs, clusters and nodes go with their resource.
 CREATE TRIGGER resource_deleted AFTER DELETE ON resource BEGIN
-    DELETE FROM job WHERE key = old.key;
-    DELETE FROM node WHERE cluster = old.key;
-    DELETE FROM cluster WHERE key = old.key;
+    DELETE FROM job WHERE guid = old.guid;
+    DELETE FROM node WHERE cluster = old.guid;
+    DELETE FROM cluster WHERE guid = old.guid;
 END;
 PRAGMA user_version = {VERSION};
 """

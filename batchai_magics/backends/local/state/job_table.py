@@ -64,7 +64,7 @@ class JobRow(NamedTuple):
 
     key: str  # of the job's resource
     guid: str  # the name of its folders
-    cluster: str  # the key of the cluster
+    cluster: str  # the guid of the cluster
     node_count: int
     priority: int  # higher first
     python: str  # the interpreter that submitted it
@@ -263,7 +263,7 @@ def lost_predecessors(db: sqlite3.Connection) -> list[str]:
 
 def delete(db: sqlite3.Connection, run: JobRow) -> None:
     """Deletes a run with the record of its job."""
-    db.execute("DELETE FROM resource WHERE key = ?", (run.key,))
+    db.execute("DELETE FROM resource WHERE guid = ?", (run.guid,))
 
 
 def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:

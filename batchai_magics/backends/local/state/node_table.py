@@ -13,10 +13,9 @@ from batchai_magics.models.states import DeallocationOption, NodeState
 
 
 class ClusterRow(NamedTuple):
-    """One cluster."""
+    """One cluster, by the guid of its record."""
 
-    key: str  # of its resource
-    guid: str  # the name of its folder
+    guid: str
     changed: float  # when its target was set
     target: int = 0  # desired number of nodes
     minimum: int | None = None  # of an auto-scale cluster
@@ -28,8 +27,8 @@ class ClusterRow(NamedTuple):
 def add_cluster(db: sqlite3.Connection, guid: str, *, idle_s: float) -> None:
     """Inserts the cluster of a record, without nodes, unless it was inserted before."""
     db.execute(
-        "INSERT OR IGNORE INTO cluster (key, guid, target, idle_s, changed)"
-        " SELECT key, guid, 0, ?, ? FROM resource WHERE guid = ?",
+        "INSERT OR IGNORE INTO cluster (guid, target, idle_s, changed)"
+        " SELECT guid, 0, ?, ? FROM resource WHERE guid = ?",
         (idle_s, time.time(), guid),
     )
 
@@ -40,32 +39,29 @@ def find_cluster(db: sqlite3.Connection, guid: str) -> ClusterRow | None:
     return ClusterRow(**dict(row)) if row else None
 
 
-def get_cluster(db: sqlite3.Connection, key: str) -> ClusterRow:
-    """An existing cluster."""
-    return ClusterRow(**dict(db.execute("SELECT * FROM cluster WHERE key = ?", (key,)).fetchone()))
+def auto_scaled_clusters(db: sqlite3.Connection, guid: str = "") -> list[ClusterRow]:
+    """The auto-scale clusters, or only the one with that guid."""
+    query = "SELECT * FROM cluster WHERE maximum IS NOT NULL AND ? IN ('', guid)"
+    return [ClusterRow(**dict(row)) for row in db.execute(query, (guid,))]
 
 
-def auto_scaled_clusters(db: sqlite3.Connection, key: str = "") -> list[ClusterRow]:
-    """The auto-scale clusters, or only the one with that key."""
-    query = "SELECT * FROM cluster WHERE maximum IS NOT NULL AND ? IN ('', key)"
-    return [ClusterRow(**dict(row)) for row in db.execute(query, (key,)).fetchall()]
-
-
-def set_bounds(db: sqlite3.Connection, key: str, minimum: int | None, maximum: int | None) -> None:
+def set_bounds(db: sqlite3.Connection, guid: str, minimum: int | None, maximum: int | None) -> None:
     """Sets the auto-scale bounds of a cluster; None for a fixed size."""
-    db.execute("UPDATE cluster SET minimum = ?, maximum = ? WHERE key = ?", (minimum, maximum, key))
+    db.execute("UPDATE cluster SET minimum = ?, maximum = ? WHERE guid = ?", (minimum, maximum, guid))
 
 
-def skip_ordinals(db: sqlite3.Connection, key: str, count: int) -> None:
-    """Reserves ordinals for new nodes."""
-    db.execute("UPDATE cluster SET next_ordinal = next_ordinal + ? WHERE key = ?", (count, key))
+def new_ordinals(db: sqlite3.Connection, guid: str, count: int) -> range:
+    """The ordinals of so many new nodes of an existing cluster."""
+    statement = "UPDATE cluster SET next_ordinal = next_ordinal + ? WHERE guid = ? RETURNING next_ordinal"
+    ((end,),) = db.execute(statement, (count, guid)).fetchall()
+    return range(end - count, end)
 
 
 class NodeRow(NamedTuple):
     """One node."""
 
     id: str
-    cluster: str  # the key of its cluster
+    cluster: str  # the guid of its cluster
     ordinal: int  # never given twice in a cluster
     state: NodeState
     since: float  # when it entered its state
@@ -74,28 +70,13 @@ class NodeRow(NamedTuple):
     error: str = ""  # why it cannot be used
 
 
-class NewNode(NamedTuple):
-    """A node that is not ready yet, with what its preparation needs."""
-
-    id: str
-    preparer: str
-    guid: str  # of its cluster
-
-
 class JobNode(NamedTuple):
     """A node assigned to a job, and its position in its cluster."""
 
     id: str
-    guid: str  # of its cluster
     mates: int  # how many nodes its cluster has
     position: int  # how many of them come before it
     gpus: str  # those that the job has there; empty for all of the node's
-
-
-def of_guid(db: sqlite3.Connection, cluster_guid: str) -> list[NodeRow]:
-    """The nodes of the cluster with that guid, by creation."""
-    query = "SELECT node.* FROM node JOIN cluster ON cluster.key = node.cluster WHERE cluster.guid = ?"
-    return _all(db, f"{query} ORDER BY ordinal", cluster_guid)
 
 
 def of_cluster(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
@@ -115,26 +96,20 @@ def not_leaving(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
 
 def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
     """The nodes assigned to a run."""
-    rows = db.execute(
-        "SELECT node.id, cluster.guid,"
+    query = (
+        "SELECT node.id,"
         " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
         " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
         " AND mate.ordinal < node.ordinal) AS position, held.gpus"
-        " FROM node_run AS held JOIN node ON node.id = held.node"
-        " JOIN cluster ON cluster.key = node.cluster WHERE held.job = ? ORDER BY ordinal",
-        (guid,),
-    ).fetchall()
-    return [JobNode(**dict(row)) for row in rows]
+        " FROM node_run AS held JOIN node ON node.id = held.node WHERE held.job = ? ORDER BY ordinal"
+    )
+    return [JobNode(**dict(row)) for row in db.execute(query, (guid,))]
 
 
-def preparing(db: sqlite3.Connection, id: str = "") -> list[NewNode]:
+def preparing(db: sqlite3.Connection, id: str = "") -> list[NodeRow]:
     """The nodes that are not ready yet, or only the one with that id."""
-    rows = db.execute(
-        "SELECT node.id, node.preparer, cluster.guid FROM node JOIN cluster ON cluster.key = node.cluster"
-        " WHERE node.state = ? AND ? IN ('', node.id)",
-        (NodeState.PREPARING.value, id),
-    ).fetchall()
-    return [NewNode(**dict(row)) for row in rows]
+    query = "SELECT * FROM node WHERE state = ? AND ? IN ('', id)"
+    return _all(db, query, NodeState.PREPARING.value, id)
 
 
 def ids_of_run(db: sqlite3.Connection, guid: str) -> list[str]:
@@ -148,13 +123,10 @@ def ids(db: sqlite3.Connection) -> set[str]:
     return {id for (id,) in db.execute("SELECT id FROM node")}
 
 
-def has_node(db: sqlite3.Connection, guid: str, id: str = "") -> bool:
-    """Whether the cluster with that guid has a node, or has that node."""
-    query = (
-        "SELECT 1 FROM node JOIN cluster ON cluster.key = node.cluster"
-        " WHERE cluster.guid = ? AND ? IN ('', node.id)"
-    )
-    return db.execute(query, (guid, id)).fetchone() is not None
+def has_node(db: sqlite3.Connection, cluster: str, id: str = "") -> bool:
+    """Whether a cluster has a node, or has that node."""
+    query = "SELECT 1 FROM node WHERE cluster = ? AND ? IN ('', id)"
+    return db.execute(query, (cluster, id)).fetchone() is not None
 
 
 # -- preparation and assignment
@@ -251,30 +223,28 @@ def release(db: sqlite3.Connection, guid: str) -> None:
 
 def resize(db: sqlite3.Connection, cluster: str, target: int, option: DeallocationOption) -> list[str]:
     """Adds or removes nodes; returns the guids of jobs that have to stop."""
-    present, row = not_leaving(db, cluster), get_cluster(db, cluster)
-    if row.target != target:  # what the service shows
-        statement = "UPDATE resource SET more = json_set(more, '$.changed', ?) WHERE key = ?"
-        db.execute(statement, (time.time(), cluster))
-    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE key = ?", (target, time.time(), cluster))
-    added = max(0, target - len(present))
-    if added:
+    present, now = not_leaving(db, cluster), time.time()
+    changed = "SELECT guid FROM cluster WHERE guid = ? AND target != ?"  # what the service shows
+    statement = f"UPDATE resource SET more = json_set(more, '$.changed', ?) WHERE guid IN ({changed})"
+    db.execute(statement, (now, cluster, target))
+    db.execute("UPDATE cluster SET target = ?, changed = ? WHERE guid = ?", (target, now, cluster))
+    if target > len(present):
         import hashlib  # loads OpenSSL, which supervisors do not need
 
-        digest = int(hashlib.sha256(row.guid.encode()).hexdigest()[:8], 16)
-        now = time.strftime("%Y%m%dt%H%M%Sz", time.gmtime())
-        for ordinal in range(row.next_ordinal, row.next_ordinal + added):
-            id = f"tvm-{digest}_{ordinal + 1}-{now}-p"  # as the service names nodes
-            values = (id, row.key, ordinal, NodeState.PREPARING.value, time.time())
+        digest = int(hashlib.sha256(cluster.encode()).hexdigest()[:8], 16)
+        made = time.strftime("%Y%m%dt%H%M%Sz", time.gmtime(now))
+        for ordinal in new_ordinals(db, cluster, target - len(present)):
+            id = f"tvm-{digest}_{ordinal + 1}-{made}-p"  # as the service names nodes
+            values = (id, cluster, ordinal, NodeState.PREPARING.value, now)
             db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES (?, ?, ?, ?, ?)", values)
-        skip_ordinals(db, row.key, added)
     return _remove(db, present[: max(0, len(present) - target)], option, RESIZED)
 
 
 def preempt(db: sqlite3.Connection, node: NodeRow) -> list[str]:
     """Replaces a node; returns the guid of the job that is requeued, if any."""
     stopped = _remove(db, [node], DeallocationOption.REQUEUE, f"its node {node.id} was preempted")
-    cluster = node.cluster
-    resize(db, cluster, get_cluster(db, cluster).target, DeallocationOption.REQUEUE)
+    if cluster := find_cluster(db, node.cluster):
+        resize(db, cluster.guid, cluster.target, DeallocationOption.REQUEUE)
     return stopped
 
 

@@ -115,11 +115,11 @@ def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:
     """The nodes of a cluster or job, each with the job that it runs, or one of them."""
     from batchai_magics.models.resources import Node
 
-    column = "node.cluster" if id.kind is Kind.CLUSTER else "job.key"
+    column = "node.cluster" if id.kind is Kind.CLUSTER else "held.job"
     query = (
         "SELECT node.*, resource.id AS job_id FROM node LEFT JOIN node_run AS held ON held.node = node.id"
-        " LEFT JOIN job ON job.guid = held.job LEFT JOIN resource ON resource.key = job.key"
-        f" WHERE {column} = ? GROUP BY node.id ORDER BY ordinal"
+        " LEFT JOIN resource ON resource.guid = held.job"
+        f" WHERE {column} = (SELECT guid FROM resource WHERE key = ?) GROUP BY node.id ORDER BY ordinal"
     )
     return [
         Node(

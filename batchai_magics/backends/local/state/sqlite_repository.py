@@ -20,7 +20,7 @@ from batchai_magics.backends.service.repository import OWNER, Record, RecordPage
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 LAST_CHARACTER = "\U0010ffff"  # after every other character
-_OPEN = f"SELECT resource.* FROM job JOIN resource USING (key) WHERE {IS_OPEN}"
+_OPEN = f"SELECT resource.* FROM job JOIN resource USING (guid) WHERE {IS_OPEN}"
 _INSIDE = "(key = ? OR (key >= ? AND key < ?))"
 
 
@@ -194,8 +194,7 @@ class SqliteRepository(Repository):
     def open_jobs(self, cluster_guid: str) -> list[Record]:
         """The jobs of a cluster whose runs have not ended, oldest first."""
         with self._store.read() as db:
-            of_cluster = "cluster = (SELECT key FROM cluster WHERE guid = ?)"
-            return _all(db, f"{_OPEN} AND {of_cluster} ORDER BY seq", cluster_guid)
+            return _all(db, f"{_OPEN} AND cluster = ? ORDER BY seq", cluster_guid)
 
     def all_open_jobs(self) -> Iterable[Record]:
         """The same of all clusters."""

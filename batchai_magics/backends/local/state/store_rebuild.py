@@ -57,12 +57,11 @@ class JobBackup(NamedTuple):
 def write_backup(db: sqlite3.Connection, job: JobRow, folder: JobLayout) -> None:
     """Writes the rows that a new job depends on to its folder; raises OSError."""
     id = ResourceId.parse(job.key)
-    keys = [parent.key for parent in (id.workspace_id, id.parent, ResourceId.parse(job.cluster), id)]
-    marks = ", ".join("?" * len(keys))
+    keys = [parent.key for parent in (id.workspace_id, id.parent, id)]
     asked: dict[str, tuple[str, Sequence[str]]] = {
-        "resource": (f"key IN ({marks}) ORDER BY seq", keys),
-        "cluster": ("key = ?", [job.cluster]),
-        "job": ("key = ?", [job.key]),
+        "resource": ("key IN (?, ?, ?) OR guid = ? ORDER BY seq", [*keys, job.cluster]),
+        "cluster": ("guid = ?", [job.cluster]),
+        "job": ("guid = ?", [job.guid]),
     }
     rows = {
         table: [dict(row) for row in db.execute(f"SELECT * FROM {table} WHERE {where}", values)]
@@ -75,11 +74,12 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
     """Fills a new database from job folders, in an open transaction; returns the number of jobs."""
     folders = [layout.job(path.parent.name) for path in layout.jobs.glob("*/job.json")]
     found = sorted(filter(None, map(_read_backup, folders)), key=lambda kept: kept.created)
+    newest = {row["key"]: row for kept in found for row in kept.rows["resource"]}
     for kept in reversed(found):  # the newest backup has the latest state of its cluster
         _insert(db, "cluster", kept.rows["cluster"])
     for kept in found:
-        for table in ("resource", "job"):
-            _insert(db, table, kept.rows[table])
+        _insert(db, "resource", [newest[row["key"]] for row in kept.rows["resource"]])
+        _insert(db, "job", kept.rows["job"])
         _restore_state(db, kept)
     job_table.release_all(db)
     for kept in found:
@@ -91,9 +91,9 @@ def rebuild(db: sqlite3.Connection, layout: Layout) -> int:
     db.execute(f"UPDATE resource SET more = json_remove(more, '$.{BASELINES}') WHERE {is_pinned}")
     for kept in sorted(found, key=_labelled):
         _restore_baseline(db, kept)
-    for (key,) in db.execute("SELECT key FROM cluster").fetchall():
-        target = node_table.get_cluster(db, key).target
-        node_table.resize(db, key, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
+    db.execute("DELETE FROM cluster WHERE guid NOT IN (SELECT guid FROM resource)")  # later ones replace them
+    for guid, target in db.execute("SELECT guid, target FROM cluster").fetchall():
+        node_table.resize(db, guid, target, DeallocationOption.WAIT_FOR_JOB_COMPLETION)
     return len(found)
 
 
@@ -161,7 +161,7 @@ def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -
     if not is_bound:
         return
     for node in Plan.from_json(read_text(kept.folder.plan, MAX_PLAN_BYTES)).nodes:
-        ordinal = node_table.get_cluster(db, kept.job["cluster"]).next_ordinal
+        (ordinal,) = node_table.new_ordinals(db, kept.job["cluster"], 1)
         guid, is_shared = kept.job["guid"], bool(kept.job.get("gpu_count"))
         if is_shared:
             node_table.assign_gpus(db, guid, {node.id: node.env.get("CUDA_VISIBLE_DEVICES", "").split(",")})
@@ -169,7 +169,6 @@ def _restore_running(db: sqlite3.Connection, kept: JobBackup, supervisor: str) -
         row = (node.id, kept.job["cluster"], ordinal, NodeState.RUNNING.value, began, owner)
         statement = "INSERT OR IGNORE INTO node (id, cluster, ordinal, state, since, job)"
         db.execute(f"{statement} VALUES (?, ?, ?, ?, ?, ?)", row)
-        node_table.skip_ordinals(db, kept.job["cluster"], 1)
 
 
 def _supervisor(folder: JobLayout) -> str:

@@ -16,7 +16,6 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.state.database.rows import count, written
 from tests.backends.service.records.homes import (
-    CLUSTER,
     EXPERIMENT,
     JOB,
     WORKSPACE,
@@ -140,17 +139,15 @@ def test_a_list_parses_nothing_of_a_record_but_what_is_read(store: Store, record
 
 def test_what_the_engine_keeps_of_a_resource_goes_with_it(home: SqliteHome, store: Store) -> None:
     records = SqliteRepository(store)
-    job = record(JOB, **{CLUSTER_GUID: CLUSTER.key})
+    cluster, job = WORKSPACE.child(Kind.CLUSTER, "d"), record(JOB, guid="j", **{CLUSTER_GUID: "d"})
+    records.insert(cluster, record(cluster, guid="d"))
     records.insert(JOB, job)
     home.begin(records, job)
     with store.write() as db:
-        db.execute(
-            "INSERT INTO node (id, cluster, ordinal, state, since) VALUES ('n', ?, 0, 'idle', 1)",
-            (CLUSTER.key,),
-        )
+        db.execute("INSERT INTO node (id, cluster, ordinal, state, since) VALUES ('n', 'd', 0, 'idle', 1)")
     records.delete(EXPERIMENT)
     assert rows(store) == {"job": 0, "cluster": 1, "node": 1}
-    records.delete(CLUSTER)
+    records.delete(cluster)
     assert rows(store) == {"job": 0, "cluster": 0, "node": 0}
 
 

@@ -153,6 +153,19 @@ def test_what_it_stands_on_is_there_again_once_and_in_order(still: Still) -> Non
     assert still.job("b") == jobs[0]  # the very same is found, not refused
 
 
+def test_a_cluster_that_was_created_again_is_the_later_one(still: Still) -> None:
+    cluster = still.cluster()
+    still.fail(still.job("a"))
+    still.backend.delete(cluster)
+    still.cluster(scale=manual(1))
+    still.job("b")
+    guid = still.guid(cluster)
+    found_again(still)
+    assert still.guid(cluster) == guid
+    assert [row["guid"] for row in still.rows("SELECT guid FROM cluster")] == [guid]
+    assert len(still.nodes(cluster)) == 1
+
+
 def test_labels_are_those_that_a_job_had_last(still: Still) -> None:
     still.cluster()
     job = still.job()

@@ -104,7 +104,7 @@ def test_a_cluster_that_begins_to_scale_keeps_its_nodes_within_the_new_bounds(
 
 
 def bounds(still: Still) -> dict[str, tuple[int | None, int | None]]:
-    rows = still.rows("SELECT key, minimum, maximum FROM cluster")
+    rows = still.rows("SELECT key, minimum, maximum FROM cluster JOIN resource USING (guid)")
     return {row["key"].rpartition("/")[2]: (row["minimum"], row["maximum"]) for row in rows}
 
 

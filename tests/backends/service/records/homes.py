@@ -89,8 +89,8 @@ class SqliteHome(Home):
         cluster = job.more[CLUSTER_GUID]
         row = JobRow(job.resource_id.key, job.guid, cluster, 1, 0, "", False, 1.0)
         with Store(self.path).write() as db:
-            statement = "INSERT OR IGNORE INTO cluster (key, guid, target, changed) VALUES (?, ?, 0, 1.0)"
-            db.execute(statement, (cluster, cluster))
+            statement = "INSERT OR IGNORE INTO cluster (guid, target, changed) VALUES (?, 0, 1.0)"
+            db.execute(statement, (cluster,))
             job_table.insert(db, row)
 
     def end(self, records: Repository, job: Record) -> None:

@@ -7,7 +7,7 @@ import pytest
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.errors import StorageError
 
-CLUSTER = "INSERT INTO cluster (key, guid, target, changed) VALUES (?, 'g', 0, 0.0)"
+CLUSTER = "INSERT INTO cluster (guid, target, changed) VALUES (?, 0, 0.0)"
 COUNT = "SELECT count(*) FROM cluster"
 
 

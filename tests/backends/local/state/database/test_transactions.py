@@ -62,7 +62,7 @@ def test_who_comes_second_waits_for_the_first(store: Store, tmp_path: Path) -> N
             db.execute(CLUSTER, ("g",))
         done.result(60)
     with store.read() as db:
-        assert [key for (key,) in db.execute("SELECT key FROM cluster")] == ["after 1", "g"]
+        assert [guid for (guid,) in db.execute("SELECT guid FROM cluster")] == ["after 1", "g"]
 
 
 @pytest.mark.parametrize("problem", [ValueError, KeyboardInterrupt])
@@ -112,7 +112,7 @@ def test_what_an_interrupt_left_half_read_keeps_nobody_from_writing(store: Store
 
     def interrupted() -> None:
         with store.read() as db:
-            left.append(db.execute("SELECT key FROM cluster"))
+            left.append(db.execute("SELECT guid FROM cluster"))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
