@@ -6,8 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from batchai_magics.models.vm_sizes import SIZES, lookup
-
 if TYPE_CHECKING:
     from batchai_magics.models.cluster_spec import ClusterSpec
 
@@ -29,6 +27,8 @@ class MachineDevices(NamedTuple):
 
     def vm_size(self, node_count: int) -> str:
         """The first VM size with as many GPUs as each of that many nodes gets, or with the most below."""
+        from batchai_magics.models.vm_sizes import SIZES  # supervisors need none
+
         count = len(self.gpu_share(max(1, node_count) - 1, node_count))
         return max((size for size in SIZES.values() if size.gpus <= count), key=lambda size: size.gpus).name
 
@@ -58,6 +58,8 @@ def visible(count: int, said: str | None) -> tuple[str, ...]:
 
 def hardware_notes(spec: ClusterSpec, here: MachineDevices) -> tuple[str, ...]:
     """A sentence about a node's actual hardware if it differs from its VM size."""
+    from batchai_magics.models.vm_sizes import lookup
+
     auto = spec.scale_settings.auto_scale if spec.scale_settings else None
     count = auto.maximum_node_count if auto else spec.target_node_count
     size = lookup(spec.vm_size)
