@@ -114,15 +114,6 @@ def test_as_many_processes_start_as_nodes_have_gpus(create, azure, experiment) -
     assert sent(azure, experiment)["distribution"]["processCountPerInstance"] == 8
 
 
-def test_an_identical_job_is_returned_and_a_different_one_refused(create, azure) -> None:
-    first = create()
-    assert create().id == first.id
-    with pytest.raises(ConflictError) as caught:
-        create(nodes=2)
-    assert caught.value.code == "JobAlreadyExists"
-    assert len(azure.jobs.jobs) == 1
-
-
 def test_a_job_that_another_process_creates_meanwhile_is_not_overwritten(create, azure, backend) -> None:
     existing = backend.jobs.existing
     backend.jobs.existing = lambda id: (1, None)  # as seen before the other process creates it

@@ -92,14 +92,6 @@ def test_a_tag_that_is_no_word_is_refused(backend, create) -> None:
         backend.records.relabel(create(), LabelChange(add=("no word",)))
 
 
-def test_one_run_of_an_experiment_is_the_baseline(backend, create, experiment) -> None:
-    first, second = create("one"), create("two")
-    for id in (first, second):
-        backend.records.relabel(id, LabelChange(add=(BASELINE,)))
-    assert backend.records.baseline(experiment) == "two"
-    assert BASELINE not in backend.records.labels([first])[first.key].tags
-
-
 def test_each_user_has_a_baseline_of_their_own(backend, azure, create) -> None:
     first = create("one")
     backend.records.relabel(first, LabelChange(add=(BASELINE,)))

@@ -23,11 +23,6 @@ def counts(**numbers: int) -> dict[str, dict[str, int]]:
     return {"nodeStateCounts": {f"{state}NodeCount": number for state, number in numbers.items()}}
 
 
-def test_the_text_of_an_allocation_error_is_told() -> None:
-    error = {"error": {"code": "ClusterCoreQuotaReached", "message": "Maximum allowed: 0."}}
-    assert queue_reason(cluster(errors=[error]), 1) == "Maximum allowed: 0 (ClusterCoreQuotaReached)"
-
-
 def test_a_cluster_that_is_too_small_is_told_first() -> None:
     assert queue_reason(cluster(most=1), 2, FULL).startswith("it can have at most 1 node; 1 × NC24")
 

@@ -100,16 +100,6 @@ def test_a_dry_run_tells_the_forecast(azure: AzureStandIn, settings: Settings) -
     )
 
 
-def test_a_queued_job_says_what_the_quota_lacks(
-    azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
-) -> None:
-    azure.workspace.cores[FAMILY] = 24
-    azure.computes.add("gpus", size=A100, minimum=2)
-    reason = quota.wait_reason(Clusters(connection).show(gpus), 2)
-    assert "exceeding quota limits" in reason
-    assert "0 of 24 cores free" in reason
-
-
 def test_a_reason_is_given_also_to_those_who_may_not_read_quotas(
     azure: AzureStandIn, connection: Connection, quota: Quota, gpus: ResourceId
 ) -> None:

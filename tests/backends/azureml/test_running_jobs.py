@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import re
 from dataclasses import replace
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from batchai_magics.backends.azureml.settings import AzureMLSettings
 from batchai_magics.backends.base import FileRef
@@ -25,8 +20,6 @@ from batchai_magics.models.states import ExecutionState
 from tests.azureml.blobs import ACCOUNT
 from tests.azureml.conftest import running_azure
 from tests.backends.azureml.job_specs import job_spec
-from tests.notebooks.quickstart import short_quickstart
-from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -115,20 +108,3 @@ def test_a_container_is_mounted_and_output_directories_are_found_behind_whatever
         assert backend.read(FileRef(id, "x", "A")).data == backend.read(FileRef(id, "x", "B")).data == b"hi\n"
         with pytest.raises(NotFoundError, match="It is at models on the job's nodes"):
             backend.files(id, "C")
-
-
-def test_the_quickstart_runs(running_azure, tmp_path):
-    keys = ("subscription_id", "resource_group", "workspace_name")
-    names = dict(zip(keys, running_azure.place, strict=True))
-    (tmp_path / "config.json").write_text(json.dumps(names))
-    notebook = nbformat.read(short_quickstart(tmp_path), as_version=4)
-    client = NotebookClient(notebook, **NOTEBOOK_TIMEOUTS, resources={"metadata": {"path": str(tmp_path)}})
-    client.extra_arguments = ["--log-level=ERROR"]
-    own = {"BATCHAI_BACKEND": "azureml", "BATCHAI_CONFIG": str(tmp_path / "none.yaml")}
-    client.execute(env={**os.environ, **running_azure.client_env, **own})
-    jobs = running_azure.jobs.jobs.values()
-    assert [(job.status, job.node_count) for job in jobs] == [("Completed", 2)] * 2
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    texts = [output.data["text/plain"] for output in outputs if "data" in output]
-    assert any("[succeeded] quickstart" in text and "2 nodes × 2 processes" in text for text in texts)
-    assert any(re.search(r"^processes +4\b", text, re.M) and "by rank" in text for text in texts)
