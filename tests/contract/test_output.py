@@ -255,7 +255,7 @@ def test_a_failed_setup_task_makes_the_node_unusable_with_the_reason(place: Plac
     until(lambda: place.backend.show(cluster.id).node_states.unusable_node_count == 1)
     (error,) = place.backend.show(cluster.id).errors
     assert error.code == "NodeSetupFailed"
-    assert "exit code 4" in error.message
+    assert "broken (exit code 4)" in error.message
 
 
 @pytest.mark.needs("setup_tasks")

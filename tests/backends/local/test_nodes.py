@@ -67,13 +67,6 @@ def test_a_killed_setup_task_makes_the_node_unusable(world: World) -> None:
     until(lambda: not process.marked(node.id))
 
 
-def test_a_failed_setup_says_what_it_printed_last(world: World) -> None:
-    cluster = world.make_cluster(**set_up_by("echo begin; echo uv is not installed >&2; exit 4"))
-    until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
-    (error,) = world.backend.show(cluster.id).errors
-    assert error.message.startswith("Setup failed on node 1: uv is not installed (exit code 4); its output")
-
-
 def test_looking_at_a_node_that_is_being_prepared_brings_no_deleted_share_back(still: Still) -> None:
     task = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED}
     still.cluster(nodeSetup={"setupTask": task, "mountVolumes": {"azureFileShares": [SHARE]}})

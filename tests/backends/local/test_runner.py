@@ -17,14 +17,13 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import cluster_of, run_of
-from batchai_magics.backends.service.runner import ClusterChange, NodeCommand, Scale
+from batchai_magics.backends.service.runner import ClusterChange, Scale
 from batchai_magics.errors import CapabilityError, NotFoundError
-from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import DeallocationOption, ExecutionState
-from tests.backends.local.still import LOGS, Stand, Still
-from tests.contract.place import MOUNTED, USER, manual
+from tests.backends.local.still import Stand, Still
+from tests.contract.place import MOUNTED, manual
 
 Started = list[tuple[str, Mapping[str, Any]]]
 SECRETS = [{"name": "TOKEN", "value": "hush"}]
@@ -54,13 +53,6 @@ def created_job(still: Still, name: str = "j", **fields: object) -> ResourceId:
     }
     id = still.experiment.child(Kind.JOB, name)
     resource_changes.create(still.backend.context, id, JobSpec.from_wire({"properties": properties}))
-    return id
-
-
-def created_cluster(still: Still, **fields: object) -> ResourceId:
-    properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER, "scaleSettings": manual(2), **fields}
-    id = still.workspace.child(Kind.CLUSTER, "c")
-    resource_changes.create(still.backend.context, id, ClusterSpec.from_wire({"properties": properties}))
     return id
 
 
@@ -104,15 +96,6 @@ def test_runs_that_are_started_together_have_a_process_for_the_secrets_of_each(
     assert still.assigned() == ["first"]
 
 
-def test_the_nodes_of_a_new_cluster_are_set_up_with_its_secrets(still: Still, started: Started) -> None:
-    cluster = created_cluster(still, nodeSetup={"setupTask": {**LOGS, "secrets": SECRETS}})
-    nodes = still.backend.runner.nodes(cluster_of(still.backend.context.repository.get(cluster)), {})
-    assert [node.address for node in nodes] == ["127.0.0.1"] * 2
-    assert started == []
-    still.backend.runner.reconcile()
-    assert started == [("node_preparer", {"TOKEN": "hush"})] * 2
-
-
 def test_a_job_on_a_cluster_that_is_deleted_meanwhile_is_refused(still: Still) -> None:
     cluster = still.cluster()
     still.change("DELETE FROM cluster")
@@ -140,15 +123,6 @@ def test_all_runs_that_were_asked_to_stop_are_woken_together(
     assert len(woken) == 2
     with still.store.read() as db:
         assert not [row for each in clusters for row in node_table.not_leaving(db, each.key)]
-
-
-def test_a_node_belongs_to_its_own_cluster_alone(still: Still) -> None:
-    ids = {name: still.cluster(name) for name in ("c", "d")}
-    own, other = (cluster_of(still.backend.context.repository.get(id)) for id in ids.values())
-    for node in still.nodes(ids["c"]):
-        assert still.backend.runner.execute(own, NodeCommand(node, "true", []))  # it starts when it is read
-        with pytest.raises(NotFoundError):
-            still.backend.runner.execute(other, NodeCommand(node, "true", []))
 
 
 def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import shutil
 import signal
@@ -11,10 +10,8 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.folders.run_end import read_end, write_end
+from batchai_magics.backends.folders.run_end import read_end
 from batchai_magics.backends.local import reconciler, supervisor
-from batchai_magics.backends.local.state.store import RESERVE_BYTES
-from batchai_magics.backends.node.outcome import stopped
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
@@ -77,29 +74,6 @@ def test_nobody_waits_for_a_store_whose_job_was_deleted_with_it(still: Still, mo
     broken(still, monkeypatch)
     writer.finish(Outcome(0))
     assert not root.exists()
-
-
-def test_the_word_in_the_folder_is_left_from_the_reserve_when_the_disk_is_full(
-    still: Still, monkeypatch
-) -> None:
-    job, writer = started(still)
-    still.store.make_reserve()
-    reserve = still.store.reserve
-
-    def full(file, outcome: Outcome) -> None:
-        if reserve.size_bytes == RESERVE_BYTES:
-            raise OSError(errno.ENOSPC, "no space")
-        write_end(file, outcome)
-
-    monkeypatch.setattr(supervisor, "write_end", full)
-    writer.finish(Outcome(0))
-    assert read_end(still.layout.job(still.state(job)["guid"]).end).exit_code == 0
-
-
-def test_a_job_that_is_queued_again_leaves_no_end(still: Still) -> None:
-    job, writer = started(still)
-    writer.finish(stopped("requeue"))
-    assert not still.layout.job(still.state(job)["guid"]).end.exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"version": 2}', "\x00garbage"])

@@ -7,9 +7,7 @@ import os
 import pytest
 
 from batchai_magics.backends.local import process
-from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.backends.node.outcome import failed_with, stopped
-from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from tests.backends.local.still import Still, dead
 from tests.backends.local.watch.outcome_writers import is_assigned, is_open, started, writer_of
@@ -66,18 +64,3 @@ def test_who_knows_a_jobs_secrets_keeps_it_when_it_is_queued_again(still: Still)
     writer.claim()
     writer.finish(stopped("requeue"))
     assert still.state(job)["supervisor"] == process.own_identity()
-
-
-def test_a_full_disk_takes_the_outcome_from_the_reserve(still: Still, monkeypatch) -> None:
-    _, writer = started(still)
-    still.store.make_reserve()
-    write, reserve = still.store.write, still.store.reserve
-
-    def full():
-        if reserve.size_bytes == RESERVE_BYTES:
-            raise StorageError("full", code="DiskFull")
-        return write()
-
-    monkeypatch.setattr(still.store, "write", full)
-    writer.finish(Outcome(0))
-    assert not is_open(writer)
