@@ -113,7 +113,7 @@ def marked(mark: str) -> list[LiveProcess]:
 def descendants() -> list[LiveProcess]:
     """Every live descendant of this process, which adopts orphans."""
     if sys.platform == "linux":
-        return termination.live_descendants()
+        return leftovers.descendants()
     import psutil
 
     return [_to_found(process) for process in psutil.Process().children(recursive=True)]

@@ -72,6 +72,12 @@ def with_attempt(plan: Plan, number: int, root: Path) -> Plan:
     return plan.changed(with_variables)
 
 
+def with_own_exits(plan: Plan, number: int, root: Path) -> Plan:
+    """The same, with a folder for exits that no earlier attempt has used."""
+    own = plan if number == 1 else plan._replace(exits=f"{plan.exits}-{number}")
+    return with_attempt(own, number, root)
+
+
 class EndWarning:
     """The warning of an attempt's processes before it ends, given once; `reason` is why it will end.
 

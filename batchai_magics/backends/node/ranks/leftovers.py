@@ -52,8 +52,8 @@ def marked(mark: str) -> list[LiveProcess]:
     return [process for pid in _pids() if _has_entry(pid, entry) and (process := find(pid))]
 
 
-def descendants(but: Set[int]) -> list[LiveProcess]:
-    """Every running descendant of this process, a subreaper, except for these children."""
+def descendants(but: Set[int] = frozenset()) -> list[LiveProcess]:
+    """Every running descendant of this process, a subreaper, except for these children, its helpers."""
     if _children() <= but:
         return []
     children: dict[int, list[int]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -28,11 +28,6 @@ def adopt_orphans() -> None:
         LIBC.prctl(36, 1, 0, 0, 0)
 
 
-def live_descendants(helpers: Collection[int] = ()) -> list[LiveProcess]:
-    """All living descendants of this process, except for its helper processes."""
-    return leftovers.descendants(frozenset(helpers))
-
-
 def send(processes: Iterable[LiveProcess], number: signal.Signals) -> None:
     """Signals processes."""
     for process in processes:
@@ -44,7 +39,7 @@ def processes_of(ranks: Ranks) -> list[LiveProcess]:
     plan = ranks.plan
     if plan.containers.engine:  # their runtimes end with them: only what runs inside carries the mark
         return leftovers.marked(plan.guid)
-    return without_mount_servers(live_descendants(ranks.helper_pids), plan)
+    return without_mount_servers(leftovers.descendants(ranks.helper_pids), plan)
 
 
 def without_mount_servers(processes: list[LiveProcess], plan: Plan) -> list[LiveProcess]:
@@ -83,7 +78,7 @@ def end(
     ranks.abandon()
 
 
-def end_all(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
+def end_all(find: Callable[[], list[LiveProcess]] = leftovers.descendants) -> None:
     """Sends SIGTERM to everything found, and after a moment SIGKILL until nothing is left."""
     send(find(), signal.SIGTERM)
     deadline = time.monotonic() + LEFTOVER_S
@@ -92,7 +87,7 @@ def end_all(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
     kill(find)
 
 
-def kill(find: Callable[[], list[LiveProcess]] = live_descendants) -> None:
+def kill(find: Callable[[], list[LiveProcess]] = leftovers.descendants) -> None:
     """Sends SIGKILL to everything found, repeatedly, until nothing is left."""
     poll_s, deadline = FIRST_KILL_POLL_S, time.monotonic() + KILL_S
     while (remaining := find()) and time.monotonic() < deadline:

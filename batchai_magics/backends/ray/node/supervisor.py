@@ -252,5 +252,4 @@ class RunSupervisor:
         threads = max(1, int(first.facts.cpus) // max(1, plan.processes_per_node))
         devices = [",".join(node.facts.gpus) for node in nodes]
         bindings = Bindings([node.name for node in nodes], addresses, ports, devices=devices, threads=threads)
-        own = plan if number == 1 else plan._replace(exits=f"{plan.exits}-{number}")
-        return restarts.with_attempt(own.resolved(bindings), number, self._files.root)
+        return restarts.with_own_exits(plan.resolved(bindings), number, self._files.root)

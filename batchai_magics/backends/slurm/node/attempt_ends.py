@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from batchai_magics.backends.node import restarts
 from batchai_magics.backends.node.outcome import LOST, NO_CODE, NODE_LOST, REQUEUE, failed_with, stopped
 from batchai_magics.backends.slurm.node.run_files import (
     NOT_REPORTED,
@@ -117,11 +116,6 @@ class RunningAttempt:
     def is_superseded(self) -> bool:
         """Whether a later attempt has started: nodes and files no longer belong to this program."""
         return self._files.is_superseded(self.submission, self.restarts)
-
-    def with_own_exits(self, plan: Plan) -> Plan:
-        """The plan with a folder for exits that no earlier attempt used, and its variables."""
-        own = plan if self.number == 1 else plan._replace(exits=f"{plan.exits}-{self.number}")
-        return restarts.with_attempt(own, self.number, self._files.root)
 
     def start(self, nodes: Sequence[str]) -> None:
         """Records the start, and waits a limited time until the previous attempt has ended."""

@@ -36,7 +36,7 @@ from batchai_magics.backends.node.ranks.rank import become_own_group
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.node.ranks.temporary_folder import ROOT, TMPDIR
-from batchai_magics.backends.node.restarts import RESIZED, EndWarning
+from batchai_magics.backends.node.restarts import RESIZED, EndWarning, with_own_exits
 from batchai_magics.backends.node.watch_process import WATCH, WatchProgram
 from batchai_magics.backends.slurm.node import allocation, scratch
 from batchai_magics.backends.slurm.node.attempt_ends import (
@@ -121,7 +121,7 @@ class SlurmLauncher(Launcher):
     def _resolved(self, plan: Plan, nodes: Sequence[str], addresses: Sequence[str]) -> Plan:
         """The plan of the job on these nodes, with what is this attempt's own."""
         plan = resolved(self._bundle, plan, self.files.root.name, nodes, addresses)
-        return self._running.with_own_exits(plan)
+        return with_own_exits(plan, self.number, self.files.root)
 
     def _write_plan(self) -> None:
         """Writes the plan, and creates its files."""
