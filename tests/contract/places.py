@@ -26,7 +26,7 @@ from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.ray.runner import PROGRAMS as RAY_PROGRAMS
 from batchai_magics.backends.ray.runner import RayBackend, RayFacts
 from batchai_magics.backends.ray.settings import RaySettings
-from batchai_magics.backends.slurm import bundle_writer
+from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.runner import SlurmBackend, SlurmFacts
 from batchai_magics.backends.slurm.settings import ANY, FIXED, SlurmSettings
 from batchai_magics.config import Settings
@@ -222,7 +222,7 @@ def place_on(
     settings = Settings(backend="slurm", sections={"slurm": own})
     backend = SlurmBackend(own)
     if not sshd:  # else the first job brings them to where the home is
-        copy_programs(own.home, slurm.folder / "compiled", bundle_writer.PROGRAMS)
+        copy_programs(own.home, slurm.folder / "compiled", sbatch.PROGRAMS)
     ensure_defaults(backend, settings)
     workspace = workspace_id(settings)
     experiment = workspace.child(Kind.EXPERIMENT, settings.experiment)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from batchai_magics.backends.node import containers
-from batchai_magics.backends.slurm import bundle_writer
+from batchai_magics.backends.slurm import sbatch
 from batchai_magics.errors import CapabilityError, NotFoundError
 from batchai_magics.models.resource_ids import Kind
 from tests.contract.place import Place
@@ -16,7 +16,7 @@ IMAGE = {"containerSettings": {"imageSourceRegistry": {"image": "tf:1"}}, "batch
 
 @pytest.mark.sample
 def test_a_job_whose_image_the_user_named_is_refused(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (containers, bundle_writer):
+    for module in (containers, sbatch):
         monkeypatch.setattr(module, "ENGINES", ("none-such",))
     with pytest.raises(CapabilityError, match=r"docker|none-such|no containers") as caught:
         place.backend.host_note(place.spec("true", **IMAGE))

@@ -33,11 +33,11 @@ def open_backend(settings: Settings) -> Backend:
 def host_note(settings: Settings, job: JobSpec) -> str:
     """What to tell the user of a job whose image nothing there runs; see `Backend.host_note`."""
     from batchai_magics.backends.service import host_runs
-    from batchai_magics.backends.slurm import bundle_writer
+    from batchai_magics.backends.slurm import sbatch
 
     own = settings.for_backend(SlurmSettings)
-    is_host = own.container_command.strip() == bundle_writer.HOST
-    return host_runs.host_note(job, bundle_writer.host_runs(own)) if is_host else ""
+    is_host = own.container_command.strip() == sbatch.HOST
+    return host_runs.host_note(job, sbatch.host_runs(own)) if is_host else ""
 
 
 def shares_folders(settings: Settings) -> bool:

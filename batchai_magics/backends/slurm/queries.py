@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.service.file_repository import FileClock, try_lock
 from batchai_magics.backends.service.runner import Run
-from batchai_magics.backends.slurm.cli_args import job_name
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
 from batchai_magics.backends.slurm.node.run_files import SlurmSubmission
 from batchai_magics.backends.slurm.parse import SEPARATOR, JobLine, NodeLine
+from batchai_magics.backends.slurm.sbatch import job_name
 from batchai_magics.errors import BatchAIError, ServiceError
 from batchai_magics.untrusted_files import read_json
 

@@ -35,7 +35,7 @@ from batchai_magics.backends.service.runner import (
 )
 from batchai_magics.backends.service.service import Service
 from batchai_magics.backends.service.undelivered import Undelivered
-from batchai_magics.backends.slurm import bundle_writer, client
+from batchai_magics.backends.slurm import client, sbatch
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.clusters import SILENT, Placement, SlurmClusters
 from batchai_magics.backends.slurm.queries import QueryCache
@@ -74,7 +74,7 @@ class SlurmFacts(EngineFacts):
     ) -> None:
         self._layout, self._machine, self._settings = layout, machine, settings
         self._clusters = clusters
-        self.host_runs = bundle_writer.host_runs(settings)
+        self.host_runs = sbatch.host_runs(settings)
 
     @property
     def python(self) -> str:
@@ -84,7 +84,7 @@ class SlurmFacts(EngineFacts):
     @property
     def site(self) -> EngineSite:
         """What the Plans of runs depend on; installs the programs of nodes in the home."""
-        folder = installed_programs.install(self._layout.home, bundle_writer.PROGRAMS)
+        folder = installed_programs.install(self._layout.home, sbatch.PROGRAMS)
         return EngineSite(
             python=self.python,
             script_wrapper=str(folder / installed_programs.RUN_SCRIPT),
@@ -97,7 +97,7 @@ class SlurmFacts(EngineFacts):
     def container_engine(self, *, has_credentials: bool) -> tuple[str, ...]:
         """The command that runs a job's containers on nodes."""
         command = self._settings.container_command
-        return bundle_writer.container_engine(
+        return sbatch.container_engine(
             command, has_credentials=has_credentials, has=self._machine.has_program
         )
 
@@ -154,8 +154,8 @@ class SlurmRunner(Runner):
             return {
                 "partition": more["partition"],
                 "options": " ".join((general, more["options"], text)),
-                "minutes": bundle_writer.minutes(limits.wall_s, more["limit"], grace_s=limits.grace_s),
-                "niceness": bundle_writer.NICENESS[request.priority],
+                "minutes": sbatch.minutes(limits.wall_s, more["limit"], grace_s=limits.grace_s),
+                "niceness": sbatch.NICENESS[request.priority],
                 "is_restarted": bool(limits.max_restarts),
                 "grace_s": limits.grace_s,
                 "notice_s": min(MAX_SIGNAL_S, math.ceil(limits.warn_s)),
@@ -171,7 +171,7 @@ class SlurmRunner(Runner):
 
         The secrets of a setup task, which jobs run here, are in a file that only its owner can read.
         """
-        secrets_file = bundle_writer.secrets_file(self._layout, cluster.guid)
+        secrets_file = sbatch.secrets_file(self._layout, cluster.guid)
         if change is None:
             return secrets_file.unlink(missing_ok=True)
         if change.setup and change.setup.secrets:
@@ -192,7 +192,7 @@ class SlurmRunner(Runner):
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster; those whose setup task failed are unusable."""
         nodes = self._clusters.nodes(cluster, busy)
-        return bundle_writer.with_setup_problems(nodes, self._layout, cluster.guid, busy)
+        return sbatch.with_setup_problems(nodes, self._layout, cluster.guid, busy)
 
     # -- runs
 
@@ -200,14 +200,14 @@ class SlurmRunner(Runner):
         """Submits runs, several of a cluster as arrays; ServiceError with Slurm's message if refused."""
         by_cluster: dict[str, list[PlannedRun]] = {}
         for each in runs:
-            bundle_writer.check_rank_containers(each.plan)
+            sbatch.check_rank_containers(each.plan)
             if each.after and "dependency" in slurm_values(shlex.split(each.run.state["options"])):
                 text = "--dependency does not go with --after and --after-any"
                 raise SpecError([Problem("properties.batchaiSlurm", text)], what="the job description")
             by_cluster.setdefault(each.cluster.guid, []).append(each)
         with private_files.pipelined(self._layout.home):
             for each in runs:
-                bundle_writer.write(self._layout, each, self._settings)
+                sbatch.write(self._layout, each, self._settings)
                 self.runs.note_predecessors(each)
             for of_cluster in by_cluster.values():
                 placement = self._clusters.placement(of_cluster[0].cluster)
@@ -257,7 +257,7 @@ class SlurmRunner(Runner):
     def snapshot(self, runs: Sequence[Run], clusters: Sequence[str] = ()) -> AbstractContextManager[None]:
         """The folders of these runs, of the setup of these clusters, and the query cache's files."""
         folders = self.runs.folders(runs)
-        folders += [bundle_writer.setup_folder(self._layout, guid) for guid in clusters]
+        folders += [sbatch.setup_folder(self._layout, guid) for guid in clusters]
         programs = installed_programs.folder_of(self._layout.home)
         return private_files.read_ahead(folders, self._queries.files, listed=[programs])
 
@@ -286,7 +286,7 @@ class SlurmRunner(Runner):
         folder = self._layout.node(cluster.guid, node)
         private_files.make_folder(folder)
         code_file = folder / f"command-{uuid.uuid4().hex}"
-        programs = installed_programs.install(self._layout.home, bundle_writer.PROGRAMS)
+        programs = installed_programs.install(self._layout.home, sbatch.PROGRAMS)
         start = start_words(self.facts.python, RUN_COMMAND, programs)  # which ends with its standard input
         place = self._srun_target(cluster, node, command.runs)
         options = ["--nodes=1", "--ntasks=1", "--mpi=none", "--quiet"]

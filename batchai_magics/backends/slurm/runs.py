@@ -16,8 +16,7 @@ from batchai_magics.backends.folders.run_end import AwaitedRun, read_awaited, wr
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.service.repository import AFTER
 from batchai_magics.backends.service.runner import PlannedRun, Run, RunStatus, waiting_reason
-from batchai_magics.backends.slurm import bundle_writer, cli_args, parse, run_state
-from batchai_magics.backends.slurm.cli_args import SubmitOptions as SubmitOptions
+from batchai_magics.backends.slurm import parse, run_state
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.clusters import Placement
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
@@ -50,6 +49,7 @@ from batchai_magics.backends.slurm.run_state import (
     with_reports,
     with_sentence,
 )
+from batchai_magics.backends.slurm.sbatch import SubmitOptions, array_script, write_script
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import NotFoundError, ServiceError
 from batchai_magics.launch.outcome import Outcome
@@ -132,7 +132,7 @@ class Runs:
         files, more = self.files(run.guid), run.state
         if attempt > 1:
             programs = JobBundle.read(files.bundle).programs
-            bundle_writer.write_script(files, attempt, python=more["python"], programs=programs)
+            write_script(files, attempt, python=more["python"], programs=programs)
         with private_files.pipelined(files.root):
             number = self._slurm.submit(files.script, submit_options.options, python=more["python"])
             try:
@@ -273,9 +273,7 @@ class Runs:
         programs = JobBundle.read(files[0].bundle).programs
         names = [each.root.name for each in files]
         script = logs / "batch.sh"
-        private_files.write(
-            script, cli_args.array_script(folder, names, python=more["python"], programs=programs)
-        )
+        private_files.write(script, array_script(folder, names, python=more["python"], programs=programs))
         together = replace(options, guid=array, log=logs, task_count=len(runs), task_limit=limit)
         number = self._slurm.submit(script, together.options, python=more["python"])
         now = self._clock.now()

@@ -13,7 +13,7 @@ import pytest
 import batchai_magics
 from batchai_magics.backends.folders import installed_programs
 from batchai_magics.backends.node.ranks.signed_records import exits_in
-from batchai_magics.backends.slurm import bundle_writer
+from batchai_magics.backends.slurm import sbatch
 from batchai_magics.launch.plan import VERSION, LogPaths, Output, Plan
 from batchai_magics.records.provenance import MachineRecord
 from tests.backends.node.ranks.plans import GUID, PROGRAM, exit_of, is_running, plan, start, started
@@ -109,7 +109,7 @@ def test_a_process_has_log_files_of_its_own_where_the_plan_says_so(tmp_path: Pat
 
 
 def test_a_copy_of_the_programs_runs_a_rank_without_the_package(tmp_path: Path) -> None:
-    programs = installed_programs.install(tmp_path / "elsewhere", bundle_writer.PROGRAMS)
+    programs = installed_programs.install(tmp_path / "elsewhere", sbatch.PROGRAMS)
     file = plan(tmp_path, "echo far away; exit 3")
     assert start(file, "0", PROGRAMS=str(programs)).wait() == 3
     assert (tmp_path / "stdout").read_text() == "far away\n"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.slurm import bundle_writer
+from batchai_magics.backends.slurm import sbatch
 from batchai_magics.errors import CapabilityError
 
 
 def test_containers_are_refused_by_name_where_nothing_runs_them() -> None:
     with pytest.raises(CapabilityError, match=r"properties\.containerSettings .* no apptainer.* or podman"):
-        bundle_writer.container_engine("", has_credentials=False, has=lambda _: False)
+        sbatch.container_engine("", has_credentials=False, has=lambda _: False)
 
 
 @pytest.mark.parametrize(
@@ -25,9 +25,9 @@ def test_containers_are_refused_by_name_where_nothing_runs_them() -> None:
 def test_what_was_set_or_is_there_runs_them(
     configured: str, there: set[str], engine: tuple[str, ...]
 ) -> None:
-    assert bundle_writer.container_engine(configured, has_credentials=False, has=there.__contains__) == engine
+    assert sbatch.container_engine(configured, has_credentials=False, has=there.__contains__) == engine
 
 
 def test_a_password_for_an_image_is_refused_by_name() -> None:
     with pytest.raises(CapabilityError, match=r"imageSourceRegistry\.credentials"):
-        bundle_writer.container_engine("podman", has_credentials=True, has=bool)
+        sbatch.container_engine("podman", has_credentials=True, has=bool)

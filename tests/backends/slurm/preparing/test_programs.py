@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders import installed_programs
-from batchai_magics.backends.slurm import bundle_writer
+from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from tests.contract.place import Place
 
@@ -22,9 +22,9 @@ MODULES = (
 
 
 def test_the_programs_are_copied_once(tmp_path: Path) -> None:
-    folder = installed_programs.install(tmp_path, bundle_writer.PROGRAMS)
+    folder = installed_programs.install(tmp_path, sbatch.PROGRAMS)
     (folder / "mark").touch()
-    assert installed_programs.install(tmp_path, bundle_writer.PROGRAMS) == folder
+    assert installed_programs.install(tmp_path, sbatch.PROGRAMS) == folder
     assert (folder / "mark").exists()
     assert [path.name for path in (tmp_path / "programs").iterdir()] == [folder.name]
 
@@ -43,12 +43,12 @@ def test_a_program_imports_nothing_that_was_not_copied(tmp_path: Path, module: s
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert str(Path(bundle_writer.__file__).parents[3]) not in done.stdout
+    assert str(Path(sbatch.__file__).parents[3]) not in done.stdout
 
 
 @pytest.mark.slow
 def test_what_is_copied_comes_before_what_is_installed(tmp_path: Path) -> None:
-    folder = installed_programs.install(tmp_path, bundle_writer.PROGRAMS)
+    folder = installed_programs.install(tmp_path, sbatch.PROGRAMS)
     code = (
         f"import sys; sys.path.insert(0, {str(folder)!r});"
         "import batchai_magics.errors as errors; print(errors.__file__)"

@@ -15,7 +15,7 @@ import pytest
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
-from batchai_magics.backends.slurm import bundle_writer
+from batchai_magics.backends.slurm import sbatch
 from batchai_magics.backends.slurm.node.run_files import AttemptStart, RunFiles
 from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.backends.slurm.settings import ANY, FIXED
@@ -175,7 +175,7 @@ def test_the_job_runs_the_programs_of_its_home_with_the_interpreter_of_the_setti
     world = World(tmp_path / "home", python="/opt/python3")
     world.job()
     job = world.in_slurm()
-    folder = str(installed_programs.current(world.backend.layout.home, bundle_writer.PROGRAMS))
+    folder = str(installed_programs.current(world.backend.layout.home, sbatch.PROGRAMS))
     assert "/opt/python3" in job.script
     assert folder in job.script
     assert job.env["PATH"].split(":")[0] == "/opt"
