@@ -5,14 +5,13 @@ from __future__ import annotations
 import codecs
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from batchai_magics.commands.handlers.job_wait import watch_job
 from batchai_magics.commands.output.command_progress import (
     CommandExit,
-    LogOutput,
     Message,
     Stream,
     StreamParts,
@@ -82,8 +81,11 @@ def _print_parts(parts: StreamParts) -> CommandExit | None:
         for part in parts:
             if isinstance(part, CommandExit):
                 failed = failed or (part if part.exit_code else None)
+            elif isinstance(part, Message):
+                print(visible_lines(part.text))
             else:
-                _print(part, texts)
+                target = sys.stderr if part.is_error else sys.stdout
+                target.write(texts[part.is_error].feed(part.data))
     return failed
 
 
@@ -96,14 +98,6 @@ class _NotebookText:
 
     def feed(self, data: bytes) -> str:
         return self._decoder.decode(self._terminal.feed(data))
-
-
-def _print(part: Message | LogOutput, texts: Mapping[bool, _NotebookText]) -> None:
-    if isinstance(part, Message):
-        print(visible_lines(part.text))
-        return
-    target = sys.stderr if part.is_error else sys.stdout
-    target.write(texts[part.is_error].feed(part.data))
 
 
 def _detach_error(job: Job) -> BatchAIError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -82,6 +82,21 @@ class Bucket:
                 files.append(item)
         return files
 
+    def upload(self, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False) -> Operation:
+        """The upload of files; each appears once it is complete and its digest verified."""
+        return _operation("Uploading", copies, self.storage.send(self.name, copies), arguments, is_one=is_one)
+
+    def download(self, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False) -> Operation:
+        """The download of files; each appears once it is complete and its digest verified."""
+        return _operation("Downloading", copies, self._fetched(copies), arguments, is_one=is_one)
+
+    def _fetched(self, copies: Sequence[Copy]) -> Generator[int, None, list[dict[str, object]]]:
+        yield from self.storage.fetch(self.name, copies)
+        return [
+            {"contentLength": copy.size_bytes, "name": copy.path, "path": str(copy.local_path)}
+            for copy in copies
+        ]
+
     def has(self, path: str, *, is_directory: bool) -> bool:
         """Whether the bucket contains that file or folder."""
         item = self.find(path) if self.is_there else None
@@ -116,19 +131,6 @@ def account_of(context: Context, arguments: Namespace, env: Mapping[str, str]) -
 
 
 RESUME_HINT = "Run the same line again to resume."
-
-
-def upload(bucket: Bucket, copies: Sequence[Copy]) -> Generator[int, None, Sequence[ShareFile]]:
-    """Uploads files; each appears on the share once it is complete and its digest verified."""
-    return bucket.storage.send(bucket.name, copies)
-
-
-def download(bucket: Bucket, copies: Sequence[Copy]) -> Generator[int, None, list[dict[str, object]]]:
-    """Downloads files; each appears once it is complete and its digest verified."""
-    yield from bucket.storage.fetch(bucket.name, copies)
-    return [
-        {"contentLength": copy.size_bytes, "name": copy.path, "path": str(copy.local_path)} for copy in copies
-    ]
 
 
 class DownloadFolder:
@@ -217,15 +219,15 @@ def bucket_downloads(bucket: Bucket, destination: str, *, below: str, pattern: s
     ]
 
 
-def upload_path(path: str | None, source: str, is_folder: Callable[[str], bool], *, option: str) -> str:
+def upload_path(bucket: Bucket, path: str | None, source: str) -> str:
     """The target path of an upload; `path` is a folder if it ends in `/` or exists as one."""
     name = Path(source).name
     if not path:
         return name
-    clean = relative_path(path, option, place="share")
-    if not clean or path.endswith("/") or is_folder(clean):
-        return f"{clean}/{name}".lstrip("/")
-    return clean
+    clean = relative_path(path, "--path", place="share")
+    item = bucket.find(clean) if clean else None
+    is_folder = not clean or path.endswith("/") or (item is not None and item.is_directory)
+    return f"{clean}/{name}".lstrip("/") if is_folder else clean
 
 
 def matches(name: str, pattern: str | None) -> bool:
@@ -245,27 +247,18 @@ def checked_file(bucket: Bucket, path: str) -> ShareFile:
     return item
 
 
-def upload_operation(
-    bucket: Bucket, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
-) -> Operation:
-    """The operation that uploads these files."""
-    steps = upload(bucket, copies)
-    return _operation("Uploading", copies, _first(steps) if is_one else steps, arguments)
-
-
-def download_operation(
-    bucket: Bucket, copies: Sequence[Copy], arguments: Namespace, *, is_one: bool = False
-) -> Operation:
-    """The operation that downloads these files."""
-    steps = download(bucket, copies)
-    return _operation("Downloading", copies, _first(steps) if is_one else steps, arguments)
-
-
 def _operation(
-    title: str, copies: Sequence[Copy], steps: Generator[int, None, Any], arguments: Namespace
+    title: str,
+    copies: Sequence[Copy],
+    steps: Generator[int, None, Sequence[Any]],
+    arguments: Namespace,
+    *,
+    is_one: bool,
 ) -> Operation:
+    """The operation of these steps; `is_one`: its result is that of the only file."""
     total = sum(copy.size_bytes for copy in copies)
-    return Operation(title, total, BYTES, steps, RESUME_HINT, is_quiet=arguments.no_progress)
+    chosen = _first(steps) if is_one else steps
+    return Operation(title, total, BYTES, chosen, RESUME_HINT, is_quiet=arguments.no_progress)
 
 
 def _first(steps: Generator[int, None, Sequence[Any]]) -> Generator[int, None, Any]:

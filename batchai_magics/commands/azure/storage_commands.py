@@ -15,13 +15,11 @@ from batchai_magics.commands.azure.storage_bucket import (
     bucket_downloads,
     bucket_names,
     checked_file,
-    download_operation,
     file_download,
     file_upload,
     folder_uploads,
     matches,
     open_bucket,
-    upload_operation,
     upload_path,
 )
 from batchai_magics.commands.command_context import Context
@@ -163,19 +161,15 @@ def upload_file(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file to a share."""
     bucket = open_bucket(context, arguments, BucketKind.SHARE, arguments.share_name)
 
-    def is_folder(path: str) -> bool:
-        item = bucket.find(path)
-        return item is not None and item.is_directory
-
-    path = upload_path(arguments.path, arguments.source, is_folder, option="--path")
-    return upload_operation(bucket, [file_upload(arguments.source, path)], arguments, is_one=True)
+    path = upload_path(bucket, arguments.path, arguments.source)
+    return bucket.upload([file_upload(arguments.source, path)], arguments, is_one=True)
 
 
 def upload_blob(context: Context, arguments: Namespace) -> Operation:
     """Uploads a file as a blob."""
     bucket = open_bucket(context, arguments, BucketKind.CONTAINER, arguments.container_name)
     path = relative_path(arguments.name or Path(arguments.file).name, "--name", place="container")
-    return _as_blobs(upload_operation(bucket, [file_upload(arguments.file, path)], arguments))
+    return _as_blobs(bucket.upload([file_upload(arguments.file, path)], arguments))
 
 
 def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
@@ -186,7 +180,7 @@ def upload_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Op
     if arguments.dryrun:
         return [copy.path for copy in copies]
     bucket = open_bucket(context, arguments, kind, target.name, account=target.account)
-    operation = upload_operation(bucket, copies, arguments)
+    operation = bucket.upload(copies, arguments)
     return operation if kind is BucketKind.SHARE else _as_blobs(operation)
 
 
@@ -205,7 +199,7 @@ def download(context: Context, arguments: Namespace, kind: BucketKind) -> Operat
     bucket, path = _file(context, arguments, kind)
     target = arguments.dest if kind is BucketKind.SHARE else arguments.file
     copies = [file_download(checked_file(bucket, path), target)]
-    return download_operation(bucket, copies, arguments, is_one=True)
+    return bucket.download(copies, arguments, is_one=True)
 
 
 def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> Operation | list[str]:
@@ -219,7 +213,7 @@ def download_batch(context: Context, arguments: Namespace, kind: BucketKind) -> 
     copies = bucket_downloads(bucket, arguments.destination, below=below, pattern=arguments.pattern)
     if arguments.dryrun:
         return [copy.path for copy in copies]
-    return download_operation(bucket, copies, arguments)
+    return bucket.download(copies, arguments)
 
 
 def list_files(context: Context, arguments: Namespace) -> Sequence[ShareFile]:

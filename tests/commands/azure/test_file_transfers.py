@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from argparse import Namespace
 
 import pytest
 
@@ -48,9 +49,14 @@ def target(tmp_path):
     return tmp_path / "folder/got"
 
 
+def steps_of(way, bucket, copies):
+    """The steps of a transfer: `upload` or `download`."""
+    return getattr(bucket, way)(copies, Namespace(no_progress=True)).steps
+
+
 def begin_download(bucket, target):
     """Downloads a piece and stops; gives the file that is left for the next time."""
-    steps = storage_bucket.download(bucket, [Copy(target, "big", 10)])
+    steps = steps_of("download", bucket, [Copy(target, "big", 10)])
     next(steps)
     steps.close()
     (part,) = target.parent.iterdir()
@@ -59,12 +65,12 @@ def begin_download(bucket, target):
 
 def test_an_upload_goes_on_where_it_stopped(bucket, target):
     target.write_bytes(BIG)
-    first = storage_bucket.upload(bucket, [Copy(target, "big", 10)])
+    first = steps_of("upload", bucket, [Copy(target, "big", 10)])
     assert next(first) == 4
     first.close()
     assert bucket.find("big") is None
     assert bucket.storage.begin(bucket.name, "big", 10) == 4
-    assert sum(storage_bucket.upload(bucket, [Copy(target, "big", 10)])) == 10
+    assert sum(steps_of("upload", bucket, [Copy(target, "big", 10)])) == 10
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
@@ -72,7 +78,7 @@ def test_what_was_begun_for_another_file_is_thrown_away(bucket, target):
     bucket.storage.begin(bucket.name, "big", 10)
     bucket.storage.write(bucket.name, "big", 0, b"xxxx")
     target.write_bytes(BIG)
-    list(storage_bucket.upload(bucket, [Copy(target, "big", 10)]))
+    list(steps_of("upload", bucket, [Copy(target, "big", 10)]))
     assert bucket.storage.download(bucket.name, "big") == BIG
 
 
@@ -82,7 +88,7 @@ def test_a_download_goes_on_where_it_stopped(stored, target):
     asked = []
     read = stored.storage.read
     stored.storage.read = lambda *at: asked.append(at[2]) or read(*at)
-    assert list(storage_bucket.download(stored, [Copy(target, "big", 10)])) == [4, 4, 2]
+    assert list(steps_of("download", stored, [Copy(target, "big", 10)])) == [4, 4, 2]
     assert asked == [4, 8, 10]
     assert [path.name for path in target.parent.iterdir()] == ["got"]
     assert target.read_bytes() == BIG
@@ -91,14 +97,14 @@ def test_a_download_goes_on_where_it_stopped(stored, target):
 @pytest.mark.parametrize("damage", [b"", b"01", b"xxxx", b"0123456789xx", b"xxxxxxxxxx"])
 def test_a_damaged_part_of_a_download_is_fetched_again(stored, target, damage):
     begin_download(stored, target).write_bytes(damage)
-    assert sum(storage_bucket.download(stored, [Copy(target, "big", 10)])) == 10
+    assert sum(steps_of("download", stored, [Copy(target, "big", 10)])) == 10
     assert target.read_bytes() == BIG
 
 
 def test_a_download_that_is_damaged_on_its_way_never_appears(stored, target):
     stored.storage.digest = lambda share, path: "of something else"
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
+        list(steps_of("download", stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
@@ -106,7 +112,7 @@ def test_a_byte_that_is_changed_on_its_way_is_noticed(stored, target):
     read = stored.storage.read
     stored.storage.read = lambda *at: read(*at).replace(b"5", b"6")
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
+        list(steps_of("download", stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
@@ -116,7 +122,7 @@ def test_what_is_damaged_anew_is_fetched_once(stored, target):
     stored.storage.read = lambda *at: asked.append(at[2]) or read(*at)
     stored.storage.digest = lambda share, path: "of something else"
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
+        list(steps_of("download", stored, [Copy(target, "big", 10)]))
     assert asked == [0, 4, 8, 10]
 
 
@@ -124,13 +130,13 @@ def test_what_was_fetched_of_a_file_before_it_changed_is_thrown_away(stored, tar
     begin_download(stored, target)
     (target.parent / ".got.notes.part").touch()  # of somebody else
     stored.storage.upload(stored.name, {"big": b"012345"})
-    list(storage_bucket.download(stored, [Copy(target, "big", 6)]))
+    list(steps_of("download", stored, [Copy(target, "big", 6)]))
     assert sorted(path.name for path in target.parent.iterdir()) == [".got.notes.part", "got"]
 
 
 def test_a_place_that_knows_no_digest_is_believed(stored, target):
     stored.storage.digest = lambda share, path: ""
-    list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
+    list(steps_of("download", stored, [Copy(target, "big", 10)]))
     assert target.read_bytes() == BIG
 
 
@@ -140,7 +146,7 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(co
     for name in ("big", "other"):
         os.utime(context.backend.layout.home / "shares/local/data" / name, (1, 1))
     begin_download(stored, target)
-    list(storage_bucket.download(stored, [Copy(target, "other", 10)]))
+    list(steps_of("download", stored, [Copy(target, "other", 10)]))
     assert target.read_bytes() == BIG[::-1]
 
 
@@ -155,9 +161,11 @@ def test_without_a_digest_nothing_is_taken_from_another_file_of_the_same_size(co
         ("in/name", "in/name"),
     ],
 )
-def test_a_path_that_is_a_folder_gets_the_name_of_the_file(path, named):
-    is_folder = {"folder"}.__contains__
-    assert storage_bucket.upload_path(path, "/some/where/got", is_folder, option="--path") == named
+def test_a_path_that_is_a_folder_gets_the_name_of_the_file(context, path, named):
+    context.backend.storage.make("data")
+    context.backend.storage.upload("data", {"folder/file": b""})
+    bucket = Bucket(context.backend.storage, "data")
+    assert storage_bucket.upload_path(bucket, path, "/some/where/got") == named
 
 
 @pytest.mark.parametrize("path", ["../x", "a/../../x", "a/../x"])
@@ -171,13 +179,13 @@ def test_without_a_digest_what_is_too_short_is_still_noticed(stored, target):
     read = stored.storage.read
     stored.storage.read = lambda *at: read(*at) if at[2] < 8 else b""
     with pytest.raises(StorageError, match="was corrupted in transit"):
-        list(storage_bucket.download(stored, [Copy(target, "big", 10)]))
+        list(steps_of("download", stored, [Copy(target, "big", 10)]))
     assert list(target.parent.iterdir()) == []
 
 
 def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(context, stored, target):
     stored.storage.digest = lambda share, path: ""
-    steps = storage_bucket.download(stored, [Copy(target, "big", 10)])
+    steps = steps_of("download", stored, [Copy(target, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": BIG[::-1]})
     os.utime(context.backend.layout.home / "shares/local/data/big", (1, 1))  # a clock may be coarse
@@ -187,7 +195,7 @@ def test_without_a_digest_a_file_of_the_same_size_that_changed_is_still_noticed(
 
 
 def test_a_file_that_changes_while_it_is_read_is_told(stored, target):
-    steps = storage_bucket.download(stored, [Copy(target, "big", 10)])
+    steps = steps_of("download", stored, [Copy(target, "big", 10)])
     next(steps)
     stored.storage.upload(stored.name, {"big": b"012345"})
     with pytest.raises(StorageError, match="changed while it was read"):
@@ -197,11 +205,11 @@ def test_a_file_that_changes_while_it_is_read_is_told(stored, target):
 
 KILLED = """
 import os, signal, sys
+from argparse import Namespace
 from pathlib import Path
 from batchai_magics.backends.base import Copy, storage as base_storage
 from batchai_magics.backends.folders import copying
 from batchai_magics.backends.folders.shares import FolderStorage
-from batchai_magics.commands.azure import storage_bucket
 from batchai_magics.commands.azure.storage_bucket import Bucket
 base_storage.BLOCK_BYTES = copying.BLOCK_BYTES = 4096
 copying.SMALL_BYTES = 0
@@ -212,7 +220,7 @@ class Elsewhere(base_storage.Storage):
             setattr(self, verb, getattr(storage, verb))
 storage = FolderStorage(Path(root) / "shares", Path(root) / "unfinished/shares")
 bucket = Bucket(Elsewhere(storage) if kind == "plain" else storage, "data")
-steps = getattr(storage_bucket, way)(bucket, [Copy(Path(here), "big", 40_000)])
+steps = getattr(bucket, way)([Copy(Path(here), "big", 40_000)], Namespace(no_progress=True)).steps
 for _ in range(3):
     next(steps)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -234,7 +242,7 @@ def test_a_transfer_that_was_killed_goes_on(bucket, target, context, kind, way):
     assert subprocess.run(argv, timeout=PATIENCE_S).returncode == -9
     assert target.exists() is (way == "upload")
     assert (bucket.find("big") is None) is (way == "upload")
-    list(getattr(storage_bucket, way)(bucket, [Copy(target, "big", 40_000)]))
+    list(steps_of(way, bucket, [Copy(target, "big", 40_000)]))
     assert storage.download("data", "big") == target.read_bytes() == data
     assert [file.path for file in storage.list("data")] == ["big"]
     assert [path.name for path in target.parent.iterdir()] == ["got"]
