@@ -58,9 +58,11 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes:
     if context.backend.capabilities.known_sizes:
         vm_sizes.lookup(checked.vm_size)
     if arguments.use_auto_storage:
-        storage = auto_storage(context.backend, workspace_commands.location(context, id))
-        body = _with_volumes(body, with_volumes(_volumes(body), storage.volumes()))
-        notes = (*notes, *storage.notes)
+        volumes, created_notes = auto_storage(context.backend, workspace_commands.location(context, id))
+        setup = body.get("nodeSetup") or {}
+        mounted = with_volumes(setup.get("mountVolumes"), volumes)
+        body = {**body, "nodeSetup": {**setup, "mountVolumes": mounted}}
+        notes = (*notes, *created_notes)
     spec = described.checked(ClusterSpec, body)
     workspace_commands.ensure(context, id)
     created = context.backend.create(id, spec)
@@ -119,29 +121,19 @@ def _body(
     body["userAccountSettings"] = machine_options.account_settings(
         arguments, machine_options.object_of(body, "userAccountSettings", _ACCOUNT), context.backend
     )
+    setup = machine_options.object_of(body, "nodeSetup", "properties.nodeSetup")
     if arguments.setup_task:
         if not arguments.setup_task_output:
             raise command_error("--setup-task requires providing of --setup-task-output")
         task = {"commandLine": arguments.setup_task, "stdOutErrPathPrefix": arguments.setup_task_output}
-        body["nodeSetup"] = {**_node_setup(body), "setupTask": task}
-    body = _with_volumes(body, machine_options.with_mounts(_volumes(body), arguments, account, owner=id))
-    body = _with_volumes(body, machine_options.with_keys(_volumes(body), context.backend))
+        setup["setupTask"] = task
+    volumes = machine_options.with_mounts(setup.get("mountVolumes"), arguments, account, owner=id)
+    if volumes := machine_options.with_keys(volumes, context.backend):
+        setup["mountVolumes"] = volumes
+    if setup:
+        body["nodeSetup"] = setup
     subnet = machine_options.subnet_of_servers(context, arguments.nfs, body.get("subnet"), owner=id)
     return {**body, "subnet": subnet} if subnet else body
-
-
-def _node_setup(body: Mapping[str, Any]) -> dict[str, Any]:
-    return machine_options.object_of(body, "nodeSetup", "properties.nodeSetup")
-
-
-def _volumes(body: dict[str, Any]) -> Any:
-    return _node_setup(body).get("mountVolumes")
-
-
-def _with_volumes(body: dict[str, Any], volumes: Any) -> dict[str, Any]:
-    if not volumes:
-        return body
-    return {**body, "nodeSetup": {**_node_setup(body), "mountVolumes": volumes}}
 
 
 def _scale(arguments: Namespace) -> dict[str, Any] | None:

@@ -39,6 +39,7 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
     Notebooks display the returned handle live.
     """
     from batchai_magics.commands.handlers import job_submission
+    from batchai_magics.jobs.submit import submit
 
     if arguments.dry_run:
         return Stream(_previews(context, arguments), "Nothing was written or submitted.")
@@ -46,7 +47,7 @@ def create(context: Context, arguments: Namespace) -> ValueWithNotes | Operation
         return job_submission.create(context, arguments)
     ((id, file),) = job_submission.job_ids_and_files(context, arguments)
     asked = job_submission.read_new_job(context, arguments, id, file)
-    submitted = job_submission.submit(context, asked)
+    submitted = submit(context.backend, asked, context.settings)
     notes = (*job_submission.default_name_note(arguments, id), *asked.notes, submitted.note)
     return ValueWithNotes(submitted.job, tuple(filter(None, notes)))
 

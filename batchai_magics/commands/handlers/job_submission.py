@@ -24,8 +24,7 @@ from batchai_magics.errors import BatchAIError, UsageError, command_error
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.jobs.predecessors import without_deleted
 from batchai_magics.jobs.submission_recorder import records_of_another
-from batchai_magics.jobs.submit import Submitted, next_run
-from batchai_magics.jobs.submit import submit as submit_request
+from batchai_magics.jobs.submit import next_run, submit
 from batchai_magics.models.backend_options import check_texts, given_options, with_backend_options
 from batchai_magics.models.documents.description import load_file, name_after
 from batchai_magics.models.field_types import duplicates
@@ -74,11 +73,6 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
     )
 
 
-def submit(context: Context, request: CellRequest) -> Submitted:
-    """Creates the job under its name."""
-    return submit_request(context.backend, request, context.settings)
-
-
 def _body(
     context: Context, arguments: Namespace, id: ResourceId, of_file: Mapping[str, Any], *, account: AccountKey
 ) -> dict[str, Any]:
@@ -97,7 +91,16 @@ def _body(
 
 def job_files(texts: Sequence[str]) -> list[Path]:
     """The named files without duplicates; glob patterns expand to their matches, sorted."""
-    paths = [path for text in texts for path in _matching_files(text)]
+    paths: list[Path] = []
+    for text in texts:
+        if not _is_pattern(text):
+            paths.append(Path(text))
+            continue
+        pattern = str(Path(text).expanduser())
+        names = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  the pattern may be absolute
+        if not names:
+            raise UsageError(f"--config-file: no file matches {text}")
+        paths += map(Path, names)
     return list(dict.fromkeys(paths))
 
 
@@ -157,7 +160,7 @@ def _create_all(context: Context, requests: Sequence[CellRequest]) -> Generator[
     jobs, notes = list[Job](), list[str]()
     for request in requests:
         try:
-            submitted = submit(context, request)
+            submitted = submit(context.backend, request, context.settings)
             jobs.append(submitted.job)
             notes += filter(None, (*request.notes, submitted.note))
         except BatchAIError as error:
@@ -189,16 +192,6 @@ def _names(files: Sequence[Path], name: str | None) -> list[str]:
     return names
 
 
-def _matching_files(text: str) -> list[Path]:
-    if not _is_pattern(text):
-        return [Path(text)]
-    pattern = str(Path(text).expanduser())
-    names = sorted(glob.glob(pattern, recursive=True))  # noqa: PTH207  the pattern may be absolute
-    if not names:
-        raise UsageError(f"--config-file: no file matches {text}")
-    return [Path(name) for name in names]
-
-
 def _is_pattern(text: str) -> bool:
     return glob.has_magic(text) and not Path(text).expanduser().exists()
 
@@ -214,7 +207,7 @@ def resubmit(context: Context, arguments: Namespace) -> ValueWithNotes | Operati
     if not arguments.state:
         job = resource_commands.show_job(context, arguments)
         request = resubmission(context.backend, job, secrets)
-        return ValueWithNotes(submit(context, request).job, request.notes)
+        return ValueWithNotes(submit(context.backend, request, context.settings).job, request.notes)
     resources = (context.backend.show(id) for id in job_ids_in_state(context, arguments))
     jobs = [job for job in resources if isinstance(job, JobResource)]
     for job in jobs:
@@ -233,7 +226,7 @@ def resubmit_with_env(
     """
     secrets = {item.name: env[item.name] for item in job.spec.secrets or () if item.name in env}
     request = resubmission(backend, job, secrets)
-    return submit_request(backend, request, current_settings()).job, request.notes
+    return submit(backend, request, current_settings()).job, request.notes
 
 
 def _resubmit_all(
@@ -242,7 +235,7 @@ def _resubmit_all(
     submitted, notes = list[Job](), list[str]()
     for job in jobs:
         request = resubmission(context.backend, job, secrets)
-        submitted.append(submit(context, request).job)
+        submitted.append(submit(context.backend, request, context.settings).job)
         notes += (f"{submitted[-1].name}: {note}" for note in request.notes)
         yield 1
     return ValueWithNotes([job.show() for job in submitted], tuple(notes))

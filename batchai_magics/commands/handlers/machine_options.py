@@ -9,7 +9,6 @@ import secrets
 import string
 from argparse import Namespace
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -270,25 +269,12 @@ def _check(account: AccountKey, path: str, what: str) -> None:
         raise command_error(_MISSING, hint="Or give --storage-account-name.")
 
 
-@dataclass(frozen=True)
-class AutoStorage:
-    """The auto-storage account and its key; `notes` say what was created."""
+def auto_storage(backend: Backend, location: str) -> tuple[dict[str, list[dict[str, Any]]], tuple[str, ...]]:
+    """Finds or creates the auto-storage account of a location with its share and container.
 
-    account: str
-    key: str
-    notes: tuple[str, ...]
-
-    def volumes(self) -> dict[str, list[dict[str, Any]]]:
-        """The mounts of its share and container."""
-        account = AccountKey(self.account, self.key)
-        return {
-            mount_volumes.SHARES: [mount_volumes.share(account, SHARE, SHARE_MOUNT)],
-            mount_volumes.CONTAINERS: [mount_volumes.container(account, CONTAINER, CONTAINER_MOUNT)],
-        }
-
-
-def auto_storage(backend: Backend, location: str) -> AutoStorage:
-    """Finds or creates the auto-storage account of a location with its share and container."""
+    Returns:
+        The volumes that mount them, and what was created.
+    """
     notes, accounts = [_group(backend, location)], ACCOUNTS.of(backend)
     known = next((item for item in accounts.list(GROUP) if item.location == location), None)
     if known:
@@ -300,7 +286,12 @@ def auto_storage(backend: Backend, location: str) -> AutoStorage:
         notes.append(f"Created auto storage account {name}")
     STORAGE.of(backend).make(f"{name}/{SHARE}")
     CONTAINERS.of(backend).make(f"{name}/{CONTAINER}")
-    return AutoStorage(name, accounts.keys(name)[0], tuple(notes))
+    account = AccountKey(name, accounts.keys(name)[0])
+    volumes = {
+        mount_volumes.SHARES: [share(account, SHARE, SHARE_MOUNT)],
+        mount_volumes.CONTAINERS: [container(account, CONTAINER, CONTAINER_MOUNT)],
+    }
+    return volumes, tuple(notes)
 
 
 def _group(backend: Backend, location: str) -> str:

@@ -20,7 +20,6 @@ from batchai_magics.jobs.submit import find
 from batchai_magics.jobs.watch_records import addresses_in
 from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.runs.notifications import (
-    Channel,
     ChannelKind,
     Notification,
     NotificationKind,
@@ -108,7 +107,16 @@ def test(context: Context, arguments: Namespace) -> TableResult:
     id = f"test-{uuid.uuid4()}"
     reason = "it was sent by batchai notify test"
     notification = Notification(id, NotificationKind.TEST, "test", "test", time.time(), reason)
-    results = [_result(channel, notification) for channel in channels(addresses)]
+    results: list[tuple[str, str]] = []
+    for channel in channels(addresses):
+        result = _NOT_SENT
+        if channel.kind is not ChannelKind.MLFLOW:
+            try:
+                deliver(channel, notification)
+                result = _DELIVERED
+            except DeliveryError as error:
+                result = str(error)
+        results.append((channel.label, result))
     if any(result not in (_DELIVERED, _NOT_SENT) for _, result in results):
         raise ServiceError("; ".join(f"{label}: {result}" for label, result in results))
     data = [{"channel": label, "result": result} for label, result in results]
@@ -116,14 +124,3 @@ def test(context: Context, arguments: Namespace) -> TableResult:
 
 
 _DELIVERED, _NOT_SENT = "delivered", "not sent: an MLflow run is told of its end only"
-
-
-def _result(channel: Channel, notification: Notification) -> tuple[str, str]:
-    """The label of a channel, and what became of the notification there."""
-    if channel.kind is ChannelKind.MLFLOW:
-        return channel.label, _NOT_SENT
-    try:
-        deliver(channel, notification)
-    except DeliveryError as error:
-        return channel.label, str(error)
-    return channel.label, _DELIVERED
