@@ -321,7 +321,12 @@ def describe(request: CellRequest) -> str:
     text = json.dumps(data, indent=2, ensure_ascii=False)
     lines = [f"{head}, on cluster {request.cluster.name}", text]
     if request.uploads:
-        lines += ["to upload:", *_listed(request.uploads)]
+        sizes = {path: _size(len(data)) for path, data in request.uploads.items()}
+        lines += ["to upload:", *(f"  {path}  {size}" for path, size in islice(sizes.items(), _MAX_LISTED))]
+        if len(sizes) > _MAX_LISTED:
+            lines.append(f"  … and {len(sizes) - _MAX_LISTED} more files")
+        if len(sizes) > 1:
+            lines.append(f"  {len(sizes)} files, {_size(sum(map(len, request.uploads.values())))} in all")
     if request.patterns:
         lines += ["metrics:", *(f"  {name}  {pattern}" for name, pattern in request.patterns.items())]
     if request.notify:
@@ -404,15 +409,6 @@ def _described(options: CellOptions, body: str, folder: Path, account: AccountKe
 
 def _file(text: str, folder: Path) -> Path:
     return folder / Path(text).expanduser()
-
-
-def _listed(uploads: Mapping[str, bytes]) -> Iterator[str]:
-    for path, data in islice(uploads.items(), _MAX_LISTED):
-        yield f"  {path}  {_size(len(data))}"
-    if len(uploads) > _MAX_LISTED:
-        yield f"  … and {len(uploads) - _MAX_LISTED} more files"
-    if len(uploads) > 1:
-        yield f"  {len(uploads)} files, {_size(sum(map(len, uploads.values())))} in all"
 
 
 def _size(byte_count: int) -> str:

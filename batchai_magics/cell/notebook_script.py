@@ -137,8 +137,11 @@ def _read(data: bytes, name: str) -> dict[str, Any]:
             f"{name}: the notebook has the format {notebook['nbformat']}; a job runs format {_FORMAT}",
             hint=f"Convert it: jupyter nbconvert --to notebook {name}",
         )
-    if (language := _language(notebook)) not in _LANGUAGES:
-        raise UsageError(f"{name}: the notebook is written in {language}; a job runs Python")
+    metadata = notebook.get("metadata")
+    kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
+    language = kernel.get("language") if isinstance(kernel, dict) else ""
+    if isinstance(language, str) and language.lower() not in _LANGUAGES:
+        raise UsageError(f"{name}: the notebook is written in {language.lower()}; a job runs Python")
     return dict(notebook)
 
 
@@ -160,10 +163,3 @@ def _tags(cell: Mapping[str, Any]) -> list[str]:
     metadata = cell.get("metadata")
     tags = metadata.get("tags") if isinstance(metadata, dict) else None
     return [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
-
-
-def _language(notebook: Mapping[str, Any]) -> str:
-    metadata = notebook.get("metadata")
-    of_kernel = metadata.get("kernelspec") if isinstance(metadata, dict) else None
-    language = of_kernel.get("language") if isinstance(of_kernel, dict) else None
-    return language.lower() if isinstance(language, str) else ""

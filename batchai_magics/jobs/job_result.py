@@ -40,10 +40,6 @@ def read_result(backend: Backend, job: JobResource) -> Any:
         raise JobFailedError(text, exit_code=execution.exit_code if execution else None)
     if not any(directory.id == FOLDER for directory in job.spec.output_directories or ()):
         raise NotFoundError(f"the cell of job {job.id.name} sets no `result`", code=_NO_RESULT, hint=_HINT)
-    return _read(backend, job)
-
-
-def _read(backend: Backend, job: JobResource) -> Any:
     data = b""
     for chunk in chunks(backend, FileRef(job.id, FILE, FOLDER)):
         data += chunk.data

@@ -271,6 +271,8 @@ _OF_TOOLKIT = {
 
 def _texts(body: Mapping[str, Any], key: str, field: str) -> list[str]:
     items = body.get(key)
-    objects = [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
-    texts = (item.get(field) for item in objects)
-    return [text for text in texts if isinstance(text, str)]
+    texts = []
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, Mapping) and isinstance(text := item.get(field), str):
+            texts.append(text)
+    return texts

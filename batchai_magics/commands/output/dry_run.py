@@ -7,7 +7,7 @@ all backends for the jobs after which a job is to start.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sized
+from collections.abc import Callable, Collection, Iterator, Sized
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.backends.base.backend_registry import default_vm_size, host_note, is_paid, open_backend
@@ -53,12 +53,15 @@ def _text(request: CellRequest, settings: Settings, check: Callable[[Backend], o
     gpus = vm_sizes.lookup(default_vm_size(settings)).gpus if is_made_here else 0
     JobBounds.of(settings).check(request.spec, gpus_per_node=gpus)
     preparation = request.spec.job_preparation
+    variables = {item.name: item.value for item in request.spec.environment_variables or ()}
     lines = [
         describe(request),
         *_process_lines(plan := _plan(request, gpus), preparation.command_line if preparation else ""),
-        job_site.describe_threads(_job_variables(request), plan.processes_per_node),
-        *_gpu_order(plan, _job_variables(request)),
+        job_site.describe_threads(variables, plan.processes_per_node),
     ]
+    if order := plan.nodes[0].env.get("CUDA_DEVICE_ORDER"):
+        whose = "as the job says" if "CUDA_DEVICE_ORDER" in variables else "--env sets another"
+        lines.append(f"order of GPUs: CUDA_DEVICE_ORDER={order} ({whose})")
     if is_paid(settings) or request.spec.batchai_after or request.spec.batchai_after_any:
         lines += filter(None, [_cost_or_problem(request, settings, check)])
     if is_made_here and request.spec.node_count > settings.cluster_nodes:
@@ -94,18 +97,6 @@ def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText
 
     text = _text(request.first, settings, check)
     return DisplayText("\n".join([head, *shown, *more, "", text]))
-
-
-def _job_variables(request: CellRequest) -> dict[str, str]:
-    """The environment variables set by the job."""
-    return {item.name: item.value for item in request.spec.environment_variables or ()}
-
-
-def _gpu_order(plan: Plan, variables: Mapping[str, str]) -> Iterator[str]:
-    order = plan.nodes[0].env.get("CUDA_DEVICE_ORDER")
-    if order:
-        whose = "as the job says" if "CUDA_DEVICE_ORDER" in variables else "--env sets another"
-        yield f"order of GPUs: CUDA_DEVICE_ORDER={order} ({whose})"
 
 
 def _plan(request: CellRequest, gpus: int) -> Plan:

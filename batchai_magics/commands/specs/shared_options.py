@@ -224,11 +224,6 @@ def path_option(flags: tuple[str, ...], help: str, *, is_required: bool = True) 
     return Option(flags, help, is_required=is_required, completes=NameKind.PATH)
 
 
-def text_option(flags: tuple[str, ...], help: str, *, is_required: bool = False) -> Option:
-    """An option that takes any text."""
-    return Option(flags, help, is_required=is_required)
-
-
 def required(option: Option) -> Option:
     """The same option, required."""
     return replace(option, is_required=True)

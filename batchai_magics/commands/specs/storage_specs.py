@@ -9,7 +9,6 @@ from batchai_magics.commands.specs.shared_options import (
     container_option,
     path_option,
     share_option,
-    text_option,
 )
 from batchai_magics.options.option import NameKind, Option, ValueKind
 
@@ -32,14 +31,14 @@ _CREATE_ACCOUNT = (
     o.GROUP,
     Option(("--name", "-n"), "Name of the account.", is_required=True),
     o.LOCATION,
-    text_option(("--sku",), "Kind of redundancy, such as Standard_LRS."),
-    text_option(("--kind",), "Accepted."),
-    text_option(("--access-tier",), "Accepted."),
-    text_option(("--https-only",), "Accepted."),
+    Option(("--sku",), "Kind of redundancy, such as Standard_LRS."),
+    Option(("--kind",), "Accepted."),
+    Option(("--access-tier",), "Accepted."),
+    Option(("--https-only",), "Accepted."),
     Option(("--tags",), "Accepted.", value_kind=ValueKind.MANY),
 )
 _OF_SHARE = share_option("--share-name", "-s")
-_FOLDER = text_option(("--name", "-n"), "Path of the folder.", is_required=True)
+_FOLDER = Option(("--name", "-n"), "Path of the folder.", is_required=True)
 _SHARE_NAME = share_option("--name", "-n")
 _CONTAINER_NAME = container_option("--name", "-n")
 
@@ -48,8 +47,8 @@ def _bucket_commands(kind: BucketKind, *, title: str, name: Option, ignored: str
     """The commands that shares and containers share; `ignored` is an option of `create` without effect."""
     noun, module = kind.value, "azure.storage_commands"
     words = f"storage {noun}"
-    new = text_option(("--name", "-n"), f"Name of the {noun}.", is_required=True)
-    creating, one = (new, *o.ACCESS, text_option((ignored,), "Accepted.")), (name, *o.ACCESS)
+    new = Option(("--name", "-n"), f"Name of the {noun}.", is_required=True)
+    creating, one = (new, *o.ACCESS, Option((ignored,), "Accepted.")), (name, *o.ACCESS)
     return (
         CommandSpec(f"{words} create", f"Create a {title}.", f"{module}:create_bucket", creating, kind=kind),
         CommandSpec(f"{words} list", f"List {title}s.", f"{module}:list_buckets", o.ACCESS, kind=kind),
@@ -134,7 +133,7 @@ _SHARES = (
         "storage directory list",
         "List the folders of a folder.",
         "azure.storage_commands:list_folders",
-        (_OF_SHARE, text_option(("--name", "-n"), "Path of the folder."), *o.ACCESS),
+        (_OF_SHARE, Option(("--name", "-n"), "Path of the folder."), *o.ACCESS),
     ),
     CommandSpec(
         "storage directory exists",
@@ -162,8 +161,8 @@ _DRY = Option(("--dryrun",), "Show what would be done; nothing is written.", val
 _QUIET = Option(("--no-progress",), "Show no progress bar.", value_kind=ValueKind.NOTHING)
 _OVERWRITE = Option(("--overwrite",), "Accepted; what is there is replaced.", value_kind=ValueKind.NOTHING)
 _OF_CONTAINER = container_option("--container-name", "-c")
-_FILE = text_option(("--path", "-p"), "Path of the file on the share.", is_required=True)
-_BLOB = text_option(("--name", "-n"), "Name of the blob.", is_required=True)
+_FILE = Option(("--path", "-p"), "Path of the file on the share.", is_required=True)
+_BLOB = Option(("--name", "-n"), "Name of the blob.", is_required=True)
 
 
 def _item_commands(
@@ -189,7 +188,7 @@ _FILES = (
         (
             _OF_SHARE,
             path_option(("--source",), "File to upload."),
-            text_option(("--path", "-p"), "Folder or path on the share."),
+            Option(("--path", "-p"), "Folder or path on the share."),
             _QUIET,
             *o.ACCESS,
         ),
@@ -201,7 +200,7 @@ _FILES = (
         (
             share_option("--destination", "-d"),
             path_option(("--source", "-s"), "Folder to upload."),
-            text_option(("--destination-path",), "Folder on the share."),
+            Option(("--destination-path",), "Folder on the share."),
             _PATTERN,
             _DRY,
             _QUIET,
@@ -231,7 +230,7 @@ _FILES = (
         (
             share_option("--source", "-s"),
             path_option(("--destination", "-d"), "Folder to write to."),
-            text_option(("--source-path",), "Folder on the share."),
+            Option(("--source-path",), "Folder on the share."),
             _PATTERN,
             _DRY,
             _QUIET,
@@ -243,7 +242,7 @@ _FILES = (
         "storage file list",
         "List files and folders of a share.",
         "azure.storage_commands:list_files",
-        (_OF_SHARE, text_option(("--path", "-p"), "Folder on the share."), *o.ACCESS),
+        (_OF_SHARE, Option(("--path", "-p"), "Folder on the share."), *o.ACCESS),
     ),
     *_item_commands(BucketKind.SHARE, "file", (_OF_SHARE, _FILE), share_option("--source", "-s")),
 )
@@ -255,7 +254,7 @@ _BLOBS = (
         (
             _OF_CONTAINER,
             path_option(("--file", "-f"), "File to upload."),
-            text_option(("--name", "-n"), "Name of the blob; the file's by default."),
+            Option(("--name", "-n"), "Name of the blob; the file's by default."),
             _OVERWRITE,
             _QUIET,
             *o.ACCESS,
@@ -268,7 +267,7 @@ _BLOBS = (
         (
             container_option("--destination", "-d"),
             path_option(("--source", "-s"), "Folder to upload."),
-            text_option(("--destination-path",), "What the blobs' names begin with."),
+            Option(("--destination-path",), "What the blobs' names begin with."),
             _PATTERN,
             _OVERWRITE,
             _DRY,
@@ -310,7 +309,7 @@ _BLOBS = (
         "storage blob list",
         "List the blobs of a container.",
         "azure.storage_commands:list_blobs",
-        (_OF_CONTAINER, text_option(("--prefix",), "Only blobs whose name begins so."), *o.ACCESS),
+        (_OF_CONTAINER, Option(("--prefix",), "Only blobs whose name begins so."), *o.ACCESS),
     ),
     *_item_commands(BucketKind.CONTAINER, "blob", (_OF_CONTAINER, _BLOB), container_option("--source", "-s")),
 )
