@@ -44,8 +44,10 @@ from batchai_magics.metrics.reading.progress_reader import (
     Progress,
     ProgressReader,
 )
+from batchai_magics.metrics.runs.mean_rates import mean_rates
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_metrics import RunMetrics, run_metrics
+from batchai_magics.metrics.runs.step_series import runs
 from batchai_magics.metrics.runs.summary_builder import warm_up_of
 from batchai_magics.metrics.runs.timeline import in_time_order
 from batchai_magics.models.cluster_spec import NodeStateCounts
@@ -306,7 +308,7 @@ class JobModel:
         if not count or not is_due:
             return
         self._warm_up_due = int(count * WARM_UP_GROWTH)
-        warm_up = warm_up_of(self.records.table)
+        warm_up = warm_up_of(mean_rates(runs(self.records.table)[-1]))
         if warm_up != self.warm_up:
             self.warm_up = warm_up
             self.version += 1

@@ -172,7 +172,8 @@ class _Drawing:
     def __init__(self, run: MeasurementTable, options: ChartOptions) -> None:
         self._run = run
         self._options = options
-        self._metrics = metrics_of_run(run, mean_rates(run), options.preferences)
+        self._rates = mean_rates(run)
+        self._metrics = metrics_of_run(run, self._rates, options.preferences)
         self.axis = options.x or self._metrics.axis
         self._start = self._metrics.start or 0.0
         self.charts = _charts(self._metrics, options)
@@ -181,7 +182,7 @@ class _Drawing:
         """Draw one chart: a line for each rank, and one over all ranks, of each phase."""
         decorate(ax, chart[0].label if len(chart) == 1 else chart[0].traits.quantity)
         if any(metric.name == RATE for metric in chart) and self.axis == AXES[0]:
-            shade_warm_up(ax, warm_up_of(self._run))
+            shade_warm_up(ax, warm_up_of(self._rates))
         for metric, style in zip(chart, _line_styles(chart), strict=True):
             self._draw_metric(ax, metric, style, is_alone=len(chart) == 1)
         if len(chart) > 1 or len(ax.lines) > 1 or ax.collections:

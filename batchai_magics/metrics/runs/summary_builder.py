@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import chain
 
 from batchai_magics.metrics.measurement import Fact, Record
-from batchai_magics.metrics.runs.mean_rates import mean_rates
+from batchai_magics.metrics.runs.mean_rates import RatesByRank, mean_rates
 from batchai_magics.metrics.runs.metric_summary import MetricSummary
 from batchai_magics.metrics.runs.metric_traits import NO_PREFERENCES, MetricPreferences
 from batchai_magics.metrics.runs.run_header import RunHeader, run_header
@@ -100,9 +100,8 @@ def summarize(
     return replace(found, metrics=figures, headline=_headline(metrics, figures))
 
 
-def warm_up_of(records: Iterable[Record]) -> int | None:
-    """The `warm_up_steps` of the summary, without computing the rest."""
-    rates = mean_rates(runs(records)[-1])
+def warm_up_of(rates: RatesByRank) -> int | None:
+    """The `warm_up_steps` of the summary of a run with these rates."""
     return common_warm_up({rank: RankHistory.of(lines) for rank, lines in rates.items()})
 
 

@@ -42,6 +42,9 @@ def _times(records: Iterable[Record]) -> Iterator[float]:
         yield latest
 
 
+_KEPT_ROWS = 4096  # more than a live view reads at once
+
+
 class Timeline:
     """Places the numbers of a run as they come. Those that were placed may move when more is known.
 
@@ -62,29 +65,30 @@ class Timeline:
         return any(rank.has_steps for rank in self._ranks.values())
 
     def place(self, records: Iterable[Record]) -> MeasurementTable:
-        """The next records of the run, with the steps of the timeline."""
+        """The next records of the run, which were not placed before, with the steps of the timeline."""
         table = MeasurementTable.of(records)
-        self._learn(table)
+        parts = _Parts(table)
+        self._learn(parts)
         placed: dict[tuple[MetricName, ...], list[Sequence[Column]]] = {
             each.metrics: [] for each in table.lines
         }
-        for part in table.parts(FIT):
+        for part, runs in parts:
             for _, fact in part.facts:
                 self._headings.enter(fact)
             pieces = {each.metrics: list[_Placed]() for each in part.lines}
-            for run in _line_runs(part):
+            for run in runs:
                 steps = self._ranks[run.rank].place(run, self._headings.of(run.rank).number)
                 pieces[run.lines.metrics].append((run, steps))
             for metrics, own in pieces.items():
                 placed[metrics].append(_by_metric(own))
         return table.with_lines(replace(lines, steps=_joined(placed[lines.metrics])) for lines in table.lines)
 
-    def _learn(self, table: MeasurementTable) -> None:
+    def _learn(self, parts: _Parts) -> None:
         ranks = {}
-        for part in table.parts(FIT):
+        for part, runs in parts:
             for _, fact in part.facts:
                 self._learn_fact(fact)
-            for run in _line_runs(part):
+            for run in runs:
                 rank = ranks[run.rank] = self._ranks[run.rank]
                 rank.learn(run, self._learned.of(run.rank).number)
         self.has_moved |= sum(rank.has_moved() for rank in ranks.values()) > 0
@@ -103,19 +107,33 @@ def on_timeline(records: Iterable[Record], above: Iterable[Fact] = ()) -> Measur
 class _LineRun(NamedTuple):
     """Lines of a rank that follow each other, with the same metrics and epoch, whose steps never fall.
 
-    `indices` are those of the lines among `lines`; `steps` are those of each metric.
+    `indices` are those of the lines among `lines`.
     """
 
     rank: Rank
     lines: LineColumns
     indices: Sequence[int]
     epoch: float | None
-    steps: Sequence[Column]
+    steps: Sequence[int | None]
 
     def one_by_one(self) -> Iterator[_LineRun]:
         """Its lines, each as a run."""
-        for place, index in enumerate(self.indices):
-            yield self._replace(indices=[index], steps=[steps[place : place + 1] for steps in self.steps])
+        for index, step in zip(self.indices, self.steps, strict=True):
+            yield self._replace(indices=[index], steps=[step])
+
+
+class _Parts:
+    """The parts of a table below a heading each, with the runs of their lines, which a small one keeps."""
+
+    def __init__(self, table: MeasurementTable) -> None:
+        self._table = table
+        is_small = table.row_count <= _KEPT_ROWS
+        self._kept = [(part, [*_line_runs(part)]) for part in table.parts(FIT)] if is_small else None
+
+    def __iter__(self) -> Iterator[tuple[MeasurementTable, Iterable[_LineRun]]]:
+        if self._kept is not None:
+            return iter(self._kept)
+        return ((part, _line_runs(part)) for part in self._table.parts(FIT))
 
 
 def _line_runs(table: MeasurementTable) -> Iterator[_LineRun]:
@@ -146,23 +164,21 @@ def _in_turn(
 
 def _rising(rank: Rank, lines: LineColumns, indices: Sequence[int]) -> Iterator[_LineRun]:
     """Lines that follow each other, those whose steps rise within an epoch together."""
-    columns = {id(column): column for column in lines.steps}
-    taken = {key: column.take(indices) for key, column in columns.items()}
-    epochs = lines.epochs if lines.epochs.is_constant else lines.epochs.take(indices)
-    cuts = [*_cuts(epochs, taken.values())]
-    for begin, end in pairwise([0, *cuts, len(indices)]):
-        parts = {key: column[begin:end] for key, column in taken.items()} if cuts else taken
-        steps = [parts[id(column)] for column in lines.steps]
-        yield _LineRun(rank, lines, indices[begin:end], epochs[begin], steps)
-
-
-def _cuts(epochs: Column, columns: Collection[Column]) -> Iterator[int]:
-    """Where another run begins than that of the line before."""
-    if epochs.is_constant and all(map(never_falls, columns)):
+    steps = lines.steps[0].at(indices)
+    if lines.epochs.is_constant and never_falls(steps):
+        yield _LineRun(rank, lines, indices, lines.epochs[0], steps)
         return
-    for place, (before, after) in enumerate(pairwise(zip(epochs, *columns)), 1):  # noqa: B905  # epochs may go on
-        if before[0] != after[0] or not all(map(_may_follow, before[1:], after[1:])):
-            yield place
+    epochs = lines.epochs.at(indices)
+    places = pairwise(enumerate(zip(epochs, steps, strict=True)))
+    cuts = [place for (_, before), (place, after) in places if not _may_follow(before, after)]
+    for begin, end in pairwise([0, *cuts, len(steps)]):
+        yield _LineRun(rank, lines, indices[begin:end], epochs[begin], steps[begin:end])
+
+
+def _may_follow(before: tuple[float | None, int | None], after: tuple[float | None, int | None]) -> bool:
+    """Whether an epoch and step are in the same run as those before."""
+    (epoch, step), (later_epoch, later) = before, after
+    return epoch == later_epoch and (step is later if step is None or later is None else step <= later)
 
 
 def never_falls(steps: Sequence[int | None]) -> bool:
@@ -171,10 +187,6 @@ def never_falls(steps: Sequence[int | None]) -> bool:
         return all(step is None for step in steps)
     known = cast("Sequence[int]", steps)
     return all(map(le, known, islice(known, 1, None)))
-
-
-def _may_follow(step: int | None, later: int | None) -> bool:
-    return step is later if step is None or later is None else step <= later
 
 
 _Placed = tuple[_LineRun, Sequence[Sequence[int | None]]]
@@ -186,9 +198,9 @@ def _by_metric(pieces: Sequence[_Placed]) -> Sequence[Column]:
     lines = pieces[0][0].lines
     shared: dict[tuple[int, ...], Column] = {}
     columns = []
-    for number, every in enumerate(zip(*(steps for _, steps in pieces), strict=True)):
-        if all(map(is_, every, (run.steps[number] for run, _ in pieces))):
-            columns.append(lines.steps[number])
+    for every in zip(*(steps for _, steps in pieces), strict=True):
+        if all(map(is_, every, (run.steps for run, _ in pieces))):
+            columns.append(lines.steps[0])
             continue
         key = tuple(map(id, every))
         if key not in shared:
@@ -358,10 +370,9 @@ class _RankTimeline:
 
     def learn(self, run: _LineRun, fit: int) -> None:
         """Take what the numbers of a run tell about the counters: those between its ends tell no more."""
-        for place in (0, -1)[: len(run.indices)]:
-            ends = {id(steps): steps[place] for steps in run.steps}
-            for metric, steps in zip(run.lines.metrics, run.steps, strict=True):
-                self._learn(metric, ends[id(steps)], run.epoch, fit)
+        for step in (run.steps[0], run.steps[-1])[: len(run.steps)]:
+            for metric in run.lines.metrics:
+                self._learn(metric, step, run.epoch, fit)
 
     def _learn(self, metric: MetricName, step: int | None, epoch: float | None, fit: int) -> None:
         name = metric.name
@@ -436,31 +447,25 @@ class _RankTimeline:
 
     def place(self, run: _LineRun, fit: int) -> Sequence[Sequence[int | None]]:
         """The steps of each metric of the next run; the same ones where they are the same."""
-        metrics, count = run.lines.metrics, len(run.indices)
-        kinds = {
-            (metric.phase == TRAIN, steps[0] is None)
-            for metric, steps in zip(metrics, run.steps, strict=True)
-        }
-        if len(kinds) > 1 and count > 1:  # where some stand depends on others of their line
-            lines = [self.place(line, fit) for line in run.one_by_one()]
-            return [[step for steps in each for step in steps] for each in zip(*lines, strict=True)]
-        shifted: dict[tuple[int, int], Sequence[int | None]] = {}
-        placed = []
-        ends = {id(steps): (steps[0], steps[-1]) for steps in run.steps}
-        for metric, steps in zip(metrics, run.steps, strict=True):
-            first, last = ends[id(steps)]
-            if first is None:
-                own: Sequence[int | None] = [self._step_of_line(metric.name, run.epoch, fit)] * count
-            elif metric.phase != TRAIN and (self._epochs or self._counters):
-                own = self._steps_of_measure(metric.name, run.epoch, cast("Sequence[int]", steps))
-            else:
-                shift = self._shift(metric.name, run.epoch, first, last)
-                key = id(steps), shift
-                if key not in shifted:
-                    shifted[key] = [step + shift for step in cast("Sequence[int]", steps)] if shift else steps
-                own = shifted[key]
-                self._scan.latest = last + shift
-            placed.append(own)
+        metrics, steps = run.lines.metrics, run.steps
+        first, last = steps[0], steps[-1]
+        if first is None or last is None:
+            return [[self._step_of_line(metric.name, run.epoch, fit)] * len(steps) for metric in metrics]
+        is_trained = bool(self._epochs or self._counters)
+        are_measures = [is_trained and metric.phase != TRAIN for metric in metrics]
+        if len(steps) > 1 and any(are_measures) and not all(are_measures):
+            lines = [self.place(line, fit) for line in run.one_by_one()]  # some stand where others do
+            return [[step for (step,) in each] for each in zip(*lines, strict=True)]
+        shifted, placed = {0: steps}, list[Sequence[int | None]]()
+        for metric, is_measure in zip(metrics, are_measures, strict=True):
+            if is_measure:
+                placed.append(self._steps_of_measure(metric.name, run.epoch, cast("Sequence[int]", steps)))
+                continue
+            shift = self._shift(metric.name, run.epoch, first, last)
+            if shift not in shifted:
+                shifted[shift] = [step + shift for step in cast("Sequence[int]", steps)]
+            placed.append(shifted[shift])
+            self._scan.latest = last + shift
         return placed
 
     def _shift(self, name: str, epoch: float | None, first: int, last: int) -> int:

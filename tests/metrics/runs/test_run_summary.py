@@ -126,7 +126,7 @@ class TestSummary:
         rates = [10 * (i + 1) / sum(times[: i + 1]) * 100 for i in range(20)]
         text = "".join(step(10 * (i + 1), rate) + "\n" for i, rate in enumerate(rates))
         assert summary(text).warm_up_steps == 20
-        assert warm_up_of(records(text)) == 20
+        assert warm_up_of(mean_rates(records(text))) == 20
 
     def test_an_empty_log_has_an_empty_summary(self):
         assert summary("") == Summary(rates={})
