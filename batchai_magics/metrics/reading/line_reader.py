@@ -110,13 +110,15 @@ class LineReader:
                 self._lengths.append(_length(name, total, rank, group.ends[place], group.times[place]))
 
     def _is_uniform(self, block: Block) -> bool:
-        """Whether lines tell those below no more than a position."""
-        contexts = self._contexts
-        if block.single or contexts.has_table or contexts.held:
+        """Whether lines tell those below no more than a position, and none takes its epoch from another."""
+        contexts, plans = self._contexts, [group.plan for group in block.groups]
+        if block.single or contexts.has_table or contexts.held or not all(plan.is_simple for plan in plans):
             return False
-        if sum(group.plan.layout.clock.glog_at >= 0 for group in block.groups) > 1:
+        if sum(plan.layout.clock.glog_at >= 0 for plan in plans) > 1:
             return False  # the month of a line may tell the year of the next
-        return all(group.plan.is_simple for group in block.groups) and _has_one_epoch(block.groups)
+        have_epochs = [plan.layout.epoch >= 0 for plan in plans]
+        take_epochs = (plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0 for plan in plans)
+        return not (any(have_epochs) and any(take_epochs))
 
     def _read_uniform(self, groups: Sequence[PlanLines]) -> None:
         """Read lines whose epochs are all their own, or all that of the lines above, in any order."""
@@ -170,10 +172,12 @@ class LineReader:
         rest = slice(run.start + 1, run.stop)
         if rest.start == rest.stop:
             return
-        reading = group.plan.reading
+        reading, rank = group.plan.reading, group.ranks[run.start]
+        # bars after a carriage return have no tag
+        has_bar = any(self._contexts.of(each).bar_step is not None for each in (rank, None))
         if reading.is_bar and reading.kind is LineKind.STEP and group.plan.layout.step >= 0:
             self._enter_bars(group, rest)
-        elif group.plan.is_of_bar and self._bar_step(group.ranks[run.start]) is None:
+        elif group.plan.is_of_bar and not has_bar:
             self._enter_dicts(group, rest)
         elif reading.kind is LineKind.REDRAWN:
             self._enter_redrawn(group, rest)
@@ -227,12 +231,6 @@ class LineReader:
         if group.ranks[place] == self._rank:
             context = self._contexts.of(self._rank)
             context.step_line, context.step_plan = group.lines.first + group.rows[place], group.plan
-
-    def _pass_unread(self, lines: Lines, row: int, context: LineContext) -> None:
-        """Let a block below a step line go on behind one of its lines of which nothing is read."""
-        above = lines.texts[row - 1] if row else self._last_text
-        if context.step_line == lines.first + row - 2 and _MEMBER.match(above, row_begin(above)):
-            context.step_line += 1
 
     def _keep(self, group: PlanLines, places: Sequence[int]) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
@@ -326,11 +324,6 @@ class LineReader:
                 self._enter(group, end)
             begin = end + 1
 
-    def _bar_step(self, rank: int | None) -> int | None:
-        """The count of the bar of a rank; bars after a carriage return have no tag."""
-        own = self._contexts.of(rank).bar_step
-        return self._contexts.of(None).bar_step if own is None else own
-
     def _is_year_unknown(self, group: PlanLines) -> bool:
         """Whether nothing tells when lines in glog's form were printed."""
         if self._clock or any(group.stamps) or group.plan.layout.clock.has_glog_year:
@@ -349,7 +342,7 @@ class LineReader:
                 return embedded
         facts = plans.tells_facts and is_whole and facts_of(text, lines.rank_at(row), lines.ends[row])
         records: list[Record] = [*(facts or ())]
-        found = self.plans.grammar_of(text) if plans.is_embedded else self.plans.find(plans, text)
+        found = self.plans.find(plans.of_grammar, text)
         if plans.is_joined and (parts := self.plans.parts_of(text)):
             records += self._read_parts(row, parts)
         elif found and not (lines.is_continued and row == 0):
@@ -485,8 +478,10 @@ class LineReader:
         plan, reading = group.plan, group.plan.reading
         rank, row = group.ranks[place], group.rows[place]
         context, own_number = self._contexts.of(rank), self._own_number(group.lines, row, rank)
-        if reading.is_member:
-            self._pass_unread(group.lines, row, context)
+        if reading.is_member and context.step_line == group.lines.first + row - 2:
+            # a block below a step line goes on behind one of its lines of which nothing is read
+            above = group.lines.texts[row - 1] if row else self._last_text
+            context.step_line += _MEMBER.match(above, row_begin(above)) is not None
         position = context.enter(plan, own_number, *told)
         if reading.kind is LineKind.STEP and not (reading.is_bar or plan.is_of_bar):
             self._note_step_line(group, place)
@@ -570,15 +565,6 @@ def _run_end(owners: Sequence[Owner], row: int) -> int:
 
 def _indices(run: slice) -> range:
     return range(run.start, run.stop)
-
-
-def _has_one_epoch(groups: Sequence[PlanLines]) -> bool:
-    """Whether no line takes its epoch from another line of these."""
-    with_epoch = [group.plan.layout.epoch >= 0 for group in groups]
-    is_carried = any(
-        group.plan.reading.kind is LineKind.STEP and group.plan.layout.epoch < 0 for group in groups
-    )
-    return not (is_carried and any(with_epoch))
 
 
 def _label(group: PlanLines, place: int) -> tuple[bytes, bytes] | None:

@@ -47,11 +47,12 @@ class SkeletonPlans:
     """How the lines of a skeleton are read.
 
     `opens_table`: a line may be the edge or the header of a table. `is_embedded`: records of
-    tf_cnn_benchmarks may stand anywhere on it. `is_joined`: the lines are several that processes wrote
-    without a newline between. `tells_facts`: a line may tell facts of the run.
+    tf_cnn_benchmarks may stand anywhere on it; `of_grammar` is how it is read if they do not. `is_joined`:
+    the lines are several that processes wrote without a newline between. `tells_facts`: a line may tell
+    facts of the run.
     """
 
-    __slots__ = ("_silent", "is_embedded", "is_joined", "layouts", "opens_table", "tells_facts")
+    __slots__ = ("_silent", "is_embedded", "is_joined", "layouts", "of_grammar", "opens_table", "tells_facts")
 
     def __init__(self, line: bytes) -> None:
         self.layouts: list[Layout] = []
@@ -60,6 +61,7 @@ class SkeletonPlans:
         self.opens_table = may_open and may_open_table(line[row_begin(line) :])
         self.is_joined = False
         self.tells_facts = may_tell_facts(line)
+        self.of_grammar = SkeletonPlans(b"") if self.is_embedded else self
         self._silent: set[bytes] = set()
 
     @property
@@ -93,7 +95,6 @@ class PlanCache:
     def __init__(self, *, are_labels_ranks: bool = False) -> None:
         self._are_labels_ranks = are_labels_ranks
         self.known: dict[bytes, SkeletonPlans | None] = {b"": None}
-        self._of_grammar: dict[bytes, SkeletonPlans] = {}
         self._size_bytes = 0
 
     def silence(self, skeletons: Iterable[bytes]) -> None:
@@ -123,16 +124,6 @@ class PlanCache:
         if found is None and not plans.has_nothing(line):
             found = self._learn(plans, line)
         return found
-
-    def grammar_of(self, line: bytes) -> Found | None:
-        """The plan that the grammar alone makes for a line."""
-        plans = self._of_grammar.get(skeleton := line.translate(None, DIGITS))
-        if plans is None:
-            if len(self._of_grammar) >= _MAX_SKELETONS:
-                self._of_grammar.clear()
-            plans = self._of_grammar[skeleton] = SkeletonPlans(b"")
-        found = plans.find(line)
-        return found if found or plans.has_nothing(line) else self._learn_grammar(plans, line)
 
     def parts_of(self, line: bytes) -> list[bytes]:
         """The parts of a line that several processes wrote without a newline between; empty for one line."""
