@@ -8,7 +8,8 @@ from batchai_magics.metrics.grammar.line_reading import LineScan
 from batchai_magics.metrics.grammar.metric_names import phase_of_word
 from batchai_magics.metrics.grammar.position_grammar import Position, counter_at
 
-_BAR = re.compile(rb"[ \t]*\d{1,3}%\|[^|\n]*\|[ \t]*")
+_TQDM = rb"\d{1,3}%\|[^|\n]{0,400}\|"
+_BAR = re.compile(rb"[ \t]*" + _TQDM + rb"[ \t]*")
 _THICK_BAR = re.compile(
     rb"(?:\xe2(?:[\x94\x95][\x80-\xbf]|\x96[\x80-\x9f])){2,}|\[[=>.]*\]|\?{6,}"
     rb"|[ ]?\|[#\xe2\x96\x80-\x9f]+ *\|(?=[ ]\()"
@@ -28,11 +29,13 @@ _BAR_CLOCKS = re.compile(
     rb"[ \t]*\[" + _DAYS + rb"[\d:]+<(?:" + _DAYS + rb"[\d:]+|\?)"
     rb"(?:,[ \t]*(?:[\d.]+|\?)[ \t]*[^\s,\]]+/[^\s,\]]+)?"
 )
+_CLOCKS = re.compile(
+    _BAR_CLOCKS.pattern + rb"|\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?"
+)
 _GLUED = re.compile(rb"([^\]\n]{0,300}\])[ \t]*(?=[A-Z*][A-Za-z*])")  # other text behind a bar
-_RICH_CLOCKS = re.compile(rb"\d+:\d\d:\d\d[ \t]+\xe2\x80\xa2[ \t]+[-\d:]+[ \t]+(?:\d[\d.]*it/s)?")
 _TRAINING_LABELS = (b"", b"train:", b"training:", b"steps:")
 _DRAWN_BAR = re.compile(  # of tqdm, Keras 2, Chainer, rich and Keras 3
-    rb"\d{1,3}%\|[^|\n]{0,400}\||\[[=>.]{3,}\]|(?<=total )\[#*\.*\]"
+    _TQDM + rb"|\[[=>.]{3,}\]|(?<=total )\[#*\.*\]"
     rb"|(?:\xe2\x94[\x80\x81]|\xe2\x95[\xb8\xba]){3,}(?:\xe2\x94\x81|\xe2\x95[\xb8\xba]|[ ])*"
 )
 _AMOUNT = rb"\d{1,15}(?:\.\d{1,6})?[kKMGTP]?"
@@ -54,7 +57,7 @@ def take_bar(scan: LineScan) -> bool:
     """Take a bar with its count and its clocks, or the clocks behind its numbers."""
     if _take_counted_bar(scan):
         return True
-    clocks = _BAR_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
+    clocks = _CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
     if clocks:  # behind the numbers
         scan.at = clocks.end()
         return True
@@ -80,10 +83,7 @@ def take_bar(scan: LineScan) -> bool:
         scan.at = thick.end()
         _take_bar_count(scan)
         return True
-    clocks = _RICH_CLOCKS.match(scan.text, scan.at, scan.end) if scan.is_bar else None
-    if clocks:
-        scan.at = clocks.end()
-    return clocks is not None
+    return False
 
 
 def _take_counted_bar(scan: LineScan) -> bool:

@@ -143,7 +143,9 @@ class Prefixes(NamedTuple):
 def read_prefixes(text: bytes, *, are_labels_ranks: bool = False) -> Prefixes:
     """Pass the prefixes of a line without its end; a number in front of it may be known to be a rank."""
     at, rank, label, label_begin, phase, has_origin = 0, None, None, 0, None, False
-    end = _message_end(text)
+    end = len(text.rstrip(b" \t\r"))
+    if (b".py:" in text or b"[repeated " in text) and (tail := _TAIL.search(text)):
+        end = tail.start()
     if are_labels_ranks and (found := NUMBER_IN_FRONT.match(text)):
         rank, at = found.span("rank"), found.end()
     while at < end:
@@ -197,13 +199,6 @@ def row_start(text: bytes) -> tuple[int, int | None]:
         separator = _ROW_SEPARATOR.match(text, at)
         at = separator.end() if separator else at
     return at, rank
-
-
-def _message_end(text: bytes) -> int:
-    if b".py:" not in text and b"[repeated " not in text:
-        return len(text.rstrip(b" \t\r"))
-    tail = _TAIL.search(text)
-    return tail.start() if tail else len(text)
 
 
 def _element_at(text: bytes, at: int) -> re.Match[bytes] | None:

@@ -224,15 +224,11 @@ _PRINTED_UNIT = re.compile(rb"[ ]?(?P<unit>[mu]?s)\b")
 
 
 @cache
-def _readers() -> tuple[_Reader, ...]:
-    return tuple(map(_Reader, PROGRAM_LINES))
-
-
-@cache
-def _any_line() -> re.Pattern[bytes]:
-    """An expression for all lines: one search instead of one for each where none fits."""
-    sources = "|".join(reader.source for reader in _readers())
-    return re.compile(rb"[ \t]*(?:" + sources.encode() + rb")[ \t]*\Z")
+def _readers() -> tuple[tuple[_Reader, ...], re.Pattern[bytes]]:
+    """Those of all rows, and an expression for all their lines: one search where none fits."""
+    readers = tuple(map(_Reader, PROGRAM_LINES))
+    sources = "|".join(reader.source for reader in readers)
+    return readers, re.compile(rb"[ \t]*(?:" + sources.encode() + rb")[ \t]*\Z")
 
 
 def read_program_line(text: bytes, begins: Sequence[int]) -> tuple[int, LineReading | None] | None:
@@ -242,10 +238,11 @@ def read_program_line(text: bytes, begins: Sequence[int]) -> tuple[int, LineRead
     """
     if len(text) > _MAX_BYTES:
         return None
+    readers, any_line = _readers()
     for begin in dict.fromkeys(begins):
-        if begin < 0 or not _any_line().match(text, begin):
+        if begin < 0 or not any_line.match(text, begin):
             continue
-        for reader in _readers():
+        for reader in readers:
             if found := reader.expression.match(text, begin):
                 return begin, reader.read(found)
     return None

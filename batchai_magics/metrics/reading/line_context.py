@@ -167,7 +167,10 @@ class LineContext:
             return self.step, None, named
         numbers, is_twin = self._like_twin(numbers)
         has_position = self.is_known or self.epoch is not None or self.step is not None
-        gap = _MAX_LIST_GAP if self.is_list else _gap_below(plan)
+        qualities = [is_quality(metric.name) for metric in plan.metrics]
+        gap = 2 if len(qualities) > 2 and all(qualities) else 1  # further if it can hardly be anything else
+        if self.is_list or plan.reading.is_member:
+            gap = _MAX_LIST_GAP if self.is_list else _MAX_GAP
         is_below_step = self._is_below_step(plan, line)
         if line - self.heading_line <= gap:
             self.heading_line = line
@@ -353,11 +356,3 @@ def _in_phase(numbers: Values, phase: str) -> Values:
         else (metric, value)
         for metric, value in numbers
     ]
-
-
-def _gap_below(plan: LinePlan) -> int:
-    """How far below its heading a line may stand: further if it can hardly be anything else."""
-    if plan.reading.is_member:
-        return _MAX_GAP
-    qualities = [is_quality(metric.name) for metric in plan.metrics]
-    return 2 if len(qualities) > 2 and all(qualities) else 1

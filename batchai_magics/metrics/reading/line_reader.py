@@ -21,7 +21,6 @@ from batchai_magics.metrics.reading.run_facts import facts_of
 from batchai_magics.metrics.reading.tf_cnn_benchmarks import LineCursor, StepCadence, read_embedded
 from batchai_magics.metrics.reading.timestamps import (
     WriteClock,
-    glog_month,
     parse_glog_timestamp,
     wall_time,
 )
@@ -210,7 +209,7 @@ class LineReader:
         plan, places = group.plan, _indices(run)
         self._keep(group, places)
         if plan.reading.kind is LineKind.BENCHMARK:
-            self._cadence.observe_all(group.steps[run], has_accuracy=len(plan.metrics) > 4)
+            self._cadence.observe(group.steps[run], has_accuracy=len(plan.metrics) > 4)
             return ()
         ranks = group.ranks[run]
         is_one = ranks.count(ranks[0]) == len(ranks)
@@ -532,10 +531,8 @@ class LineReader:
             return group.times[place]
         stamp = group.stamps[place]
         if stamp is None:
-            prefix = group.lines.texts[group.rows[place]][glog_at:]
-            context = self._contexts.of(group.ranks[place])
-            year = None if context.year is None else context.year_for(glog_month(prefix))
-            stamp = parse_glog_timestamp(prefix, year)
+            text, context = group.lines.texts[group.rows[place]], self._contexts.of(group.ranks[place])
+            stamp = parse_glog_timestamp(text[glog_at:], context.year_for)
         return wall_time(stamp, self._clock.at(group.ends[place]) if self._clock else None)
 
 

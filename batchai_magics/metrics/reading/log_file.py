@@ -15,7 +15,7 @@ from batchai_magics.metrics.reading.bar_steps import BarCount, UnplacedDict
 from batchai_magics.metrics.reading.line_context import RankContexts
 from batchai_magics.metrics.reading.line_reader import LineReader
 from batchai_magics.metrics.reading.line_splitter import Block, Lines, LineSplitter, strip_escapes
-from batchai_magics.metrics.reading.plan_cache import PlanCache, RankLabels
+from batchai_magics.metrics.reading.plan_cache import PlanCache
 from batchai_magics.metrics.reading.prefix_patterns import PREFIX, StreamKey, has_tag, rank_of
 from batchai_magics.metrics.reading.return_labels import ReturnLabels, Stretch, all_of
 from batchai_magics.metrics.reading.tagged_streams import StreamLines, TaggedStreams
@@ -38,7 +38,6 @@ class LogFile:
         self.contexts = RankContexts()
         self._streams = TaggedStreams(rank)
         self._reader = LineReader(self.contexts, self.cadence, rank)
-        self._labels = RankLabels()
         self._line_count = 0
         self._clock: WriteClock | None = None
 
@@ -90,13 +89,13 @@ class LogFile:
 
     def _read_block(self, block: Block) -> Iterator[MeasurementTable]:
         """Parse a block, before and behind the line that tells what a number in front of lines is."""
-        told = None if self._labels.are_ranks else self._labels.first_telling(block.data)
+        told = self._reader.plans.first_rank_label(block.data)
         if told is None:
             yield from self._read_part(block)
             return
         if told:
             yield from self._read_part(block.slice(0, told))
-        self._labels.are_ranks, self._reader.plans = True, PlanCache(are_labels_ranks=True)
+        self._reader.plans = PlanCache(are_labels_ranks=True)
         yield from self._read_part(block.slice(told, len(block.data)))
 
     def _read_part(self, block: Block) -> Iterator[MeasurementTable]:

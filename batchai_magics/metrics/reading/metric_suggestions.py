@@ -227,7 +227,7 @@ class LogStart:
     def __init__(self) -> None:
         self.suggestion: Suggestion | None = None
         self._pieces = dict[str, bytearray]()
-        self._read = _ReadLines()
+        self._names, self._ends = set[str](), set[int]()  # of what was read, and of the lines with it
         self._size_bytes = self._due_bytes = 0
 
     def add(self, data: bytes, file: str = "") -> None:
@@ -243,7 +243,9 @@ class LogStart:
 
     def note(self, table: MeasurementTable) -> None:
         """Note what was read of a log of one file, which is then not read again to find what was not."""
-        self._read.add(table)
+        for lines in table.lines:
+            self._names.update(lines.names)
+            self._ends.update(lines.offsets[: bisect_right(lines.offsets, MAX_SCAN_BYTES)])
 
     def search(self, names: Collection[str] = (), patterns: Mapping[str, str] = {}) -> None:
         """Search for numbers that were not read.
@@ -253,42 +255,24 @@ class LogStart:
             patterns: The user's own metrics, which lines were read by.
         """
         from batchai_magics.metrics.grammar.line_interest import may_matter  # loads RE2
+        from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
 
         self._due_bytes = 2 * self._size_bytes
         data = b"\n".join(self._pieces.values())
-        read = self._read if self._read.names else _read_in(data, UserPatterns(patterns))
-        known, every = read.names.union(names), list[bytes]()
-        if len(read.ends) < data.count(b"\n") + data.count(b"\r"):
+        read = self if self._names else LogStart()
+        for table in LogFile(None, UserPatterns(patterns)).read(data) if read is not self else ():
+            read.note(table)
+        known, every = read._names.union(names), list[bytes]()
+        if len(read._ends) < data.count(b"\n") + data.count(b"\r"):
             every = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
         lines = [
             line.rstrip(b"\r\n")
             for line, end in zip(every, accumulate(map(len, every)), strict=True)
-            if end not in read.ends and end - 1 not in read.ends
+            if end not in read._ends and end - 1 not in read._ends
         ]
         suggester = MetricSuggester(known)
         suggester.scan(filter(may_matter, lines) if known else lines)
         self.suggestion = suggester.suggestion
-
-
-class _ReadLines:
-    """The metrics that were read, and where the lines with their numbers end in the start of the log."""
-
-    def __init__(self) -> None:
-        self.names, self.ends = set[str](), set[int]()
-
-    def add(self, table: MeasurementTable) -> None:
-        for lines in table.lines:
-            self.names.update(lines.names)
-            self.ends.update(lines.offsets[: bisect_right(lines.offsets, MAX_SCAN_BYTES)])
-
-
-def _read_in(data: bytes, patterns: UserPatterns) -> _ReadLines:
-    from batchai_magics.metrics.reading.log_file import LogFile  # loads all formats
-
-    read = _ReadLines()
-    for table in LogFile(None, patterns).read(data):
-        read.add(table)
-    return read
 
 
 def notices_of(

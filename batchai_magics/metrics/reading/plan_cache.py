@@ -37,7 +37,6 @@ _MAX_FORMS = 256  # of the parts of a joined line, each of which the grammar rea
 _NO_TABLE = b"Step\tImg/sec\ttotal_loss"  # of tf_cnn_benchmarks, whose step lines name their numbers
 _RUN = re.compile(rb"\d+")
 _NAMED_TIME = re.compile(rb"\b(?:timestamp|time|ts)=")
-_MAX_SEEN = 1 << 16
 _LABELLED = re.compile(rb"\n(?=[ \[0-9]) {0,3}(?:\[[0-9]{1,6}\]|[0-9]{1,6}:) ")  # finds NUMBER_IN_FRONT fast
 
 Found = tuple[LinePlan, Groups]
@@ -94,6 +93,7 @@ class PlanCache:
 
     def __init__(self, *, are_labels_ranks: bool = False) -> None:
         self._are_labels_ranks = are_labels_ranks
+        self._labelled: set[bytes] = set()  # forms of lines whose label tells no rank
         self.known: dict[bytes, SkeletonPlans | None] = {b"": None}
         self._size_bytes = 0
 
@@ -136,6 +136,25 @@ class PlanCache:
                 return parts
         parts = split_joined(line)
         return parts if len(parts) > 1 and any(map(_is_of_program, parts)) else []
+
+    def first_rank_label(self, lines: bytes) -> int | None:
+        """Where the first of some lines begins whose number in front is known to be a rank, as of `srun -l`.
+
+        It stands beside a position, as in `3: Epoch 2: loss 0.5`; lines of one form are alike.
+        """
+        for label in _LABELLED.finditer(b"\n" + lines if not self._are_labels_ranks else b""):
+            begin, end = label.start(), lines.find(b"\n", label.start())
+            line = lines[begin : end if end >= 0 else len(lines)]
+            found, form = NUMBER_IN_FRONT.match(line), line.translate(DIGITS_TO_ZERO)
+            if found is None or form in self._labelled:
+                continue
+            reading = read_line(line) if may_matter(line) else None
+            if reading and reading.rank == found.span("rank") and (reading.step or reading.epoch):
+                return begin
+            if len(self._labelled) >= _MAX_SKELETONS:
+                self._labelled.clear()
+            self._labelled.add(form)
+        return None
 
     def _learn(self, plans: SkeletonPlans, line: bytes) -> Found | None:
         if plans.is_embedded:
@@ -210,35 +229,3 @@ def clock_of(line: bytes, reading: LineReading) -> LineClock:
     glog = GLOG.match(line) if stamp is None else None
     has_year = glog is not None and glog["year"] is not None
     return LineClock(stamp, 0 if glog else -1, is_named, has_year)
-
-
-class RankLabels:
-    """What a bare number in front of one file's lines is: a position, or the rank that `srun -l` tells.
-
-    It is a rank from the first line on where it stands beside a position, as in `3: Epoch 2: loss 0.5`.
-    """
-
-    def __init__(self) -> None:
-        self.are_ranks = False
-        self._seen: set[bytes] = set()
-
-    def tells_rank(self, line: bytes) -> bool:
-        """Whether a number stands in front of a line beside a position; lines of one form are alike."""
-        label = NUMBER_IN_FRONT.match(line)
-        if label is None or (form := line.translate(DIGITS_TO_ZERO)) in self._seen:
-            return False
-        reading = read_line(line) if may_matter(line) else None
-        if reading is not None and reading.rank == label.span("rank") and (reading.step or reading.epoch):
-            return True
-        if len(self._seen) >= _MAX_SEEN:
-            self._seen.clear()
-        self._seen.add(form)
-        return False
-
-    def first_telling(self, lines: bytes) -> int | None:
-        """Where the first of some lines that tells a rank begins; None without one."""
-        for label in _LABELLED.finditer(b"\n" + lines):
-            begin, end = label.start(), lines.find(b"\n", label.start())
-            if self.tells_rank(lines[begin : end if end >= 0 else len(lines)]):
-                return begin
-        return None

@@ -120,30 +120,18 @@ def _entries(line: bytes) -> Iterator[HeaderEntry]:
     label = _FIRST_LABEL.match(text)
     while label:
         following = _NEXT_LABEL.search(text, label.end())
-        value = text[label.end() : following.start() if following else len(text)]
-        yield from _labelled(_KEYS[label[1].rstrip(b": ")], value)
+        key, value = _KEYS[label[1].rstrip(b": ")], text[label.end() : following and following.start()]
+        value = _END_OF_BLOCK.split(value, maxsplit=1)[0].rstrip(b"\r\n")
+        value = LABEL.sub(b"", value).strip()  # label of a joined line
+        shape = _NUMBERS.get(key)
+        number = shape.match(value) if shape else None
+        if shape is None or number:
+            yield key, (number[0] if number else value).decode("utf-8", "replace")
         label = following
-    yield from _unlabelled(text)
-
-
-def _labelled(key: str, value: bytes) -> Iterator[HeaderEntry]:
-    text = _END_OF_BLOCK.split(value, maxsplit=1)[0].rstrip(b"\r\n")
-    value = LABEL.sub(b"", text).strip()  # label of a joined line
-    shape = _NUMBERS.get(key)
-    number = shape.match(value) if shape else None
-    if shape is None or number:
-        yield (key, _text(number[0] if number else value))
-
-
-def _unlabelled(text: bytes) -> Iterator[HeaderEntry]:
     for key, pattern in _UNLABELLED:
-        match = pattern.match(text) or (pattern.search(text) if key == "batch_size_per_device" else None)
-        if match:
-            yield (key, _text(match[1].strip()))
-
-
-def _text(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+        found = pattern.match(text) or (pattern.search(text) if key == "batch_size_per_device" else None)
+        if found:
+            yield key, found[1].strip().decode("utf-8", "replace")
 
 
 _HEADER_NUMBER = re.compile(rb"(?:TensorFlow: +\d+\.|Num batches: +|Num epochs: +\d+\.)\Z")
@@ -277,15 +265,8 @@ class StepCadence:
         self.has_accuracy = False  # step lines include accuracies
         self.interval = 0  # greatest common divisor of the steps above 1; 0 until there are any
 
-    def observe(self, step: int, *, has_accuracy: bool = False) -> None:
-        """Learn from one step line."""
-        if has_accuracy:
-            self.has_accuracy = True
-        if self.interval != 1 and step > 1:
-            self.interval = gcd(self.interval, step)
-
-    def observe_all(self, steps: Sequence[int | None], *, has_accuracy: bool) -> None:
-        """Learn from many step lines."""
+    def observe(self, steps: Sequence[int | None], *, has_accuracy: bool) -> None:
+        """Learn from step lines."""
         if self.interval != 1:
             self.interval = gcd(self.interval, *[step for step in steps if step and step > 1])
         self.has_accuracy = self.has_accuracy or has_accuracy
@@ -353,7 +334,7 @@ def _read_rate(cursor: LineCursor, match: re.Match[bytes]) -> Sequence[Record]:
     if before:
         cursor.record_start += len(left.rstrip(b" \t")) - len(str(step))
     appended = _APPENDED_TIME.match(data, end)
-    cursor.cadence.observe(step, has_accuracy=has_accuracy)
+    cursor.cadence.observe([step], has_accuracy=has_accuracy)
     found = cursor.measurements(_STEP_NAMES, numbers, before, Measurement("", 0, step=step))
     return [each._replace(wall_time=float(appended[1])) for each in found] if appended else found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from functools import lru_cache
@@ -85,18 +85,13 @@ def match_timestamp(text: bytes) -> re.Match[bytes] | None:
     return next(filter(None, (kind.search(text) for kind in _KINDS)), None)
 
 
-def parse_glog_timestamp(text: bytes, year: int | None) -> Timestamp | None:
-    """Parse the timestamp of a glog or absl line; `year` is the year in the file's header, if any."""
+def parse_glog_timestamp(text: bytes, year_for: Callable[[int], int | None]) -> Timestamp | None:
+    """Parse the timestamp of a glog or absl line; `year_for` tells the year of a month, if that is known."""
     match = GLOG.match(text)
-    if match is None or (match["year"] is None and year is None):
+    if match is None:
         return None
-    return _timestamp(match, int(match["year"] or year or 0))
-
-
-def glog_month(text: bytes) -> int:
-    """The month of a glog line, 0 for other text."""
-    match = GLOG.match(text)
-    return int(match["month"]) if match else 0
+    known = year_for(int(match["month"]))
+    return _timestamp(match, int(match["year"] or known or 0))
 
 
 def json_timestamp(value: object) -> Timestamp | None:

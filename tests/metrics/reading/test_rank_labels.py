@@ -3,7 +3,7 @@
 import pytest
 
 from batchai_magics.metrics.grammar.prefix_grammar import NUMBER_IN_FRONT
-from batchai_magics.metrics.reading.plan_cache import RankLabels
+from batchai_magics.metrics.reading.plan_cache import PlanCache
 
 
 @pytest.mark.parametrize(
@@ -11,5 +11,5 @@ from batchai_magics.metrics.reading.plan_cache import RankLabels
 )
 def test_lines_are_searched_for_every_form_of_a_number_in_front(label):
     line = f"{label}Epoch 2: loss 0.5".encode()
-    place = RankLabels().first_telling(b"Using 4 devices\n" + line + b"\n")
+    place = PlanCache().first_rank_label(b"Using 4 devices\n" + line + b"\n")
     assert (place is not None) == (NUMBER_IN_FRONT.match(line) is not None)
