@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from batchai_magics.metrics.grammar.metric_names import (
@@ -90,14 +91,6 @@ class Row(NamedTuple):
     numbers: Sequence[Number]
 
 
-class PairRow(NamedTuple):
-    """A row of a step and a number, and whether that is printed as one that need not be whole."""
-
-    place: float
-    is_decimal: bool
-    found: Row
-
-
 NOTHING = Row(None, None, ())
 """What a line that only belongs to a table gives."""
 
@@ -112,7 +105,8 @@ class MetricTable:
         self._section = self._task = ""
         self._copied_names: tuple[str, ...] = ()
         self._shown: tuple[object, ...] = ()
-        self._pair: PairRow | None = None  # the last row of two columns
+        # of the last row of two columns: its position, and whether a number is printed as no whole one
+        self._pair: tuple[float, bool] | None = None
         self._members: list[tuple[str, bytes]] | None = None  # of a dict that is printed over lines
         self.is_below_heading = False  # the next line, so that a box which begins there needs no position
         self.phase_above: str | None = None  # of the next line, if it begins a table
@@ -248,43 +242,43 @@ class MetricTable:
 
     def _pair_numbers(self, columns: Columns, text: bytes) -> Row | None:
         """The numbers of a row of two columns, if it goes on like those above; other lines end them."""
-        row, above = _pair_row(columns, text), self._pair
-        if row and (above is None or (row.place >= above.place and row.is_decimal >= above.is_decimal)):
-            self._pair = row
-            return row.found
+        cells = aligned(columns, cells_of(without_frame(text), columns.separator))
+        found = _training_row(columns, cells) if cells else None
+        if cells and found:
+            place = found.epoch if found.step is None else found.step
+            is_decimal = not all(cell.isdigit() for cell in cells)
+            above = self._pair
+            if place is not None and (above is None or (place >= above[0] and is_decimal >= above[1])):
+                self._pair = place, is_decimal
+                return found
         if not _BESIDE.fullmatch(text):
             self._columns = None
         return None
 
 
-def _pair_row(columns: Columns, text: bytes) -> PairRow | None:
-    """A row of two columns; None if the line is none."""
-    cells = aligned(columns, cells_of(without_frame(text), columns.separator))
-    found = _training_row(columns, cells) if cells else None
-    if not cells or not found:
-        return None
-    place = found.epoch if found.step is None else found.step
-    is_decimal = not all(cell.isdigit() for cell in cells)
-    return None if place is None else PairRow(place, is_decimal, found)
-
-
 def _row_numbers(columns: Columns, text: bytes) -> Row | None:
     """The numbers of a row; None if the line does not fit the columns."""
     if columns.table.layout is Layout.PHASES:
-        return _phase_numbers(columns.names, cells_of(text, columns.separator))
+        cells = [cell for _, cell in cells_of(text, columns.separator)]
+        if len(cells) != len(columns.names) + 1 or not cells[0]:
+            return None
+        name, pairs = cells[0].decode(errors="replace"), zip(columns.names, cells[1:], strict=True)
+        phased = (_numbers(name, cell, phase_of_word(phase)) for phase, cell in pairs)
+        return Row(None, None, [*chain.from_iterable(phased)])
     bar, text = _BAR.search(text), without_frame(text)
     row = cells_of(BAR_START.split(text, maxsplit=1)[0], columns.separator)
     if columns.table.is_of_words:
         row = words_of_row(text)
     elif len(row) != len(columns.names) and not columns.separator:
         row = numbers_of(text) or row
-    cells = aligned(columns, row) if len(row) >= len(columns.names) or not columns.table.is_of_words else None
-    if cells is None:
+    is_cut = columns.table.is_of_words and len(row) < len(columns.names)
+    aligned_row = None if is_cut else aligned(columns, row)
+    if aligned_row is None:
         return None
     if columns.table.layout is Layout.PAIRS:
-        numbers = list(_numbers(cells[0].decode(errors="replace"), cells[1], None))
+        numbers = list(_numbers(aligned_row[0].decode(errors="replace"), aligned_row[1], None))
         return Row(None, None, numbers) if numbers else None
-    found = _training_row(columns, cells)
+    found = _training_row(columns, aligned_row)
     if bar and found and not columns.table.row_name:
         return found._replace(step=int(bar["count"]))
     return found
@@ -314,35 +308,42 @@ def _training_row(columns: Columns, cells: Sequence[bytes]) -> Row | None:
     return Row(step, epoch, numbers) if numbers else None
 
 
-def _phase_numbers(phases: Sequence[str], cells: Sequence[tuple[int, bytes]]) -> Row | None:
-    """The numbers of a row with a name, and a number for each phase."""
-    if len(cells) != len(phases) + 1 or not cells[0][1]:
-        return None
-    name = cells[0][1].decode(errors="replace")
-    rows = [
-        number
-        for phase, (_, cell) in zip(phases, cells[1:], strict=True)
-        for number in _numbers(name, cell, phase_of_word(phase))
+def _pairs_of(pairs: Sequence[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+    """Those names and values that are neither positions nor parameters."""
+    positions = (*EPOCHS, *STEPS, *_NO_COLUMNS)
+    return [
+        (name, value)
+        for name, value in pairs
+        if _last(name) not in positions and not name.startswith("config/")
     ]
-    return Row(None, None, rows)
 
 
 def _dict_numbers(members: Sequence[tuple[str, bytes]]) -> Row:
     """The numbers of a printed dict, if it measures something."""
-    by_name = {name.lower(): value for name, value in members if b"." not in value}
-    step, epoch = _positions(by_name)
-    rest = [(name, value) for name, value in members if _is_told(name)]
+    step, epoch = _positions({name.lower(): value for name, value in members if b"." not in value})
+    rest = _pairs_of(members)
     if not any(is_quality(name) and b"." in value for name, value in rest):
         return NOTHING
     told = {split_phase(name)[0] for name, _ in rest} - {None, TRAIN}
     phase = next(iter(told)) if len(told) == 1 else None
-    numbers = [number for name, value in rest for number in _numbers(name, value, phase)]
-    return Row(step, epoch, numbers)
+    return Row(step, epoch, [number for name, value in rest for number in _numbers(name, value, phase)])
+
+
+def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> Row:
+    """The numbers of a complete box, if it says where training is or stands below a line that does."""
+    step, epoch = _positions({_last(name): value for name, value in box})
+    rest = _pairs_of(box)
+    if (epoch is None and step is None and not is_placed) or not any(is_measured(name) for name, _ in rest):
+        return NOTHING
+    return Row(step, epoch, [number for name, value in rest for number in _numbers(name, value, None)])
 
 
 def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
-    if listed := _LIST.fullmatch(cell):
-        yield from _listed_numbers(name, listed[1].split(), phase)
+    if listed := _LIST.fullmatch(cell):  # as of the losses of equations
+        cells = listed[1].split()
+        for place, each in enumerate(cells, 1):
+            own = name if len(cells) == 1 else f"{name} {place}"
+            yield from _numbers(own, each.rstrip(b","), phase)
     match = _CELL.fullmatch(cell) if name else None
     if match and match["number"].strip(b"+-.") and name.lower() not in _NO_COLUMNS and not is_excluded(name):
         told, short = split_phase(name if "(" in name else name.rstrip(")"))
@@ -351,12 +352,6 @@ def _numbers(name: str, cell: bytes, phase: str | None) -> Iterable[Number]:
         factor = 1000 if unit == "K" and (is_rate(name) or name.lower().endswith("/ sec")) else 1
         value = float(match["number"].replace(b",", b"")) * factor
         yield in_phase(_BLANKS.sub("_", short.strip()).lower(), phase), value, phase or TRAIN
-
-
-def _listed_numbers(name: str, cells: Sequence[bytes], phase: str | None) -> Iterable[Number]:
-    """The numbers of a cell that lists several, as of the losses of equations."""
-    for place, cell in enumerate(cells, 1):
-        yield from _numbers(name if len(cells) == 1 else f"{name} {place}", cell.rstrip(b","), phase)
 
 
 def _box_cells(text: bytes) -> tuple[bytes, bytes] | None:
@@ -379,26 +374,10 @@ def _box_pairs(text: bytes) -> list[tuple[str, bytes]]:
     return [(name.decode(errors="replace"), value) for name, value in pairs]
 
 
-def _box_numbers(box: Sequence[tuple[str, bytes]], *, is_placed: bool) -> Row:
-    """The numbers of a complete box, if it says where training is or stands below a line that does."""
-    by_name = {_last(name): value for name, value in box}
-    step, epoch = _positions(by_name)
-    rest = [(name, value) for name, value in box if _is_told(name)]
-    if (epoch is None and step is None and not is_placed) or not any(is_measured(name) for name, _ in rest):
-        return NOTHING
-    numbers = [number for name, value in rest for number in _numbers(name, value, None)]
-    return Row(step, epoch, numbers)
-
-
 def _positions(by_name: Mapping[str, bytes]) -> Sequence[int | None]:
     """The step and the epoch among values by name."""
     texts = (next((by_name[name] for name in names if name in by_name), None) for names in (STEPS, EPOCHS))
     return [None if text is None else int(float(text.replace(b",", b""))) for text in texts]
-
-
-def _is_told(name: str) -> bool:
-    """Whether the name is neither a position nor a parameter."""
-    return _last(name) not in (*EPOCHS, *STEPS, *_NO_COLUMNS) and not name.startswith("config/")
 
 
 def _last(name: str) -> str:

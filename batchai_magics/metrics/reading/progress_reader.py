@@ -274,7 +274,12 @@ class ProgressReader:
         is_news = self._take(text, is_cut=is_cut)
         if is_news:
             self._rank, self._at = rank, at
-            self._note_pace()
+            within = self._within
+            left_s = self._bar.left_s if self._bar else None
+            if left_s is not None and within is not None and within < MAX_PACE_FRACTION:
+                self._epoch_s = left_s / (1 - within)
+            if self._first_fraction is None or self._fraction < self._first_fraction[1]:
+                self._first_fraction = (at, self._fraction)
         return is_news
 
     @property
@@ -317,18 +322,17 @@ class ProgressReader:
 
     @property
     def _ends(self) -> float | None:
-        """The estimated end: from the bar if it is of the whole run, else from the pace so far."""
-        if self._left_s is not None:
-            return self._at + self._left_s
-        newest = self._bar or self._epoch
-        is_of_all = self._bar is None or self._epoch is None or self._epoch.epoch is None
-        if is_of_all and newest and newest.left_s is not None:
-            return self._at + newest.left_s
-        return self._end_at_pace
+        """The estimated end: from the bar of an epoch or of the whole run, else from the pace so far.
 
-    @property
-    def _end_at_pace(self) -> float | None:
-        """The estimated end at the average pace; None without progress, and for the cells of a notebook."""
+        None without progress, and for the cells of a notebook.
+        """
+        is_of_run = self._epoch is None or self._epoch.epoch is None
+        if self._epoch and self._epoch.epoch and self._epoch_s is not None:
+            whole = parse_number(self._epoch.epoch.total) + self._counts_from_0
+            return self._at + self._epoch_s * whole * (1 - self._fraction)
+        newest = self._bar or self._epoch
+        if (self._bar is None or is_of_run) and newest and newest.left_s is not None:
+            return self._at + newest.left_s
         if self._bar and self._bar.within and self._bar.within.is_of_cells:
             return None
         since, done = self._first_fraction or (self._at, self._fraction)
@@ -337,21 +341,6 @@ class ProgressReader:
         if self._fraction <= done or self._at <= since:
             return None
         return self._at + (self._at - since) * (1 - self._fraction) / (self._fraction - done)
-
-    @property
-    def _left_s(self) -> float | None:
-        """The seconds left for all epochs, estimated from the bar of the current one."""
-        if self._epoch is None or self._epoch.epoch is None or self._epoch_s is None:
-            return None
-        whole = parse_number(self._epoch.epoch.total) + self._counts_from_0
-        return self._epoch_s * whole * (1 - self._fraction)
-
-    def _note_pace(self) -> None:
-        within = self._within
-        if self._bar and self._bar.left_s is not None and within is not None and within < MAX_PACE_FRACTION:
-            self._epoch_s = self._bar.left_s / (1 - within)
-        if self._first_fraction is None or self._fraction < self._first_fraction[1]:
-            self._first_fraction = (self._at, self._fraction)
 
     def _newest_bar(self, text: bytes) -> tuple[int, LineCounts | None]:
         """The last bar or counter in a text, and where its line starts."""
