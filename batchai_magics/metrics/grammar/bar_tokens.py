@@ -99,7 +99,7 @@ def _take_counted_bar(scan: LineScan) -> bool:
 
 def _take_bar_count(scan: LineScan) -> None:
     count = counter_at(scan.text, scan.at)
-    if count and count.has_total and count.end <= scan.end:
+    if count and count.total and count.end <= scan.end:
         scan.positions.append(count._replace(fineness=3))
         scan.at = count.end
 

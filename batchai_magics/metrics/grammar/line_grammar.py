@@ -289,7 +289,7 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
             for each in scan.positions
         ]
     step, epoch = _best(scan, "step"), _best(scan, "epoch")
-    if is_heading and phase not in (None, TRAIN) and step and step.has_total and not epoch:
+    if is_heading and phase not in (None, TRAIN) and step and step.total and not epoch:
         step = None  # a validation counts its own batches
     total = step.total if step and kind is LineKind.STEP else None
     numbers = _distinct(scan.numbers)
@@ -372,7 +372,7 @@ def _is_heading(scan: LineScan) -> bool:
     if _ALONE.fullmatch(message):
         return True
     is_setting = b":" in message[:-1] and not any(
-        each.has_total or each.kind == "epoch" for each in scan.positions
+        each.total or each.kind == "epoch" for each in scan.positions
     )
     if is_setting and message[:1] != b"[":
         return False

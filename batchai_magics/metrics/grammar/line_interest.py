@@ -19,20 +19,9 @@ from batchai_magics.metrics.grammar.program_lines import program_literals
 from batchai_magics.metrics.grammar.table_columns import program_openings
 
 _POSITIONS = (
-    "epoch",
-    "step",
-    "iter",
-    "batch",
-    "update",
-    "tick",
-    "t_env",
-    "episode",
-    "rollout",
-    "generation",
-    "%|",
-    "/s",
-    "=loss",
-)
+    "epoch", "step", "iter", "batch", "update", "tick", "t_env", "episode", "rollout", "generation", "%|",
+    "/s", "=loss",
+)  # fmt: skip
 _WORDS = ("mean", "memory", "result", "round")
 _SEPARATED = r"(?:[^a-z0-9]|^)(?:{})(?:[^a-z]|$)"
 _BRACE = r"(?:^|[^\w'\"({\[=])\{[ \t]*$"
@@ -115,20 +104,9 @@ def _expression() -> Any:
     words = _SEPARATED.format("|".join((*MEASURE_WORDS, *_WORDS)))
     texts = map(re2.escape, (*MEASURE_PARTS, *_POSITIONS))
     foreign = _foreign((*plain_lines.NAMES, *plain_lines.COUNTERS))
-    return _compiled(
-        [
-            *texts,
-            words,
-            foreign,
-            _COUNTED_ALONE,
-            _FIELDS,
-            *_RULES,
-            *(re2.escape(text.decode("latin-1")) for text in program_literals()),
-            _DECORATED_PHASE,
-            _PHASE_HEADING,
-            FIT_EXPRESSION,
-        ]
-    )
+    literals = (re2.escape(text.decode("latin-1")) for text in program_literals())
+    headings = (_DECORATED_PHASE, _PHASE_HEADING, FIT_EXPRESSION)
+    return _compiled([*texts, words, foreign, _COUNTED_ALONE, _FIELDS, *_RULES, *literals, *headings])
 
 
 @cache
@@ -138,10 +116,8 @@ def _line_expression(literals: tuple[bytes, ...]) -> Any:
 
     parts = "|".join(re2.escape(part) for part in MEASURE_PARTS)
     words = _SEPARATED.format("|".join(MEASURE_WORDS))
-    foreign, counted = (
-        _foreign(plain_lines.NAMES),
-        f"(?:{_foreign(plain_lines.COUNTERS)})[ \t:=#_'\\[(]*[0-9]",
-    )
+    foreign = _foreign(plain_lines.NAMES)
+    counted = f"(?:{_foreign(plain_lines.COUNTERS)})[ \t:=#_'\\[(]*[0-9]"
     named = f"(?:{parts}|{words}|{foreign})(?:[a-z]*[ ](?:train|val|valid|test))?{_BEHIND_NAME}{_NUMBER}"
     texts = [re2.escape(text.decode("latin-1")) for text in (*literals, *program_literals())]
     headings = (_PHASE_HEADING, _DECORATED_PHASE, FIT_EXPRESSION)

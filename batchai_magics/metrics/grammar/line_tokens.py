@@ -133,7 +133,7 @@ def _take_counter(scan: LineScan) -> bool:
     if scan.numbers and scan.text[max(0, scan.at - 2) : scan.at] != b"  ":
         return False
     count = counter_at(scan.text, scan.at)
-    if count is None or not count.has_total or count.end > scan.end:
+    if count is None or not count.total or count.end > scan.end:
         return False
     _take_position(scan, count)
     return True
@@ -155,7 +155,7 @@ def _take_word_position(scan: LineScan) -> bool:
         count = counter_at(scan.text, scan.at)
         if count and count.end <= scan.end:
             is_in_brackets = scan.text[count.span[1] : count.end].strip()[:1] in (b"]", b")")
-            if count.has_total or is_in_brackets:  # it nearly always counts the steps within the epoch
+            if count.total or is_in_brackets:  # it nearly always counts the steps within the epoch
                 _take_position(scan, count)
     return True
 

@@ -137,11 +137,6 @@ class Position(NamedTuple):
     total: tuple[int, int] | None = None
     noun: str = ""
 
-    @property
-    def has_total(self) -> bool:
-        """Whether the number of all steps is printed too."""
-        return self.total is not None
-
 
 _FINENESS = (
     (b"global", 9), (b"tick", 9), (b"acc", 9), (b"env", 8), (b"learner", 7), (b"grad", 3), (b"actor", 4),

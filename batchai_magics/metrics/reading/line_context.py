@@ -171,10 +171,12 @@ class LineContext:
         gap = 2 if len(qualities) > 2 and all(qualities) else 1  # further if it can hardly be anything else
         if self.is_list or plan.reading.is_member:
             gap = _MAX_LIST_GAP if self.is_list else _MAX_GAP
-        is_below_step = self._is_below_step(plan, line)
+        is_below_step = plan.reading.is_member and len(plan.metrics) == 1 and line - self.step_line == 1
+        if is_below_step:
+            self.step_line = line
         if line - self.heading_line <= gap:
             self.heading_line = line
-        elif is_below_step and self._is_told_below(plan):
+        elif is_below_step and self._is_of_step(plan):
             pass
         elif plan.reading.is_result and self.epoch is None and self.step is None:
             return None, None, numbers
@@ -186,22 +188,12 @@ class LineContext:
             return None, self.epoch, numbers
         return self.step, self.epoch, numbers
 
-    def _is_below_step(self, plan: LinePlan, line: int) -> bool:
-        """Whether a line is one of the indented ones with a number each right below a step line."""
-        is_one = plan.reading.is_member and len(plan.metrics) == 1
-        if is_one and line - self.step_line == 1:
-            self.step_line = line
-            return True
-        return False
-
-    def _is_told_below(self, plan: LinePlan) -> bool:
+    def _is_of_step(self, plan: LinePlan) -> bool:
         """Whether the number of a line below a step line is one of that step: `error: 404` is none."""
-        name = plan.metrics[0].name
-        is_told_above = self.step_plan is not None and any(
-            name == each.name for each in self.step_plan.metrics
-        )
+        name, above = plan.metrics[0].name, self.step_plan.metrics if self.step_plan else ()
         may_be_whole = may_be_integer(name) and "score" not in name
-        return is_measure(name) and not is_told_above and (may_be_whole or not plan.reading.is_whole)
+        is_number = is_measure(name) and (may_be_whole or not plan.reading.is_whole)
+        return is_number and not any(name == each.name for each in above)
 
     def _like_twin(self, numbers: Values) -> tuple[Values, bool]:
         """The numbers, in the phase of the line above if they repeat its number, and whether they do.

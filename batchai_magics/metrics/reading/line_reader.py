@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from operator import attrgetter, eq, itemgetter
 
-from batchai_magics.metrics.grammar.line_reading import LineKind, LineReading
+from batchai_magics.metrics.grammar.line_reading import LineKind
 from batchai_magics.metrics.grammar.prefix_grammar import row_begin, row_start
 from batchai_magics.metrics.measurement import LENGTH, Fact, Measurement, MetricName, Record, measurement
 from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTable
@@ -233,8 +233,11 @@ class LineReader:
 
     def _keep(self, group: PlanLines, places: Sequence[int]) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
-        if group.plan.layout.clock.glog_at >= 0 and not self._is_year_unknown(group):
-            for place in places:
+        clock = group.plan.layout.clock
+        if clock.glog_at >= 0:
+            years = (self._contexts.of(rank).year for rank in {*group.ranks})
+            is_told = self._clock or clock.has_glog_year or any(group.stamps) or any(years)
+            for place in places if is_told else ():
                 group.times[place] = self._time(group, place)
         group.kept += places
 
@@ -296,8 +299,11 @@ class LineReader:
         rank = group.ranks[run.start]
         if group.plan.layout.epoch < 0:
             group.epochs[run] = [self._contexts.of(rank).epoch] * (run.stop - run.start)
-        for epoch, time in zip(group.epochs[run], group.times[run], strict=True):
-            self._note_unplaced(rank, epoch, time)
+        self._contexts.unplaced += [
+            UnplacedDict(rank, epoch, time)
+            for epoch, time in zip(group.epochs[run], group.times[run], strict=True)
+            if time is not None
+        ]
         self._keep(group, _indices(run))
 
     def _enter_redrawn(self, group: PlanLines, run: slice) -> None:
@@ -322,12 +328,6 @@ class LineReader:
             if end < run.stop:
                 self._enter(group, end)
             begin = end + 1
-
-    def _is_year_unknown(self, group: PlanLines) -> bool:
-        """Whether nothing tells when lines in glog's form were printed."""
-        if self._clock or any(group.stamps) or group.plan.layout.clock.has_glog_year:
-            return False
-        return all(self._contexts.of(rank).year is None for rank in {*group.ranks})
 
     def _read_single(self, row: int, plans: SkeletonPlans) -> list[Record]:
         """Read a line that code reads, or that is not whole."""
@@ -441,13 +441,9 @@ class LineReader:
             if step is not None:
                 self._contexts.held[rank] = HeldDict(group.lines.first + group.rows[place], records)
                 return []
-            self._note_unplaced(rank, epoch, seconds)
+            if seconds is not None:
+                self._contexts.unplaced.append(UnplacedDict(rank, epoch, seconds))
         return [*records]
-
-    def _note_unplaced(self, rank: int | None, epoch: float | None, seconds: float | None) -> None:
-        """Note a printed dict whose bar is in another file."""
-        if seconds is not None:
-            self._contexts.unplaced.append(UnplacedDict(rank, epoch, seconds))
 
     def _enter_object(
         self, kind: LineKind, rank: int | None, step: int | None, epoch: float | None, numbers: Values
@@ -485,11 +481,23 @@ class LineReader:
         if reading.kind is LineKind.STEP and not (reading.is_bar or plan.is_of_bar):
             self._note_step_line(group, place)
         self._touch(group, place, own_number)
-        before = self._released(group, place, reading)
+        before = self._released(group, place)
         if position and position[0] is None and reading.is_dict and reading.step is None:
             # bars after a carriage return have no tag
             position = (self._contexts.of(None).bar_step, *position[1:])
         return before, position
+
+    def _released(self, group: PlanLines, place: int) -> list[Record]:
+        """The numbers of a dict that waited for this line, which may be its bar."""
+        rank, reading, number = group.ranks[place], group.plan.reading, group.lines.first + group.rows[place]
+        if not reading.is_bar:
+            return self._contexts.release(rank) if self._contexts.held else []
+        context = self._contexts.of(rank)
+        count = context.count_of(reading)
+        if count is None:
+            return []
+        self._note_count(group.ends[place], count, context.bar_total)
+        return self._contexts.release(rank, number, count, context.bar_total)
 
     def _note_count(self, end: int, count: int | None, total: float) -> None:
         """Note what a bar showed when it was drawn."""
@@ -501,8 +509,13 @@ class LineReader:
         """Note a line that belongs to the block below a heading of its rank."""
         rank, lines = group.ranks[place], group.lines
         if rank is not None and self._contexts.of(rank).is_of_block(own_number):
-            number = lines.first + group.rows[place]
-            self._contexts.lines.touch(rank, number, lines, _label(group, place))
+            row, layout, label = group.rows[place], group.plan.layout, None
+            if lines.rank_at(row) is None and layout.rank >= 0:  # no tag tells the rank
+                text = lines.texts[row]
+                if found := layout.expression.fullmatch(text):
+                    begin, end = found.span(layout.rank + 1)
+                    label = text[:begin], text[end : end + 1]
+            self._contexts.lines.touch(rank, lines.first + row, lines, label)
 
     def _own_number(self, lines: Lines, row: int, rank: int | None) -> int:
         """The number of a line as the process with this rank counts its lines."""
@@ -510,19 +523,6 @@ class LineReader:
         if rank is None or not self._contexts.lines.is_open:
             return number
         return self._contexts.lines.number(rank, number, lines)
-
-    def _released(self, group: PlanLines, place: int, reading: LineReading) -> list[Record]:
-        """The numbers of a dict that waited for this line, which may be its bar."""
-        rank = group.ranks[place]
-        if not reading.is_bar:
-            return self._contexts.release(rank) if self._contexts.held else []
-        context = self._contexts.of(rank)
-        count = context.count_of(reading)
-        if count is None:
-            return []
-        self._note_count(group.ends[place], count, context.bar_total)
-        number = group.lines.first + group.rows[place]
-        return self._contexts.release(rank, number, count, context.bar_total)
 
     def _time(self, group: PlanLines, place: int) -> float | None:
         """When a line was printed, which lines above help to tell if it is in glog's form."""
@@ -562,16 +562,3 @@ def _run_end(owners: Sequence[Owner], row: int) -> int:
 
 def _indices(run: slice) -> range:
     return range(run.start, run.stop)
-
-
-def _label(group: PlanLines, place: int) -> tuple[bytes, bytes] | None:
-    """The text around the rank in front of a line; None if a tag or the file tells the rank."""
-    layout, row = group.plan.layout, group.rows[place]
-    if group.lines.rank_at(row) is not None or layout.rank < 0:
-        return None
-    text = group.lines.texts[row]
-    found = layout.expression.fullmatch(text)
-    if found is None:
-        return None
-    begin, end = found.span(layout.rank + 1)
-    return text[:begin], text[end : end + 1]

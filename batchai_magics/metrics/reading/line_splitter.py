@@ -137,20 +137,14 @@ def split_lines(block: Block) -> Iterator[Block]:
 def strip_escapes(line: bytes) -> bytes:
     """Remove terminal escape sequences, NUL and backspace."""
     shown = line
-    for code in _common_codes(line):
-        shown = shown.replace(code, b"")
-    if b"\x1b" in shown:
-        shown = _ESCAPES.sub(b"", line)
+    if b"\x1b" in line:
+        # in a long text, the codes are few and account for every ESC in it
+        codes = {*_CODE.findall(line, 0, _LONG_BYTES)} if len(line) >= _LONG_BYTES else set()
+        if len(codes) <= _MAX_CODES and sum(map(line.count, codes)) == line.count(b"\x1b"):
+            for code in codes:
+                shown = shown.replace(code, b"")
+        shown = _ESCAPES.sub(b"", line) if b"\x1b" in shown else shown
     return shown.translate(None, b"\0\b") if b"\0" in shown or b"\b" in shown else shown
-
-
-def _common_codes(text: bytes) -> set[bytes]:
-    """The escape codes of a long text if they are few and account for every ESC in it; else empty."""
-    if len(text) < _LONG_BYTES:
-        return set()
-    codes = set(_CODE.findall(text, 0, _LONG_BYTES))
-    is_all = len(codes) <= _MAX_CODES and sum(map(text.count, codes)) == text.count(b"\x1b")
-    return codes if is_all else set()
 
 
 def strip_controls(text: str) -> str:
