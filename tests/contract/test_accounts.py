@@ -134,13 +134,13 @@ def test_an_owner_is_recorded_with_the_resource_and_forgotten_with_it(place: Pla
     place.backend.create(job, spec, owner="alice")
     place.backend.create(job, spec, owner="bob")  # the same again changes nothing
     for holder in (job, place.experiment, place.workspace):
-        assert place.backend.ownership.within(holder.key)[job.key] == "alice"
+        assert place.backend.ownership.owners(holder.key)[job.key] == "alice"
     group = job.key.partition("/providers/")[0]
-    assert place.backend.ownership.within(group)[job.key] == "alice"
-    assert job.key not in place.backend.ownership.within(job.key[:-1])
+    assert place.backend.ownership.owners(group)[job.key] == "alice"
+    assert job.key not in place.backend.ownership.owners(job.key[:-1])
     id = ResourceId(place.workspace.subscription, "owned", "w", Kind.WORKSPACE, "w")
     place.backend.create(id, WorkspaceSpec(location="eastus"), owner="alice")
-    assert place.backend.ownership.within(id.key) == {id.key: "alice"}
+    assert place.backend.ownership.owners(id.key) == {id.key: "alice"}
     place.backend.delete(id)
     place.backend.create(id, WorkspaceSpec(location="eastus"))
-    assert not place.backend.ownership.within(id.key)
+    assert not place.backend.ownership.owners(id.key)

@@ -55,7 +55,7 @@ def test_trials_that_the_server_starts_belong_to_the_user_of_the_sweep(tmp_path:
         sweep = submit_sweep(anna, request, settings).sweep
         until(lambda: len(sweep.stored_trials()[0].runs) == 2)  # which takes no step
         ids = [run.id.key for run in sweep.stored_trials()[0].runs]
-        owners = server.world.backend.ownership.within(sweep.experiment.key)
+        owners = server.world.backend.ownership.owners(sweep.experiment.key)
         assert [owners.get(id) for id in ids] == ["anna", "anna"]
 
 

@@ -142,7 +142,7 @@ class Records(Protocol):
 class Ownership(Protocol):
     """The owners of resources."""
 
-    def within(self, key: str) -> Mapping[str, str]:
+    def owners(self, key: str) -> Mapping[str, str]:
         """The owners of a resource or resource group and of everything inside it: key → owner.
 
         Resources that were created without an owner are left out.

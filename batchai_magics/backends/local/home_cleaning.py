@@ -14,9 +14,10 @@ from pathlib import Path
 from batchai_magics.backends.base import StoredItem
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.node.ranks import temporary_folder
-from batchai_magics.backends.service import run_labels, stored_descriptions
+from batchai_magics.backends.service import stored_descriptions
 from batchai_magics.backends.service.context import OUTPUT_ROOT, HomeContext, run_of
 from batchai_magics.backends.service.repository import Record
+from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import ConflictError, StorageError
 from batchai_magics.models.resource_ids import Kind
 
@@ -58,7 +59,7 @@ class HomeCleaning:
         repository = self._context.repository
         below = chain.from_iterable(repository.subtree(each.resource_id) for each in repository.workspaces())
         jobs = [record for record in below if record.kind is Kind.JOB]
-        labels = run_labels.read(self._context, [job.resource_id for job in jobs]) if keeps_tagged else {}
+        labels = RunRecords(self._context).labels([job.resource_id for job in jobs]) if keeps_tagged else {}
         untagged = [job for job in jobs if not (job.key in labels and labels[job.key].tags)]
         statuses = self._context.runner.status(list(map(run_of, untagged)))
         ends = [status.result.ended if status.result else inf for status in statuses]

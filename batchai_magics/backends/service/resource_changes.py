@@ -291,7 +291,7 @@ def _create_admitted(context: HomeContext, jobs: Sequence[AdmittedJob]) -> list[
             context.repository.remove_runs([record.guid])
     fresh = [job.record for job, record in zip(jobs, made, strict=True) if record is job.record]
     for record in fresh:
-        run_labels.pin_if_tagged(context, record)
+        run_labels.RunRecords(context).pin_if_tagged(record)
     now = context.repository.find(cluster.resource_id)
     if fresh and now and now.more != cluster.more:  # it was resized meanwhile
         runs = [(run_of(record), context.status(record)) for record in fresh]

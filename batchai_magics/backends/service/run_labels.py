@@ -1,4 +1,4 @@
-"""Tags, notes and parameters of runs, in their records: listing them reads no further file.
+"""The records of runs. Tags, notes and parameters are in those of resources: listing reads no further file.
 
 The tag `baseline` belongs to at most one run of each owner in an experiment, whose record names them.
 """
@@ -9,7 +9,8 @@ import contextlib
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.folders import private_files, rank_files
+from batchai_magics.backends.folders import private_files, rank_files, run_output
+from batchai_magics.backends.service.repository import BASELINES, OWNER, Record
 from batchai_magics.errors import NotFoundError, UsageError
 from batchai_magics.models.resource_ids import Kind
 from batchai_magics.models.runs.labels import BASELINE, LabelChange, Labels, check_tags
@@ -18,11 +19,9 @@ from batchai_magics.untrusted_files import parse_json
 
 if TYPE_CHECKING:
     from batchai_magics.backends.service.context import HomeContext
-    from batchai_magics.backends.service.repository import Record
     from batchai_magics.models.resource_ids import ResourceId
 
 _LABELS = "labels"  # in `more` of a job
-BASELINES = "baselines"  # in `more` of an experiment: owner → name and guid of a job, the last one last
 
 
 def initial(records: Mapping[str, str]) -> dict[str, object]:
@@ -37,92 +36,100 @@ def initial(records: Mapping[str, str]) -> dict[str, object]:
     return {}
 
 
-def pin_if_tagged(context: HomeContext, job: Record) -> None:
-    """Makes a new job the baseline of its experiment if it was created with that tag."""
-    if BASELINE in _stored(job).tags:
-        _pin(context, job.resource_id)
+class RunRecords:
+    """The record files in the folders of runs, and their labels."""
 
+    def __init__(self, context: HomeContext) -> None:
+        self._repository, self._layout = context.repository, context.layout
 
-def read(context: HomeContext, jobs: Collection[ResourceId]) -> dict[str, Labels]:
-    """The labels of those jobs that exist and have any, by key."""
-    records = context.repository.find_all(jobs)
-    one_of_each = {record.key.rpartition("/jobs/")[0]: record for record in records}
-    parents = [record.resource_id.parent for record in one_of_each.values()]
-    experiments = context.repository.find_all(parents)
-    pinned = {guid for each in experiments for _, guid in _pinned(each).values()}
-    files = {record.guid: context.layout.job(record.guid).records / PARAMETERS for record in records}
-    with private_files.read_ahead(files=files.values()):
-        logged = {guid: rank_files.logged_in(file) for guid, file in files.items()}
-    found: dict[str, Labels] = {}
-    for record in records:
-        labels = _stored(record).with_parameters(logged[record.guid])
-        tags = tuple(tag for tag in labels.tags if tag != BASELINE)
-        labels = labels._replace(tags=(BASELINE, *tags) if record.guid in pinned else tags)
-        if any(labels):
-            found[record.key] = labels
-    return found
+    def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
+        """The record files with these names, and those in these folders."""
+        record = self._repository.get(job)
+        return run_output.read_records(self._layout.job(record.guid).records, names)
 
+    def pin_if_tagged(self, job: Record) -> None:
+        """Makes a new job the baseline of its experiment if it was created with that tag."""
+        if BASELINE in _stored(job).tags:
+            self._pin(job.resource_id)
 
-def change(context: HomeContext, job: ResourceId, wanted: LabelChange) -> Labels:
-    """Changes the labels of a job; concurrent changes are all made.
+    def labels(self, jobs: Collection[ResourceId]) -> dict[str, Labels]:
+        """The labels of those jobs that exist and have any, by key."""
+        records = self._repository.find_all(jobs)
+        one_of_each = {record.key.rpartition("/jobs/")[0]: record for record in records}
+        parents = [record.resource_id.parent for record in one_of_each.values()]
+        experiments = self._repository.find_all(parents)
+        pinned = {guid for each in experiments for _, guid in _pinned(each).values()}
+        files = {record.guid: self._layout.job(record.guid).records / PARAMETERS for record in records}
+        with private_files.read_ahead(files=files.values()):
+            logged = {guid: rank_files.logged_in(file) for guid, file in files.items()}
+        found: dict[str, Labels] = {}
+        for record in records:
+            labels = _stored(record).with_parameters(logged[record.guid])
+            tags = tuple(tag for tag in labels.tags if tag != BASELINE)
+            labels = labels._replace(tags=(BASELINE, *tags) if record.guid in pinned else tags)
+            if any(labels):
+                found[record.key] = labels
+        return found
 
-    Raises:
-        UsageError: A tag is no word, or there are too many of them.
-    """
-    record = _change_stored(context, job, wanted)
-    if BASELINE in wanted.add:
-        _pin(context, job)
-    elif BASELINE in wanted.remove:
+    def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
+        """Changes the labels of a job; concurrent changes are all made.
 
-        def without(experiment: Record) -> Record:
-            others = {owner: each for owner, each in _pinned(experiment).items() if each[1] != record.guid}
-            return experiment.changed({BASELINES: others})
+        Raises:
+            UsageError: A tag is no word, or there are too many of them.
+        """
+        record = self._change_stored(job, change)
+        if BASELINE in change.add:
+            self._pin(job)
+        elif BASELINE in change.remove:
 
-        context.repository.change(record.resource_id.parent, without)
-    return read(context, [job]).get(job.key, Labels())
+            def without(experiment: Record) -> Record:
+                others = {
+                    owner: each for owner, each in _pinned(experiment).items() if each[1] != record.guid
+                }
+                return experiment.changed({BASELINES: others})
 
+            self._repository.change(record.resource_id.parent, without)
+        return self.labels([job]).get(job.key, Labels())
 
-def baseline(context: HomeContext, experiment: ResourceId) -> str:
-    """The name of the baseline that was tagged last in an experiment; empty without one."""
-    pinned = _pinned(context.repository.get(experiment))
-    for name, guid in reversed(list(pinned.values())):
-        if _find(context, experiment.child(Kind.JOB, name), guid):
-            return name
-    return ""
+    def baseline(self, experiment: ResourceId) -> str:
+        """The name of the baseline that was tagged last in an experiment; empty without one."""
+        pinned = _pinned(self._repository.get(experiment))
+        for name, guid in reversed(list(pinned.values())):
+            if self._find(experiment.child(Kind.JOB, name), guid):
+                return name
+        return ""
 
+    def _pin(self, job: ResourceId) -> None:
+        """Makes a run its owner's baseline; the previous one loses the tag: files tell which run has it."""
+        record = self._repository.get(job)
+        guid, owner = record.guid, record.more.get(OWNER, "")
+        previous: dict[str, str] = {}
 
-def _pin(context: HomeContext, job: ResourceId) -> None:
-    """Makes a run its owner's baseline; the previous one loses the tag: files tell which run has it."""
-    guid, owner = context.repository.get(job).guid, context.repository.owners(job.key).get(job.key, "")
-    previous: dict[str, str] = {}
+        def pinned(experiment: Record) -> Record:
+            others = dict(_pinned(experiment))
+            previous.update([others.pop(owner, ("", ""))])
+            return experiment.changed({BASELINES: {**others, owner: (job.name, guid)}})
 
-    def pinned(experiment: Record) -> Record:
-        others = dict(_pinned(experiment))
-        previous.update([others.pop(owner, ("", ""))])
-        return experiment.changed({BASELINES: {**others, owner: (job.name, guid)}})
+        self._repository.change(job.parent, pinned)
+        for name, old_guid in previous.items():
+            old = job.parent.child(Kind.JOB, name or job.name)
+            if old_guid != guid and self._find(old, old_guid):
+                with contextlib.suppress(NotFoundError):
+                    self._change_stored(old, LabelChange(remove=(BASELINE,)))
 
-    context.repository.change(job.parent, pinned)
-    for name, old_guid in previous.items():
-        old = job.parent.child(Kind.JOB, name or job.name)
-        if old_guid != guid and _find(context, old, old_guid):
-            with contextlib.suppress(NotFoundError):
-                _change_stored(context, old, LabelChange(remove=(BASELINE,)))
+    def _find(self, job: ResourceId, guid: str) -> Record | None:
+        """A job, unless it is another one of the same name that came later."""
+        found = self._repository.find(job)
+        return found if found and found.guid == guid else None
 
+    def _change_stored(self, job: ResourceId, wanted: LabelChange) -> Record:
+        def changed(record: Record) -> Record:
+            labels = _checked(wanted, _stored(record))
+            with contextlib.suppress(OSError):  # they come from there if all records are lost
+                private_files.write(self._layout.job(record.guid).records / LABELS, labels.to_text())
+            return record.changed({_LABELS: labels.to_json()})
 
-def _find(context: HomeContext, job: ResourceId, guid: str) -> Record | None:
-    """A job, unless it is another one of the same name that came later."""
-    found = context.repository.find(job)
-    return found if found and found.guid == guid else None
-
-
-def _change_stored(context: HomeContext, job: ResourceId, wanted: LabelChange) -> Record:
-    def changed(record: Record) -> Record:
-        labels = _checked(wanted, _stored(record))
-        with contextlib.suppress(OSError):  # they come from there if all records are lost
-            private_files.write(context.layout.job(record.guid).records / LABELS, labels.to_text())
-        return record.changed({_LABELS: labels.to_json()})
-
-    return context.repository.change(job, changed)
+        return self._repository.change(job, changed)
 
 
 def _pinned(experiment: Record) -> Mapping[str, tuple[str, str]]:

@@ -5,7 +5,7 @@ Lists of jobs need none of them: what they import loads the models, so it is imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,8 +17,8 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
     from batchai_magics.backends.base import Accounts, CommandOutput, Groups, NodeCommands, Storage
+    from batchai_magics.backends.service.run_labels import RunRecords
     from batchai_magics.models.job_execution import OutputFile
-    from batchai_magics.models.runs.labels import LabelChange, Labels
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
 
@@ -35,8 +35,8 @@ class ServiceFacets(Backend):
     node_commands: NodeCommands | None
     setup_logs: ServiceSetupLogs
     telemetry: ServiceTelemetry
-    records: ServiceRecords
-    ownership: ServiceOwnership
+    records: RunRecords
+    ownership: Repository
     usages: ServiceUsages
 
 
@@ -65,6 +65,12 @@ def _accounts(service: ServiceFacets) -> Accounts:
     return HomeAccounts(service.context.repository, service.context.jobs_using)
 
 
+def _records(service: ServiceFacets) -> RunRecords:
+    from batchai_magics.backends.service.run_labels import RunRecords
+
+    return RunRecords(service.context)
+
+
 def _groups(service: ServiceFacets) -> Groups:
     from batchai_magics.backends.service import resource_changes
 
@@ -84,8 +90,8 @@ make_lazy(
         ),
         "setup_logs": lambda service: ServiceSetupLogs(service.context),
         "telemetry": lambda service: ServiceTelemetry(service.context),
-        "records": lambda service: ServiceRecords(service.context),
-        "ownership": lambda service: ServiceOwnership(service.context.repository),
+        "records": _records,
+        "ownership": lambda service: service.context.repository,
         "usages": lambda service: ServiceUsages(service.context),
     },
 )
@@ -144,49 +150,6 @@ class ServiceTelemetry:
 
         record = self._context.repository.get(job)
         return rank_files.read_telemetry(self._context.layout.job(record.guid).telemetry, after)
-
-
-class ServiceRecords:
-    """The record files in the folders of runs."""
-
-    def __init__(self, context: HomeContext) -> None:
-        self._context = context
-
-    def read(self, job: ResourceId, names: Collection[str]) -> Mapping[str, bytes]:
-        """The record files with these names, and those in these folders."""
-        from batchai_magics.backends.folders import run_output
-
-        record = self._context.repository.get(job)
-        return run_output.read_records(self._context.layout.job(record.guid).records, names)
-
-    def labels(self, jobs: Collection[ResourceId]) -> Mapping[str, Labels]:
-        """The labels of those jobs that have any, by key."""
-        from batchai_magics.backends.service import run_labels
-
-        return run_labels.read(self._context, jobs)
-
-    def relabel(self, job: ResourceId, change: LabelChange) -> Labels:
-        """Changes the labels of a job; concurrent changes are all made."""
-        from batchai_magics.backends.service import run_labels
-
-        return run_labels.change(self._context, job, change)
-
-    def baseline(self, experiment: ResourceId) -> str:
-        """The name of the run that others are compared with; empty without one."""
-        from batchai_magics.backends.service import run_labels
-
-        return run_labels.baseline(self._context, experiment)
-
-
-class ServiceOwnership:
-    """The owners stored in the records."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def within(self, key: str) -> Mapping[str, str]:
-        """The known owners of the resource or group of that key and of everything in it, by key."""
-        return self._repository.owners(key)
 
 
 class ServiceUsages:

@@ -33,8 +33,8 @@ def main() -> None:
         sweep = Sweep(backend, id.parent, files, record.sweep)
         with contextlib.suppress(NotFoundError):
             if backend.ownership:  # on a server, further trials belong to the same user
-                sweep.owner = backend.ownership.within(id.key).get(id.key, "")
-                owners = backend.ownership.within(id.parent.key)
+                sweep.owner = backend.ownership.owners(id.key).get(id.key, "")
+                owners = backend.ownership.owners(id.parent.key)
                 jobs = [run for trial in sweep.stored_trials() for run in trial.runs]
                 if any(owners.get(run.id.key, "") != sweep.owner for run in jobs):
                     return  # a job of another user only says that it belongs to the sweep

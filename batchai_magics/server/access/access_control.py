@@ -203,14 +203,14 @@ class Owners:
 
     def of(self, key: str) -> str:
         """The owner of a resource."""
-        recorded = self._ownership.within(key).get(key) if self._ownership else None
+        recorded = self._ownership.owners(key).get(key) if self._ownership else None
         return recorded or self._owners.get(key, UNKNOWN_OWNER)
 
     def first_foreign(self, user: str, key: str) -> tuple[str, str] | None:
         """A resource of another user and its owner: this one or one inside it; None if all are the user's."""
         with self._lock:
             noted = {known: user for known, user in self._owners.items() if _is_inside(known, key)}
-        owners = {**noted, **(self._ownership.within(key) if self._ownership else {})}
+        owners = {**noted, **(self._ownership.owners(key) if self._ownership else {})}
         if owners.get(key, UNKNOWN_OWNER) != user:
             return key, owners.get(key, UNKNOWN_OWNER)
         return next(((known, owner) for known, owner in owners.items() if owner != user), None)

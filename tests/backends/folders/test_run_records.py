@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders import rank_files, run_output
-from batchai_magics.backends.service import run_labels
+from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import StorageError
 from batchai_magics.models.runs.labels import LabelChange
 from tests.backends.local.still import Still, still
@@ -44,8 +44,8 @@ def test_logged_parameters_take_the_place_of_those_on_the_command_line(still: St
     still.cluster()
     job = still.job()
     context = still.context()
-    run_labels.change(context, job, LabelChange(parameters={"lr": 0.1, "model": "a"}))
+    RunRecords(context).relabel(job, LabelChange(parameters={"lr": 0.1, "model": "a"}))
     file = still.layout.job(context.repository.get(job).guid).records / "parameters.json"
     file.parent.mkdir(exist_ok=True)
     file.write_text('{"lr": 0.5}')
-    assert run_labels.read(context, [job])[job.key].parameters == {"lr": 0.5, "model": "a"}
+    assert RunRecords(context).labels([job])[job.key].parameters == {"lr": 0.5, "model": "a"}

@@ -20,7 +20,7 @@ from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.outcome import failed_with
-from batchai_magics.backends.service.run_labels import BASELINES
+from batchai_magics.backends.service.repository import BASELINES
 from batchai_magics.launch.plan import VERSION, Plan
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.runs.labels import BASELINE

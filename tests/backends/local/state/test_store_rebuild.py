@@ -12,7 +12,7 @@ from batchai_magics.backends.local import process, supervisor
 from batchai_magics.backends.local.state import store_rebuild
 from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
-from batchai_magics.backends.service import run_labels
+from batchai_magics.backends.service.run_labels import RunRecords
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import VERSION
@@ -169,39 +169,39 @@ def test_a_cluster_that_was_created_again_is_the_later_one(still: Still) -> None
 def test_labels_are_those_that_a_job_had_last(still: Still) -> None:
     still.cluster()
     job = still.job()
-    run_labels.change(still.context(), job, LabelChange(("wide",), note="old"))
-    run_labels.change(still.context(), job, LabelChange(note="new"))
+    RunRecords(still.context()).relabel(job, LabelChange(("wide",), note="old"))
+    RunRecords(still.context()).relabel(job, LabelChange(note="new"))
     found_again(still)
-    assert run_labels.read(still.context(), [job]) == {job.key: Labels(("wide",), "new")}
+    assert RunRecords(still.context()).labels([job]) == {job.key: Labels(("wide",), "new")}
 
 
 def test_the_baseline_is_the_run_that_was_pinned_last(still: Still) -> None:
     still.cluster()
     first, second, third = (still.job(name) for name in ("one", "two", "three"))
     for job in (first, third, second):
-        run_labels.change(still.context(), job, LabelChange(("baseline",)))
-    run_labels.change(still.context(), third, LabelChange(note="no longer"))
+        RunRecords(still.context()).relabel(job, LabelChange(("baseline",)))
+    RunRecords(still.context()).relabel(third, LabelChange(note="no longer"))
     found_again(still)
-    assert run_labels.baseline(still.context(), first.parent) == "two"
+    assert RunRecords(still.context()).baseline(first.parent) == "two"
 
 
 def test_each_owner_has_their_baseline_again(still: Still) -> None:
     still.cluster()
     jobs = [still.job(name, owner=name[0]) for name in ("a1", "b1", "a2")]
     for job in jobs:
-        run_labels.change(still.context(), job, LabelChange(("baseline",)))
+        RunRecords(still.context()).relabel(job, LabelChange(("baseline",)))
     found_again(still)
-    assert set(run_labels.read(still.context(), jobs)) == {job.key for job in jobs[1:]}
+    assert set(RunRecords(still.context()).labels(jobs)) == {job.key for job in jobs[1:]}
 
 
 def test_a_baseline_that_was_given_up_stays_so(still: Still) -> None:
     still.cluster()
     first = still.job("one")
-    run_labels.change(still.context(), first, LabelChange(("baseline",)))
+    RunRecords(still.context()).relabel(first, LabelChange(("baseline",)))
     still.job("two")
-    run_labels.change(still.context(), first, LabelChange(remove=("baseline",)))
+    RunRecords(still.context()).relabel(first, LabelChange(remove=("baseline",)))
     found_again(still)
-    assert run_labels.baseline(still.context(), first.parent) == ""
+    assert RunRecords(still.context()).baseline(first.parent) == ""
 
 
 def test_a_cluster_is_as_large_as_the_newest_job_knew_it(still: Still) -> None:
