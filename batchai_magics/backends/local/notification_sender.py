@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from batchai_magics.backends.folders.layout import Layout
@@ -72,20 +72,16 @@ def start(job: JobLayout, env: Mapping[str, str] = {}) -> list[subprocess.Popen[
 def start_missing(store: Store, layout: Layout) -> list[subprocess.Popen[bytes]]:
     """Starts a sender for each run that has ended without one; returns the processes, for reaping."""
     try:
-        guids = [entry.name for entry in layout.outboxes.iterdir() if entry.is_dir()]
+        folders = [entry for entry in layout.outboxes.iterdir() if entry.is_dir()]
     except OSError:  # no run has notifications
         return []
-    return [
-        child for guid in _ended_runs(store, layout, guids) for child in start(layout.job(guid), os.environ)
-    ]
-
-
-def _ended_runs(store: Store, layout: Layout, guids: list[str]) -> Iterator[str]:
-    for guid in guids:
+    started = []
+    for folder in folders:
         with store.read() as db:
-            run = job_table.find(db, guid)
-        if (run and not run.is_open) or (run is None and _age_s(layout.outboxes / guid) > ORPHAN_S):
-            yield guid
+            run = job_table.find(db, folder.name)
+        if not run.is_open if run else _age_s(folder) > ORPHAN_S:
+            started += start(layout.job(folder.name), os.environ)
+    return started
 
 
 def _age_s(path: Path) -> float:

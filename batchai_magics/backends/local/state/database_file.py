@@ -33,7 +33,7 @@ class DatabaseFile:
 
     def __init__(self, path: Path, *, may_make: bool, busy_s: float = BUSY_S) -> None:
         self.path, self._busy_s = path, busy_s
-        self.pid = os.getpid()
+        self.pid = os.getpid()  # a forked child must neither use nor close its parent's
         try:
             self.is_copy = path.exists() and private_files.is_read_only(path.parent)
             self._folder = ""
@@ -56,11 +56,6 @@ class DatabaseFile:
         except BaseException:
             _remove(self._folder)
             raise
-
-    @property
-    def is_of_this_process(self) -> bool:
-        """Whether this process opened it: a forked child must neither use nor close its parent's."""
-        return self.pid == os.getpid()
 
     @property
     def is_there(self) -> bool:

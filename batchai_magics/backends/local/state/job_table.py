@@ -103,18 +103,23 @@ class JobRow(NamedTuple):
         return cls(**values)
 
 
-def _items(text: str) -> tuple[Any, ...]:
+def json_items(text: str) -> tuple[Any, ...]:
+    """The items of a column that has a JSON list."""
     return () if text == "[]" else tuple(json.loads(text))
 
 
 def awaited(text: str) -> tuple[Awaited, ...]:
     """The runs in a column `after`."""
-    return tuple(Awaited(*each) for each in _items(text))
+    return tuple(Awaited(*each) for each in json_items(text))
 
 
 _LISTS = ("errors", "ranks", "attempts")  # kept as JSON
 _READERS: Mapping[str, Callable[[Any], Any]] = dict(
-    state=ExecutionState, needs_secrets=bool, is_assigned=bool, **dict.fromkeys(_LISTS, _items), after=awaited
+    state=ExecutionState,
+    needs_secrets=bool,
+    is_assigned=bool,
+    **dict.fromkeys(_LISTS, json_items),
+    after=awaited,
 )
 
 

@@ -6,13 +6,13 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import process
 from batchai_magics.backends.local.reconciler import end_of
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.job_table import JobRow, has_history, run_attempts
+from batchai_magics.backends.local.state.job_table import JobRow, has_history, json_items, run_attempts
 from batchai_magics.backends.service.runner import RunStatus, waiting_reason
 from batchai_magics.backends.service.stored_descriptions import moment
 from batchai_magics.launch.outcome import Outcome
@@ -90,10 +90,10 @@ def _wait_reasons(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mappin
 
 def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus:
     """The status of a run, from its row."""
-    errors, attempts = _parsed(row["errors"]), _parsed(row["attempts"])
+    errors, attempts = json_items(row["errors"]), json_items(row["attempts"])
     result = None
     if row["ended"] is not None:
-        ranks = tuple(ProcessExit(**rank) for rank in _parsed(row["ranks"]))
+        ranks = tuple(ProcessExit(**rank) for rank in json_items(row["ranks"]))
         result = Outcome(row["exit_code"], errors, ranks, ended=row["ended"])
     return RunStatus(
         state=ExecutionState(row["state"]),
@@ -105,10 +105,6 @@ def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus
         result=result,
         warnings=() if result else errors,
     )
-
-
-def _parsed(text: str) -> tuple[Any, ...]:
-    return () if text == "[]" else tuple(json.loads(text))
 
 
 def nodes_of(db: sqlite3.Connection, id: ResourceId) -> list[Node]:

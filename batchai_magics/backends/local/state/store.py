@@ -246,7 +246,7 @@ class Store:
 
     def _open(self) -> DatabaseFile:
         file = self._file
-        if file and file.is_of_this_process:
+        if file and file.pid == os.getpid():
             if self._snapshot or file.is_there:
                 return file
             self.close()
