@@ -28,9 +28,12 @@ def tab(server, chrome):
 
 @pytest.fixture
 def lab(tab):
-    """The page as a test finds it: no notebook open, no kernel running, the mouse away."""
+    """The page as a test finds it: no notebook open, no kernel running, the mouse away, nothing that pulses.
+
+    Each picture of a movement has to be drawn, which takes a good part of the time of many tests.
+    """
     tab.page.set_viewport_size(VIEWPORT)
-    tab.page.emulate_media(reduced_motion="no-preference")
+    tab.page.emulate_media(reduced_motion="reduce")
     tab.page.mouse.move(1, 1)
     tab.page.evaluate("() => location.protocol === 'http:' && localStorage.removeItem('batchai-views')")
     yield tab

@@ -107,7 +107,8 @@ def fills_the_screen(charts, chart):
     heights = charts.evaluate(HEIGHTS)
     chart.get_by_label("Full screen").click()
     canvas = chart.locator("canvas")
-    until(lambda: canvas.bounding_box()["height"] > charts.viewport_size["height"] / 2)
+    half = charts.viewport_size["height"] / 2
+    until(lambda: (box := canvas.bounding_box()) and box["height"] > half)  # it is drawn anew
     chart.get_by_label("Full screen").click()
     charts.wait_for_function("() => document.fullscreenElement === null")
     until(lambda: charts.evaluate(HEIGHTS) == heights)

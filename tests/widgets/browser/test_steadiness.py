@@ -40,6 +40,7 @@ MOST_MOVED_PX = 14  # where a number gets another digit
 
 
 def test_neither_view_nor_legend_moves_from_the_first_number_to_the_frozen_output(lab):
+    lab.page.emulate_media(reduced_motion="no-preference")
     lab.open("steady", LOAD, TRAIN, "'the next cell'")
     lab.run(0)
     page = lab.page

@@ -123,7 +123,6 @@ CUT_OFF = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scrolle
 
 
 def test_no_column_is_cut_off_each_axis_says_what_it_counts_and_axe_finds_nothing_wrong(lab, setup_cell):
-    lab.page.emulate_media(reduced_motion="reduce")
     long = "one-with-a-name-that-is-longer-than-most"
     lab.open("wide", setup_cell.replace('"one"', f'"{long}"'), "compare(jobs)", "scaling(jobs)", GROW)
     for index in range(4):
@@ -139,7 +138,7 @@ def test_no_column_is_cut_off_each_axis_says_what_it_counts_and_axe_finds_nothin
     for theme in ("JupyterLab Light", "JupyterLab Dark"):
         lab.theme(theme)
         page.wait_for_function(NOTHING_MOVES)
-        assert violations(page, ".ba-view") == []
+        assert violations(page, ".ba-view", is_recoloured="Dark" in theme) == []
     canvases = page.locator(".ba-plot[data-along=processes] canvas")
     until(lambda: {canvas.evaluate(WHITE) for canvas in canvases.all()} == {0})  # no white points in the dark
     ideal = page.locator(".ba-readout").get_by_role("button", name="ideal")
@@ -176,7 +175,7 @@ for n, name in enumerate(RATES):
     world.tell(name, "".join(lines))
 trials = [Trial(world, EXPERIMENT.child(Kind.JOB, name)) for name in RATES]
 """
-WORSE = 'world.tell("t-0", "step 201 loss 0.5\\n")'
+WORSE = 'world.tell("t-0", "step 51 loss 0.5\\n")'
 NAMES = "(rows) => rows.map((row) => row.querySelector('.ba-run-name').textContent)"
 
 
@@ -190,7 +189,7 @@ BASELINE = 'world.records.tag("{}", "baseline")'
 
 
 def test_runs_have_a_baseline_and_many_are_sorted_grouped_and_drawn_against_a_parameter(lab, setup_cell):
-    setup = setup_cell + LABELLED + SWEEP.format(count=200, steps=200)
+    setup = setup_cell + LABELLED + SWEEP.format(count=24, steps=50)
     move = f"world.records.tag('one'); {BASELINE.format('two')}"
     lab.open("runs", setup, "compare(jobs)", BASELINE.format("one"), move, "compare(trials)", WORSE)
     lab.run(0)
@@ -225,18 +224,18 @@ def has_a_baseline_that_moves(lab, view):
 
 
 def is_sorted_grouped_and_drawn_against_a_parameter(lab, view):
-    expect(view.locator("tbody tr")).to_have_count(200)
+    expect(view.locator("tbody tr")).to_have_count(24)
     view.locator(".ba-plot canvas").nth(1).wait_for()
     best = view.locator("td[data-best]")
-    expect(best.first).to_have_text("0.005")
+    expect(best.first).to_have_text("0.020")
     lab.run(5)
-    expect(best.first).to_have_text(re.compile(r"^0\.5\d* \(best 0\.005\d*\)$"))
+    expect(best.first).to_have_text(re.compile(r"^0\.5\d* \(best 0\.020\d*\)$"))
     head = view.locator("th[data-column='metric:loss']")
     head.get_by_role("button").click()
     expect(head).to_have_attribute("aria-sort", "ascending")
     assert view.locator("tbody tr").evaluate_all(NAMES)[:3] == ["t-0", "t-1", "t-2"]
     head.get_by_role("button").click()
-    assert view.locator("tbody tr").evaluate_all(NAMES)[0] == "t-199"
+    assert view.locator("tbody tr").evaluate_all(NAMES)[0] == "t-23"
     view.get_by_label("Draw over").select_option("parameter:rate")
     view.locator(".ba-plot[data-along=rate] canvas").first.wait_for()
     view.get_by_label("Draw over").select_option("step")
