@@ -12,8 +12,8 @@ from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-MILLION = """
-backend.write("".join(f"line {i:07} of a long log\\n" for i in range(1_000_000)))
+LONG = """
+backend.write("".join(f"line {i:07} of a long log\\n" for i in range(100_000)))
 backend.write(f"RuntimeError: {'x' * 2000}\\nthe end\\n")
 """
 RANKS = """
@@ -72,20 +72,20 @@ def test_the_first_failure_leads_to_its_line_of_the_cell(lab):
     assert lab.errors == []
 
 
-def test_a_million_lines_are_searched_as_a_whole_and_a_long_one_wraps(lab, job_cell):
-    lab.open("million", job_cell, SHOW, MILLION)
+def test_a_long_log_is_searched_as_a_whole_and_a_long_line_wraps(lab, job_cell):
+    lab.open("long", job_cell, SHOW, LONG)
     run_all(lab, 3)
     page = lab.page
     page.locator(".ba-row", has_text="the end").wait_for()
-    page.get_by_label("Search the log").fill("0123456 of")
-    page.locator(".ba-row.ba-current", has_text="0123456").wait_for()
+    page.get_by_label("Search the log").fill("0012345 of")
+    page.locator(".ba-row.ba-current", has_text="0012345").wait_for()
     page.get_by_label("Search the log").fill("line 0[0-9]*7 of")
     page.get_by_role("button", name="Regular expression").click()
-    page.locator(".ba-count", has_text="100,000 of 100,000").wait_for()
+    page.locator(".ba-count", has_text="10,000 of 10,000").wait_for()
     page.get_by_role("button", name="Next match").click()
     page.locator(".ba-row.ba-current", has_text="0000007").wait_for()
     page.get_by_role("button", name="Previous match").click()
-    page.locator(".ba-row.ba-current", has_text="0999997").wait_for()
+    page.locator(".ba-row.ba-current", has_text="0099997").wait_for()
     page.get_by_role("button", name="First error").click()
     row = page.locator(".ba-row.ba-current", has_text="RuntimeError")
     row.wait_for()
