@@ -1,7 +1,7 @@
 """Every code block of the how-to guides runs as it stands, after those before it on its page.
 
 A Python block that begins with the name of a file is that file. The pages share one home, each with an
-experiment of its own, whose jobs must all succeed.
+experiment of its own, whose jobs must all succeed, but for those that the page cancels.
 """
 
 import json
@@ -67,7 +67,8 @@ with contextlib.suppress(NotFoundError):  # a page without jobs has no experimen
     names = backend.names(experiment, Kind.JOB)
 for name in names:
     job = Job(backend, experiment.child(Kind.JOB, name)).wait()
-    assert job.exit_code == 0, (name, job.show().state, job.log(), job.log(file="stderr.txt"))
+    is_well = job.exit_code == 0 or job.is_cancelled
+    assert is_well, (name, job.show().state, job.log(), job.log(file="stderr.txt"))
 """
 
 pytestmark = pytest.mark.slow

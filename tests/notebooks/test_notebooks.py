@@ -30,7 +30,7 @@ loss = lambda: cell["softmax_loss"](model.forward(images), labels)
 model.backward(loss()[1])
 random, pairs = np.random.default_rng(1), []
 for weight, gradient in zip(model.weights, [gradient.copy() for gradient in model.gradients]):
-    for place in zip(*(random.integers(size, size=3) for size in weight.shape)):
+    for place in zip(*(random.integers(size, size=1) for size in weight.shape)):
         value = weight[place]
         weight[place] = value + 1e-6
         above, _ = loss()
