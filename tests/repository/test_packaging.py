@@ -48,10 +48,14 @@ def source(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_the_wheel_holds_the_bundle_is_nothing_that_pypi_refuses_and_runs_jobs(source, tmp_path):
-    build(source, "--wheel", tmp_path)
-    wheel = next(tmp_path.glob("*.whl"))
+def test_archives_hold_the_bundle_are_nothing_that_pypi_refuses_and_run_jobs(source, tmp_path):
+    sdist = unpacked_sdist(source, tmp_path, owner="some-lab")
+    wheel = wheel_without_node(sdist, tmp_path / "some-lab")
     holds_the_bundle_and_the_mark(wheel)
+    links_to_the_repository(wheel)
+    runs_jobs(wheel, tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", source)  # whose owner is nobody yet; the bundle is there by now
+    wheel = wheel_without_node(source, tmp_path / "nobody")
     shows_no_dead_link(wheel)
     done = subprocess.run(
         [sys.executable, "-m", "twine", "check", "--strict", str(wheel)],
@@ -60,7 +64,23 @@ def test_the_wheel_holds_the_bundle_is_nothing_that_pypi_refuses_and_runs_jobs(s
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    runs_jobs(wheel, tmp_path)
+
+
+def unpacked_sdist(source, folder, *, owner):
+    files = runpy.run_path(str(ROOT / ".ci/publish.py"))["as_owner"](owner)
+    (source / "pyproject.toml").write_text(files["pyproject.toml"])
+    build(source, "--sdist", folder)
+    with tarfile.open(next(folder.glob("*.tar.gz"))) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+        archive.extractall(folder, filter="data")
+    assert names >= BUNDLE | {"hatch_build.py", "package-lock.json"}
+    assert not [name for name in names if "node_modules" in name]
+    return next(path for path in folder.iterdir() if path.is_dir())
+
+
+def wheel_without_node(source, folder):
+    build(source, "--wheel", folder, path=str(folder))
+    return next(folder.glob("*.whl"))
 
 
 def holds_the_bundle_and_the_mark(wheel):
@@ -100,21 +120,7 @@ def runs_jobs(wheel, folder):
     assert "rank 0\nrank 1\n" in done.stdout
 
 
-@pytest.mark.slow
-def test_an_sdist_with_an_owner_holds_the_bundle_needs_no_node_and_links_to_the_repository(source, tmp_path):
-    files = runpy.run_path(str(ROOT / ".ci/publish.py"))["as_owner"]("some-lab")
-    (source / "pyproject.toml").write_text(files["pyproject.toml"])
-    build(source, "--sdist", tmp_path)
-    with tarfile.open(next(tmp_path.glob("*.tar.gz"))) as archive:
-        names = {name.partition("/")[2] for name in archive.getnames()}
-        archive.extractall(tmp_path, filter="data")
-    assert names >= BUNDLE | {"hatch_build.py", "package-lock.json"}
-    assert not [name for name in names if "node_modules" in name]
-    unpacked = next(path for path in tmp_path.iterdir() if path.is_dir())
-    build(unpacked, "--wheel", tmp_path, path=str(tmp_path))
-    wheel = next(tmp_path.glob("*.whl"))
-    with zipfile.ZipFile(wheel) as archive:
-        assert set(archive.namelist()) >= BUNDLE
+def links_to_the_repository(wheel):
     text = readme_of(wheel)
     assert "](https://github.com/some-lab/batchai_magics/blob/main/docs/start.md)" in text
     assert "](https://github.com/some-lab/batchai_magics/raw/main/docs/replay.png)" in text
