@@ -405,7 +405,7 @@ def log_metrics(backend: Backend, job: ResourceId, patterns: Mapping[str, str]) 
             start.add(chunk.redacted.data, file)
             numbers.extend(streams.feed(file, chunk.redacted))
         parts.append(numbers)
-    table = MeasurementTable.of(in_time_order([*parts, streams.finish()]))
+    table = in_time_order([*parts, streams.finish()])
     return LogMetrics(table, notices=notices_of(streams.mismatches, table, start, patterns))
 
 

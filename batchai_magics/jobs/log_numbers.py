@@ -301,7 +301,7 @@ class RecordHistory:
             if self._table is not None:
                 return self._table
             parts, count = [part.copy() for part in self._files.values()], len(self)
-        table = MeasurementTable.of(in_time_order(parts))
+        table = in_time_order(parts)
         with self._lock:
             if count == len(self):
                 self._table = table

@@ -127,11 +127,11 @@ def test_a_replaced_file_is_read_anew(job):
 
 def test_records_of_two_files_are_in_the_order_of_their_times():
     first, second, third, untimed = (Measurement("loss", n, wall_time=n or None) for n in (1, 2, 3, 0))
-    assert in_time_order([[first, third], [second]]) == [first, second, third]
-    assert in_time_order([[first, untimed, third], [second]]) == [first, untimed, second, third]
-    assert in_time_order([[untimed], [untimed._replace(step=1)]]) == [untimed, untimed._replace(step=1)]
-    assert in_time_order([[], [first]]) == [first]
-    assert not in_time_order([[], []])
+    assert [*in_time_order([[first, third], [second]])] == [first, second, third]
+    assert [*in_time_order([[first, untimed, third], [second]])] == [first, untimed, second, third]
+    assert [*in_time_order([[untimed], [untimed._replace(step=1)]])] == [untimed, untimed._replace(step=1)]
+    assert [*in_time_order([[], [first]])] == [first]
+    assert not [*in_time_order([[], []])]
 
 
 def step_line(number, loss):

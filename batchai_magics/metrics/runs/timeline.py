@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, islice, pairwise
 from operator import is_, itemgetter, le
@@ -25,21 +25,34 @@ from batchai_magics.metrics.measurement_table import LineColumns, MeasurementTab
 from batchai_magics.metrics.runs.fits import FitHeadings
 
 
-def in_time_order(parts: Sequence[Collection[Record]]) -> Collection[Record]:
+def in_time_order(parts: Iterable[Iterable[Record]]) -> MeasurementTable:
     """The records of several files in the order of their times; without times, file by file."""
-    found = [part for part in parts if part]
-    if len(found) < 2:
-        return found[0] if found else ()
-    timed = [pair for part in found for pair in zip(_times(part), part, strict=True)]
-    return [record for _, record in sorted(timed, key=itemgetter(0))]
+    tables = [table for table in map(MeasurementTable.of, parts) if len(table)]
+    if len(tables) < 2:
+        return tables[0] if tables else MeasurementTable()
+    timed = [(time, file, row) for file, table in enumerate(tables) for row, time in _times(table)]
+    places: list[dict[int, int]] = [{} for _ in tables]
+    for place, (_, file, row) in enumerate(sorted(timed, key=itemgetter(0))):
+        places[file][row] = place
+    lines = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
+    for table, place_of in zip(tables, places, strict=True):
+        for each in table.copy().lines:
+            each.rows = Column([place_of[row] for row in each.rows])
+            lines[each.metrics].append(each)
+    facts = [(own[row], fact) for table, own in zip(tables, places, strict=True) for row, fact in table.facts]
+    joined = map(LineColumns.joined, lines.values())
+    return MeasurementTable(joined, sorted(facts, key=itemgetter(0)), len(timed))
 
 
-def _times(records: Iterable[Record]) -> Iterator[float]:
-    """The time up to which each record was written; a record without a time has the previous one's."""
+def _times(table: MeasurementTable) -> Iterator[tuple[int, float]]:
+    """Each row and the time up to which it was written; one without a time has that of the row before."""
+    times = {row: fact.wall_time for row, fact in table.facts}
+    for lines in table.lines:
+        times.update(zip(lines.rows, lines.times, strict=True))
     latest = 0.0
-    for record in records:
-        latest = max(latest, getattr(record, "wall_time", None) or 0.0)
-        yield latest
+    for row, time in sorted(times.items(), key=itemgetter(0)):
+        latest = max(latest, time or 0.0)
+        yield row, latest
 
 
 _KEPT_ROWS = 4096  # more than a live view reads at once
