@@ -32,30 +32,24 @@ class DatabaseFile:
     """An open database; on a read-only disk a temporary copy."""
 
     def __init__(self, path: Path, *, may_make: bool, busy_s: float = BUSY_S) -> None:
-        self.path, self._busy_s = path, busy_s
+        self.path = opened = path
         self.pid = os.getpid()  # a forked child must neither use nor close its parent's
+        folder = ""  # of the copy
         try:
             self.is_copy = path.exists() and private_files.is_read_only(path.parent)
-            self._folder = ""
             if self.is_copy:
                 import tempfile  # only for a read-only home; keeps supervisors small
 
-                self._folder = tempfile.mkdtemp(prefix="batchai-")
-            self.connection = self._connected(may_make)
+                folder = tempfile.mkdtemp(prefix="batchai-")
+                opened = _copy(path, Path(folder))
+            self.connection = _connect(opened, may_make=may_make, busy_s=busy_s)
             self._version = _file_version(path, self.is_copy)
-        except OSError as error:
-            raise database_errors.unusable(path, error.strerror or str(error)) from error
-        self.close = weakref.finalize(self, _close, self.connection, self.pid, self._folder)
-
-    def _connected(self, may_make: bool) -> sqlite3.Connection:
-        if not self.is_copy:
-            return _connect(self.path, may_make=may_make, busy_s=self._busy_s)
-        try:
-            copy = _copy(self.path, Path(self._folder))
-            return _connect(copy, may_make=may_make, busy_s=self._busy_s)
-        except BaseException:
-            _remove(self._folder)
+        except BaseException as error:
+            _remove(folder)
+            if isinstance(error, OSError):
+                raise database_errors.unusable(path, error.strerror or str(error)) from error
             raise
+        self.close = weakref.finalize(self, _close, self.connection, self.pid, folder)
 
     @property
     def is_there(self) -> bool:
@@ -92,24 +86,21 @@ def _connect(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection
 @contextlib.contextmanager
 def _exclusive(folder: Path, busy_s: float) -> Iterator[None]:
     """Locks the folder for creating a database; StorageError on timeout."""
+    wait = database_errors.LockWait(folder, busy_s, opener_in)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        _lock(descriptor, folder, busy_s)
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if wait.is_over:
+                    raise database_errors.locked(folder, opener_in(folder)) from None
+            wait.warn_if_stopped()
+            time.sleep(PAUSE_S)
         yield
     finally:
         os.close(descriptor)
-
-
-def _lock(descriptor: int, folder: Path, busy_s: float) -> None:
-    wait = database_errors.LockWait(folder, busy_s, opener_in)
-    while True:
-        try:
-            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if wait.is_over:
-                raise database_errors.locked(folder, opener_in(folder)) from None
-        wait.warn_if_stopped()
-        time.sleep(PAUSE_S)
 
 
 def _set_up(path: Path, *, may_make: bool, busy_s: float) -> sqlite3.Connection:
