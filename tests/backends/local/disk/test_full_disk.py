@@ -14,8 +14,8 @@ from batchai_magics.backends.local.state.store import RESERVE_BYTES
 from batchai_magics.errors import StorageError
 from batchai_magics.follow import Follower, LogFault
 from batchai_magics.models.resource_ids import Kind
+from tests.backends.local.disk.test_small_disk import SLEEP
 from tests.backends.local.namespace import fill, mount_small, scene, tell
-from tests.backends.local.watch.disk.test_small_disk import SLEEP
 from tests.world import World, processes_of, until
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ import pytest
 from batchai_magics.backends.local import process
 from batchai_magics.backends.node.outcome import failed_with, stopped
 from batchai_magics.launch.outcome import Outcome
+from tests.backends.local.local_reports import is_assigned, is_open, started, writer_of
 from tests.backends.local.still import Still, dead
-from tests.backends.local.watch.outcome_writers import is_assigned, is_open, started, writer_of
 
 pytestmark = pytest.mark.slow
 

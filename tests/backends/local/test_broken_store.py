@@ -15,8 +15,8 @@ from batchai_magics.backends.local import reconciler, supervisor
 from batchai_magics.errors import StorageError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import ProcessExit
+from tests.backends.local.local_reports import is_open, started
 from tests.backends.local.still import Still, dead
-from tests.backends.local.watch.outcome_writers import is_open, started
 from tests.world import until
 
 pytestmark = pytest.mark.slow

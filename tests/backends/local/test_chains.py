@@ -14,8 +14,8 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.jobs.job_handle import Job
 from batchai_magics.models.states import ExecutionState
 from tests.backends.local.state.test_store_rebuild import lose
-from tests.backends.local.watch.test_crashes import end, kernel, up
-from tests.backends.local.watch.test_hand_over import GATE, let_go
+from tests.backends.local.test_crashes import end, kernel, up
+from tests.backends.local.test_hand_over import GATE, let_go
 from tests.patience import PATIENCE_S
 from tests.world import World, is_alive, until
 
