@@ -51,11 +51,6 @@ def test_the_tables_are_those_of_the_package(page):
     assert updated(text) == text, "python docs/readme.py brings the page up to date"
 
 
-def test_every_command_is_in_the_table():
-    text = (ROOT / "docs/commands.md").read_text(encoding="utf-8")
-    assert all(f"| `{command.words}` |" in text for command in COMMANDS)
-
-
 def test_every_make_target_named_exists():
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     named = [words[1] for words in SHELL if words[0] == "make"]

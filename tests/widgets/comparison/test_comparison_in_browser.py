@@ -122,12 +122,22 @@ CUT_OFF = """() => [...document.querySelectorAll('.ba-view, .ba-view .ba-scrolle
   .filter((box) => box.scrollWidth > box.clientWidth + 1).length"""
 
 
+RESULTS = """
+for name, share in (("first", 91.5), ("second", 93.1)):
+    world.run(name, ExecutionState.SUCCEEDED)
+    world.tell(name, f"Test accuracy: {share}%\\n")
+results = [Job(world, EXPERIMENT.child(Kind.JOB, name)) for name in ("first", "second")]
+"""
+
+
 def test_no_column_is_cut_off_each_axis_says_what_it_counts_and_axe_finds_nothing_wrong(lab, setup_cell):
     long = "one-with-a-name-that-is-longer-than-most"
-    lab.open("wide", setup_cell.replace('"one"', f'"{long}"'), "compare(jobs)", "scaling(jobs)", GROW)
-    for index in range(4):
+    setup = setup_cell.replace('"one"', f'"{long}"') + RESULTS
+    lab.open("wide", setup, "compare(jobs)", "scaling(jobs)", GROW, "compare(results)")
+    for index in range(5):
         lab.run(index)
     page = lab.page
+    are_numbered_and_called_no_steps(page.locator(".ba-dashboard").nth(2))
     speeds(page, 1, "180.0 ±")
     page.locator(".ba-plot[data-along=step] canvas").nth(1).wait_for()
     page.locator(".ba-plot[data-along=processes] canvas").nth(1).wait_for()
@@ -147,20 +157,10 @@ def test_no_column_is_cut_off_each_axis_says_what_it_counts_and_axe_finds_nothin
     expect(ideal.first).to_have_attribute("aria-pressed", "false")
 
 
-RESULTS = """
-for name, share in (("first", 91.5), ("second", 93.1)):
-    world.run(name, ExecutionState.SUCCEEDED)
-    world.tell(name, f"Test accuracy: {share}%\\n")
-results = [Job(world, EXPERIMENT.child(Kind.JOB, name)) for name in ("first", "second")]
-"""
-
-
-def test_values_without_a_position_are_numbered_and_called_no_steps(lab, setup_cell):
-    lab.open("results", setup_cell + RESULTS, "compare(results)")
-    for index in range(2):
-        lab.run(index)
-    lab.page.locator(".ba-plot[data-along=value] canvas").first.wait_for()
-    assert lab.page.locator(".ba-plot[data-along=step]").count() == 0
+def are_numbered_and_called_no_steps(view):
+    """Values that were printed without a position."""
+    view.locator(".ba-plot[data-along=value] canvas").first.wait_for()
+    expect(view.locator(".ba-plot[data-along=step]")).to_have_count(0)
 
 
 SWEEP = """
