@@ -340,7 +340,7 @@ class RayReport(Report):
 
     def note_stop(self, reason: str) -> None:
         """Records that the program that watches the run has it stopped."""
-        with private_files.left_for_later_if_full():
+        with contextlib.suppress(OSError):  # it ends all the same
             private_files.write_new(self._files.stop, reason)
 
     def watch_program(self) -> WatchProgram:
