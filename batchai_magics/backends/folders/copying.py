@@ -10,7 +10,6 @@ import ctypes
 import errno
 import os
 import shutil
-import stat
 import sys
 import uuid
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.entries import checked_name, resolve_inside
 from batchai_magics.errors import StorageError, is_disk_full
 from batchai_magics.models.job_execution import FileKind
+from batchai_magics.untrusted_files import open_file
 
 SMALL_BYTES = 1 << 18  # files up to this size are read at once, and not resumed
 BLOCK_BYTES = 1 << 18  # fits into the CPU cache between reading and comparing
@@ -42,9 +42,9 @@ def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.s
 
     Raises ChangedError or DamagedError after deleting `part`.
     """
-    source_fd, status = _open_regular(source)
-    try:
-        part_fd = _open_part(part, mode)
+    with open_file(source, may_be_link=True) as file:
+        source_fd, part_fd = file.fileno(), _open_part(part, mode)
+        status = os.fstat(source_fd)
         try:
             if status.st_size <= SMALL_BYTES:
                 yield from _copy_small(source_fd, part_fd, status.st_size)
@@ -59,8 +59,6 @@ def copy_file(source: str, part: str, *, mode: int) -> Generator[int, None, os.s
             raise
         finally:
             os.close(part_fd)
-    finally:
-        os.close(source_fd)
 
 
 def _copy_small(source_fd: int, part_fd: int, size: int) -> Iterator[int]:
@@ -101,16 +99,6 @@ def _write(descriptor: int, data: bytes | memoryview, at: int) -> None:
     while view:
         count = os.pwrite(descriptor, view, at)
         view, at = view[count:], at + count
-
-
-def _open_regular(path: str) -> tuple[int, os.stat_result]:
-    """Opens a regular file for reading, without blocking; returns its status too."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    status = os.fstat(descriptor)
-    if stat.S_ISREG(status.st_mode):
-        return descriptor, status
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _open_part(part: str, mode: int) -> int:

@@ -227,11 +227,6 @@ class Sender:
         return None
 
 
-def ended_id(guid: str) -> str:
-    """The id of the notification that a run has ended."""
-    return f"{guid}-ended"
-
-
 def watch_request(job: JobLayout) -> WatchRequest | None:
     """What the program that watches a run is to do; None without a request, or for one that is unreadable."""
     try:
@@ -270,7 +265,7 @@ def traceback_notification(job: JobLayout) -> Notification | None:
 def ended_notification(job: JobLayout, outcome: Outcome) -> Notification:
     """The notification that a run has ended."""
     made = notifications.end_notification(
-        ended_id(job.root.name),
+        f"{job.root.name}-ended",
         time=outcome.ended,
         is_success=outcome.is_success,
         exit_code=outcome.exit_code,

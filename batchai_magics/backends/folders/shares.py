@@ -216,7 +216,11 @@ class FolderStorage:
         private_files.make_folder(parts)
         sent: list[ShareFile] = []
         for group in copying.groups(copies):
-            routes = [_upload_route(str(parts), copy, targets.of(copy.path)) for copy in group]
+            routes = []
+            for copy in group:
+                target = targets.of(copy.path)
+                part = f"{parts}/{_part_name(target)}"
+                routes.append(CopyPaths(copy, str(copy.local_path), part, target))
             with _translated_errors(share):
                 sent += yield from copying.upload_group(routes)
         return sent
@@ -266,10 +270,6 @@ class FolderStorage:
         if not folder.is_dir():
             raise api_errors.share_not_found(share, self._noun)
         return folder
-
-
-def _upload_route(parts: str, copy: Copy, target: str) -> CopyPaths:
-    return CopyPaths(copy, str(copy.local_path), f"{parts}/{_part_name(target)}", target)
 
 
 def _part_name(target: str) -> str:

@@ -20,29 +20,17 @@ CHANGED = "changed"  # in a cluster's `more`: when it was last resized
 
 
 def of_record(record: Record, file_server_address: str = "") -> Resource:
-    """A workspace, experiment or file server."""
-    if record.kind is Kind.FILE_SERVER:
-        return file_server(record, file_server_address)
-    return experiment(record) if record.kind is Kind.EXPERIMENT else workspace(record)
-
-
-def workspace(record: Record) -> Workspace:
-    """A workspace."""
-    spec = WorkspaceSpec.from_stored(record.spec)
-    return Workspace(record.resource_id, spec.location, _provisioning(record), spec.tags or {})
-
-
-def experiment(record: Record) -> Experiment:
-    """An experiment."""
-    return Experiment(record.resource_id, _provisioning(record))
-
-
-def file_server(record: Record, address: str = "") -> FileServer:
-    """A file server: a folder that all nodes share, at the address where they reach it, if there is one."""
-    spec, mount = FileServerSpec.from_stored(record.spec), MountSettings()
-    if address:
+    """A workspace, an experiment, or a file server: a folder that nodes share, at the address to reach it."""
+    id, provisioning = record.resource_id, _provisioning(record)
+    if record.kind is Kind.EXPERIMENT:
+        return Experiment(id, provisioning)
+    if record.kind is Kind.WORKSPACE:
+        spec = WorkspaceSpec.from_stored(record.spec)
+        return Workspace(id, spec.location, provisioning, spec.tags or {})
+    mount = MountSettings()
+    if address := file_server_address:
         mount = MountSettings(public_ip=address, internal_ip=address)
-    return FileServer(record.resource_id, spec, _provisioning(record), mount)
+    return FileServer(id, FileServerSpec.from_stored(record.spec), provisioning, mount)
 
 
 def cluster(record: Record, nodes: Sequence[NodeStatus], warnings: Sequence[ClusterWarning] = ()) -> Cluster:
