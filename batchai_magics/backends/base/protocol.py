@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 from batchai_magics.backends.base.capabilities import Capabilities, check_supported
 from batchai_magics.backends.base.file_chunks import Chunk, FileRef
@@ -401,6 +402,11 @@ class Facet(Generic[AnyFacet]):
                 hint="Choose another one with --backend, or do without.",
             )
         return cast("AnyFacet", found)
+
+
+def on_first_use(make: Callable[[Any], AnyFacet]) -> AnyFacet:
+    """An attribute of a backend that is made when it is first read."""
+    return cast("AnyFacet", cached_property(make))
 
 
 STORAGE: Facet[Storage] = Facet("storage", "file shares")

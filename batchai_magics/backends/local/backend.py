@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from batchai_magics.backends.base.protocol import on_first_use
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
@@ -14,7 +15,6 @@ from batchai_magics.backends.local.state.sqlite_repository import SqliteReposito
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.service import Service
-from batchai_magics.backends.service.service_facets import make_lazy
 from batchai_magics.launch.job_bounds import JobBounds
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ SETTING = "BATCHAI_HOME"
 class LocalBackend(Service):
     """Jobs on this machine. State, shares and logs are below its home; several processes may share one."""
 
-    preemption: LocalPreemption
-    cleaning: HomeCleaning
+    preemption: LocalPreemption = on_first_use(lambda own: LocalPreemption(own))
+    cleaning: HomeCleaning = on_first_use(lambda own: _cleaning(own))
 
     def __init__(
         self, settings: LocalSettings, bounds: JobBounds | None = None, *, pass_env: str = ""
@@ -83,6 +83,3 @@ def _cleaning(backend: LocalBackend) -> HomeCleaning:
     from batchai_magics.backends.local.home_cleaning import HomeCleaning
 
     return HomeCleaning(backend.context, backend.runner)
-
-
-make_lazy(LocalBackend, {"preemption": LocalPreemption, "cleaning": _cleaning})

@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from batchai_magics.backends.base import Listing, Page, StatusSnapshot, check_supported
-from batchai_magics.backends.base.protocol import ignoring_existing, runs
+from batchai_magics.backends.base import Backend, Listing, Page, StatusSnapshot, check_supported
+from batchai_magics.backends.base.protocol import ignoring_existing, on_first_use, runs
 from batchai_magics.backends.folders import mounts, private_files, run_output
 from batchai_magics.backends.folders.entries import resolve_inside
 from batchai_magics.backends.folders.run_output import Logs
-from batchai_magics.backends.service import stored_descriptions
+from batchai_magics.backends.service import service_facets, stored_descriptions
 from batchai_magics.backends.service.context import (
     CLUSTER_SPEC,
     OUTPUT_ROOT,
@@ -25,7 +25,12 @@ from batchai_magics.backends.service.context import (
     cluster_of,
     run_of,
 )
-from batchai_magics.backends.service.service_facets import ServiceFacets
+from batchai_magics.backends.service.service_facets import (
+    ServiceNodeCommands,
+    ServiceSetupLogs,
+    ServiceTelemetry,
+    ServiceUsages,
+)
 from batchai_magics.backends.service.stored_descriptions import RecordedJob, output_segment
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.launch.job_bounds import JobBounds
@@ -34,8 +39,24 @@ from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import JobResource
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Chunk, FileRef, JobNeeds, NewJob, Patch, Spec
+    from batchai_magics.backends.base import (
+        Accounts,
+        Chunk,
+        FileRef,
+        Groups,
+        JobNeeds,
+        NewJob,
+        NodeCommands,
+        Ownership,
+        Patch,
+        SetupLogs,
+        Spec,
+        Storage,
+        Telemetry,
+        Usages,
+    )
     from batchai_magics.backends.service.repository import Record, Repository
+    from batchai_magics.backends.service.run_labels import RunRecords
     from batchai_magics.backends.service.runner import Runner
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.job_spec import JobSpec
@@ -45,11 +66,27 @@ if TYPE_CHECKING:
 BATCH = 1000  # jobs that are created in one transaction
 
 
-class Service(ServiceFacets):
+class Service(Backend):
     """Workspaces, clusters, experiments and jobs of a home, run by an engine.
 
     Jobs are listed without the models and the facets, which are loaded when they are used.
     """
+
+    shares: Storage = on_first_use(lambda own: service_facets.storage(own.context, "shares", "share"))
+    storage: Storage | None = on_first_use(lambda own: own.shares)  # None where users have no shares
+    containers: Storage | None = on_first_use(
+        lambda own: service_facets.storage(own.context, "containers", "container")
+    )
+    accounts: Accounts | None = on_first_use(lambda own: service_facets.accounts(own.context))
+    groups: Groups = on_first_use(lambda own: service_facets.groups(own.context, own.accounts))
+    node_commands: NodeCommands | None = on_first_use(
+        lambda own: ServiceNodeCommands(own.context) if own.context.facts.has_node_commands else None
+    )
+    setup_logs: SetupLogs = on_first_use(lambda own: ServiceSetupLogs(own.context))
+    telemetry: Telemetry = on_first_use(lambda own: ServiceTelemetry(own.context))
+    records: RunRecords = on_first_use(lambda own: service_facets.records(own.context))
+    ownership: Ownership = on_first_use(lambda own: own.context.repository)
+    usages: Usages = on_first_use(lambda own: ServiceUsages(own.context))
 
     def __init__(
         self,

@@ -5,96 +5,49 @@ Lists of jobs need none of them: what they import loads the models, so it is imp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from batchai_magics.backends.base import Backend
 from batchai_magics.backends.service.context import HomeContext, cluster_of
-from batchai_magics.backends.service.repository import CLUSTER_GUID, Repository
+from batchai_magics.backends.service.repository import CLUSTER_GUID
 from batchai_magics.backends.service.runner import ClusterRef, NodeCommand, Scale
 from batchai_magics.models.resource_ids import Kind, ResourceId
 
 if TYPE_CHECKING:
-    from batchai_magics.backends.base import Accounts, CommandOutput, Groups, NodeCommands, Storage
+    from batchai_magics.backends.base import Accounts, CommandOutput, Groups, Storage
     from batchai_magics.backends.service.run_labels import RunRecords
     from batchai_magics.models.job_execution import OutputFile
     from batchai_magics.models.subscription import Usage
     from batchai_magics.models.telemetry_records import TelemetryRecord
 
 
-class ServiceFacets(Backend):
-    """Facets that are made on first access."""
-
-    context: HomeContext
-    shares: Storage  # those of the home, even if its users have none
-    storage: Storage | None
-    containers: Storage | None
-    accounts: Accounts | None
-    groups: Groups
-    node_commands: NodeCommands | None
-    setup_logs: ServiceSetupLogs
-    telemetry: ServiceTelemetry
-    records: RunRecords
-    ownership: Repository
-    usages: ServiceUsages
-
-
-def make_lazy(cls: type, factories: Mapping[str, Callable[..., object]]) -> None:
-    """Has a class make these attributes on first access.
-
-    Type checkers reject a property where a base class has an attribute to assign to.
-    """
-    for name, make in factories.items():
-        facet = cached_property(make)
-        facet.__set_name__(cls, name)
-        setattr(cls, name, facet)
-
-
-def _storage(service: ServiceFacets, kind: str, noun: str) -> Storage:
+def storage(context: HomeContext, kind: str, noun: str) -> Storage:
+    """The shares or the containers of a home."""
     from batchai_magics.backends.folders.shares import FolderStorage
 
-    layout = service.context.layout
-    users = service.context.jobs_using
-    return FolderStorage(layout.home / kind, layout.unfinished(kind), noun, users)
+    layout = context.layout
+    return FolderStorage(layout.home / kind, layout.unfinished(kind), noun, context.jobs_using)
 
 
-def _accounts(service: ServiceFacets) -> Accounts:
+def accounts(context: HomeContext) -> Accounts:
+    """The storage accounts of a home."""
     from batchai_magics.backends.service.home_subscription import HomeAccounts
 
-    return HomeAccounts(service.context.repository, service.context.jobs_using)
+    return HomeAccounts(context.repository, context.jobs_using)
 
 
-def _records(service: ServiceFacets) -> RunRecords:
+def records(context: HomeContext) -> RunRecords:
+    """The records of a home's runs."""
     from batchai_magics.backends.service.run_labels import RunRecords
 
-    return RunRecords(service.context)
+    return RunRecords(context)
 
 
-def _groups(service: ServiceFacets) -> Groups:
+def groups(context: HomeContext, accounts: Accounts | None) -> Groups:
+    """The resource groups of a home, which are deleted with their contents."""
     from batchai_magics.backends.service import resource_changes
 
-    return resource_changes.ServiceGroups(service.context, service.accounts)
-
-
-make_lazy(
-    ServiceFacets,
-    {
-        "shares": lambda service: _storage(service, "shares", "share"),
-        "storage": lambda service: service.shares,
-        "containers": lambda service: _storage(service, "containers", "container"),
-        "accounts": _accounts,
-        "groups": _groups,
-        "node_commands": lambda service: (
-            ServiceNodeCommands(service.context) if service.context.facts.has_node_commands else None
-        ),
-        "setup_logs": lambda service: ServiceSetupLogs(service.context),
-        "telemetry": lambda service: ServiceTelemetry(service.context),
-        "records": _records,
-        "ownership": lambda service: service.context.repository,
-        "usages": lambda service: ServiceUsages(service.context),
-    },
-)
+    return resource_changes.ServiceGroups(context, accounts)
 
 
 class ServiceNodeCommands:
