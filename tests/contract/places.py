@@ -51,7 +51,6 @@ NOT_SLURMS = frozenset(
 # it begins a run again only when its credentials have expired
 
 NOT_OF_PROCESSES = NOT_SLURMS | {"node_commands", "requeue", "custom_processes"}
-NOT_OF_PROCESSES |= {"state_at_time_limit"}  # the example of a runner is as short as can be
 # Ray owns nodes: an idle one is in any cluster that has room for it. Nothing of a job starts ranks elsewhere.
 NOT_RAYS = frozenset({"preemption", "new_nodes", "early_setup", "open_mpi", "remote_start", "fixed_nodes"})
 NOT_RAYS |= {"quick_commands"}  # a process has to connect to Ray first

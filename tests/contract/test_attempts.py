@@ -26,6 +26,7 @@ time.sleep(1000 if os.environ["BATCHAI_ATTEMPT"] == "1" else 0)
 """
 
 
+@pytest.mark.decided_by("nodes")
 @pytest.mark.needs("early_restart")
 def test_a_run_that_reaches_its_time_limit_continues_where_it_stopped_with_its_uploads(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

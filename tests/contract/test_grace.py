@@ -62,6 +62,8 @@ def test_a_cancelled_job_has_time_to_save(place: Place, tmp_path: Path) -> None:
     assert lines_of(job).count("saved") == 2
 
 
+@pytest.mark.decided_by("nodes")
+@pytest.mark.sample
 def test_a_job_at_its_time_limit_has_time_to_save_and_is_killed_when_its_grace_is_over(
     place: Place, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:

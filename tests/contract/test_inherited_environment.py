@@ -100,7 +100,6 @@ def test_what_a_run_needs_or_is_tuned_by_reaches_it_and_its_preparation_and_noth
     assert [file for file in left.stdout.splitlines() if not file.endswith(logs)] == []
 
 
-@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("own_environment")
 @pytest.mark.needs("hidden_secrets")

@@ -80,7 +80,6 @@ def test_ranks_that_join_no_mpi_are_warned_of_where_they_print_the_same_or_impor
     assert "The 2 processes ran independently" in shown[-1].execution.errors[0].message
 
 
-@pytest.mark.decided_by("engine")
 @pytest.mark.sample
 @pytest.mark.needs("separate_stderr")
 @pytest.mark.needs("mpi")
@@ -102,7 +101,7 @@ def test_a_rank_killed_by_a_signal_is_recorded_as_a_shell_would(place: Place) ->
     assert (job.exit_code, job.ranks()[0].rank) == (137, 1)
 
 
-@pytest.mark.decided_by("engine")
+@pytest.mark.sample
 @pytest.mark.needs("shared_job_folder")
 @pytest.mark.needs("storage")
 def test_the_environment_and_the_places_of_output_are_those_of_the_service(place: Place) -> None:

@@ -38,6 +38,7 @@ def ranks_in(record) -> set[int]:
     return {use.rank for sample in record.samples for use in sample.ranks}
 
 
+@pytest.mark.decided_by("nodes")
 def test_a_job_of_the_custom_toolkit_is_one_process_on_the_first_node(place: Place) -> None:
     job = place.run("echo one", nodeCount=2)
     assert [rank.rank for rank in job.ranks] == [0]
