@@ -6,7 +6,7 @@ import keyword
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
 from batchai_magics.cell.search_space import FORM
@@ -137,8 +137,31 @@ _OF_CELL: tuple[Option, ...] = (
 OPTIONS = (*JOB_OPTIONS, *_OF_CELL)
 
 
+@dataclass(frozen=True, kw_only=True)
+class SubmitOptions:
+    """How a job is submitted: what options say that sets nothing of its spec."""
+
+    variable: str = "job"  # the Python name that the handle is bound to
+    is_waiting: bool = False  # --wait
+    is_new: bool = False  # --new
+    is_same: bool = False  # --same
+    is_growing: bool = False  # --grow
+    is_dry_run: bool = False  # --dry-run
+    has_no_provenance: bool = False  # --no-provenance
+    patterns: Mapping[str, str] = field(default_factory=dict)  # --metric NAME=REGEX
+    tags: tuple[str, ...] = ()  # --tag
+    notify: tuple[str, ...] = field(default=(), repr=False)  # --notify: URLs, which are secrets, and commands
+    exports: tuple[str, ...] = ()  # --export: targets, tensorboard=runs
+    sweep: SweepOptions | None = None  # --sweep
+
+    @property
+    def of_submission(self) -> dict[str, Any]:
+        """These options by name."""
+        return {item.name: getattr(self, item.name) for item in fields(SubmitOptions)}
+
+
 @dataclass(frozen=True)
-class CellOptions:
+class CellOptions(SubmitOptions):
     """The options of a magic line. None and empty mean not given."""
 
     name: str | None = None
@@ -166,22 +189,10 @@ class CellOptions:
     script: str = ""  # not an option: the script's file; empty for a description
     has_result: bool = False  # not an option: whether the script sets a result
     is_function: bool = False  # not an option: whether the script calls a function of the user's
-    patterns: Mapping[str, str] = field(default_factory=dict)
     stop_if: tuple[str, ...] = ()
-    notify: tuple[str, ...] = field(default=(), repr=False)  # URLs, which are secrets, and commands
-    exports: tuple[str, ...] = ()  # targets: tensorboard=runs
     backend_options: Mapping[str, str] = field(default_factory=dict)  # native options, by name
     is_spec: bool = False
     file: str | None = None
-    is_dry_run: bool = False
-    is_waiting: bool = False
-    is_new: bool = False
-    is_same: bool = False
-    is_growing: bool = False
-    has_no_provenance: bool = False
-    tags: tuple[str, ...] = ()
-    variable: str = ""  # empty: the default
-    sweep: SweepOptions | None = None
 
     @property
     def is_described(self) -> bool:

@@ -23,7 +23,7 @@ from batchai_magics.cell.cell_job_spec import (
     with_mounts,
     with_options,
 )
-from batchai_magics.cell.cell_options import MAGIC, CellOptions, SweepOptions, read_options
+from batchai_magics.cell.cell_options import MAGIC, CellOptions, SubmitOptions, read_options
 from batchai_magics.cell.cell_script import check_script, script_file, sets_result, with_environment
 from batchai_magics.cell.cell_uploads import left_out_notes, read_uploads
 from batchai_magics.cell.command_values import ArgumentNames
@@ -82,7 +82,7 @@ class CellSource:
 
 
 @dataclass(frozen=True)
-class CellRequest:
+class CellRequest(SubmitOptions):
     """A job to submit, of a cell, a script, a job file or an earlier run: its spec, its files, and how.
 
     `uploads` maps paths on the share of the settings to the content to upload before the job is created.
@@ -91,21 +91,9 @@ class CellRequest:
     id: ResourceId  # the name is that of its runs, unless `is_exact`
     spec: JobSpec
     uploads: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    variable: str = "job"  # the Python name that the handle is bound to
-    is_waiting: bool = False  # --wait
-    is_new: bool = False  # --new
-    is_same: bool = False  # --same
     is_exact: bool = False  # the job has just this name, and what it is to be created in exists
-    is_growing: bool = False  # --grow
-    is_dry_run: bool = False  # --dry-run
-    patterns: Mapping[str, str] = field(default_factory=dict)  # --metric NAME=REGEX
     notes: tuple[str, ...] = ()  # messages about the job's file
     source: CellSource | None = field(default=None, repr=False)
-    has_provenance: bool = True  # not --no-provenance
-    tags: tuple[str, ...] = ()  # --tag
-    notify: tuple[str, ...] = field(default=(), repr=False)  # --notify
-    exports: tuple[str, ...] = ()  # --export
-    sweep: SweepOptions | None = None  # --sweep
     watch: WatchRequest | None = None  # what watches the run is to do; by `submit`
     records: Mapping[str, str] = field(default_factory=dict, repr=False)  # to store with the job; by `submit`
 
@@ -294,22 +282,13 @@ def _request(
     fields = {**fields, "cluster": {"id": str(cluster)}}
     spec = description.checked(JobSpec, fields) if description else JobSpec.of_fields(fields)
     check_texts(spec.backend_options, _declared(settings), what=spec.what)
+    is_new = options.is_new or (settings.run_policy == "new" and not options.is_same)
     return CellRequest(
         id,
         spec,
         uploads={f"{folder}/{name}": data for name, data in source.files.items()},
-        variable=options.variable or "job",
-        is_waiting=options.is_waiting,
-        is_new=options.is_new or (settings.run_policy == "new" and not options.is_same),
-        is_same=options.is_same,
-        is_growing=options.is_growing,
-        is_dry_run=options.is_dry_run,
-        patterns=options.patterns,
-        notify=options.notify,
         notes=(*(description.notes if description else ()), *source.notes),
-        has_provenance=not options.has_no_provenance,
-        tags=options.tags,
-        sweep=options.sweep,
+        **{**options.of_submission, "is_new": is_new},
     )
 
 

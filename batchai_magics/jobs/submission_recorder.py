@@ -149,7 +149,7 @@ _ARGUMENTS = ("command_line_args", "command_line", "worker_command_line_args", "
 
 def checkout_for(request: CellRequest, settings: Settings) -> GitCheckout | None:
     """The git state to record with the jobs of a cell, read from now on; None if nothing is recorded."""
-    if not request.has_provenance or settings.provenance != "full":
+    if request.has_no_provenance or settings.provenance != "full":
         return None
     return GitCheckout(request.source.folder if request.source else Path.cwd())
 

@@ -66,7 +66,7 @@ def read_job_file(context: Context, arguments: Namespace, id: ResourceId, file: 
         is_exact=True,
         notes=description.notes,
         source=CellSource(path.parent, name=file.name),
-        has_provenance=not arguments.no_provenance,
+        has_no_provenance=arguments.no_provenance,
         tags=values.get("tags", ()),
         notify=values.get("notify", ()),
         exports=exports_below(values.get("exports", ()), context.settings, Path.cwd()),
@@ -246,7 +246,7 @@ def resubmission(backend: Backend, job: JobResource, secrets: Mapping[str, str])
     id = job.id.parent.child(Kind.JOB, next_run(backend, job.id.parent, job.id.name))
     records = records_of_another(backend, job.id)
     spec, notes = without_deleted(backend, _spec(backend, job, secrets))
-    return CellRequest(id, spec, is_exact=True, notes=notes, has_provenance=False, records=records)
+    return CellRequest(id, spec, is_exact=True, notes=notes, has_no_provenance=True, records=records)
 
 
 def _spec(backend: Backend, job: JobResource, secrets: Mapping[str, str]) -> JobSpec:
