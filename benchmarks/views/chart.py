@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from batchai_magics.backends.base import Chunk
 from batchai_magics.backends.base.backend_registry import open_backend
@@ -37,13 +37,14 @@ def rows() -> Iterator[Row]:
         ours, theirs = cpu_ms(live_view(), count), cpu_ms(picture(), count)
         what = f"kernel CPU per chart update of {count // UPDATES:,} points"
         yield Row(what, ours, "matplotlib PNG of all", theirs, "ms")
-    for count in (10_000, 50_000):
+    for count, ranks in ((10_000, 1), (50_000, 1), (50_000, 256)):
         tries = [
-            [reading_cpu_ms(read, live_view(), count) for read in (parse_metrics, one_by_one)]
+            [reading_cpu_ms(read, live_view(), chunks(count, ranks)) for read in (parse_metrics, one_by_one)]
             for _ in range(TRIES)
         ]
         ours, theirs = map(min, zip(*tries, strict=True))
-        what = f"the same from the log's bytes: {count // UPDATES:,} lines"
+        of_ranks = f" of {ranks} ranks" if ranks > 1 else ""
+        what = f"the same from the log's bytes: {count // UPDATES:,} lines{of_ranks}"
         yield Row(what, ours, "a record of each line", theirs, "ms")
 
 
@@ -61,10 +62,10 @@ def cpu_ms(update: Callable[[Records], None], count: int) -> float:
 
 
 def reading_cpu_ms(
-    read: Callable[[Chunk, Parser], Records], update: Callable[[Records], None], count: int
+    read: Callable[[Chunk, Parser], Records], update: Callable[[Records], None], updates: Sequence[Chunk]
 ) -> float:
     """The same, with what it takes to read the log's lines."""
-    updates, parser = chunks(count), Parser()
+    parser = Parser()
     began = time.process_time()
     for chunk in updates:
         update(read(chunk, parser))
@@ -76,12 +77,14 @@ def one_by_one(chunk: Chunk, parser: Parser) -> Records:
     return tuple(records_in(chunk, parser))
 
 
-def chunks(count: int) -> list[Chunk]:
-    """The pieces of a log with so many points, as a follower gets them."""
-    lines = [
-        f"{step}\timages/sec: {50 + step % 7:.1f} +/- 0.5 (jitter = 1.0)\t{7 - step / count:.3f}\n"
-        for step in range(1, count + 1)
-    ]
+def chunks(count: int, ranks: int = 1) -> list[Chunk]:
+    """The pieces of a log with so many points, as a follower gets them, with tags of several ranks."""
+    lines = list[str]()
+    for number in range(count):
+        step, rank = divmod(number, ranks)
+        tag = f"[1,{rank}]<stdout>:" if ranks > 1 else ""
+        rate = f"images/sec: {50 + step % 7:.1f} +/- 0.5 (jitter = 1.0)"
+        lines.append(f"{tag}{step + 1}\t{rate}\t{7 - number / count:.3f}\n")
     size, offset, found = count // UPDATES, 0, []
     for first in range(0, count, size):
         data = "".join(lines[first : first + size]).encode()
