@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timezone
 
 import pytest
@@ -12,7 +13,9 @@ from batchai_magics.errors import ConflictError, NotFoundError
 from batchai_magics.launch.outcome import Outcome, RunAttempt
 from batchai_magics.models.cluster_spec import NodeStateCounts
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.models.runs.labels import LabelChange, Labels
 from batchai_magics.models.states import AllocationState, ExecutionState, NodeState
+from batchai_magics.records.record_files import LABELS
 from tests.backends.service.engine import CLUSTER, EXPERIMENT, EngineHome
 
 JOB = EXPERIMENT.child(Kind.JOB, "j")
@@ -133,3 +136,10 @@ def test_a_command_runs_on_the_nodes_of_a_job_and_on_no_others(home: EngineHome)
 
 
 # -- what else a record and a run tell
+
+
+def test_labels_of_a_run_are_among_its_record_files(home: EngineHome) -> None:
+    job = home.job().id
+    home.service.records.relabel(job, LabelChange(("kept",), note="it is good"))
+    files = home.service.records.read(job, [LABELS])
+    assert Labels.from_json(json.loads(files[LABELS])) == Labels(("kept",), "it is good")
