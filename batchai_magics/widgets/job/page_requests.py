@@ -33,7 +33,6 @@ OpenJob = Callable[["Job"], str]
 MAX_READ_BYTES = 1 << 18
 MAX_HITS = 2000  # per reply
 MAX_SEARCHES = 4  # cached
-ERROR_SLICE_S = 2.0
 MAX_FILES = 1000  # per folder
 READING = (
     "read",
@@ -136,10 +135,12 @@ class RequestHandler:
         return self._searches[key]
 
     def _first_error(self, content: PageData) -> Batch:
-        pattern = pattern_of(ERROR_PATTERN, is_regex=True)
-        search = Search(self._reader(_file(self._job, content)), pattern, rank=content.get("rank"))
-        search.advance(slice_s=ERROR_SLICE_S, limit=1)
+        """The first line that looks like an error; until it is found, the next request searches on."""
+        search = self._search_of({**content, "query": ERROR_PATTERN, "regex": True})
+        search.advance(limit=1)
         offset = int(search.hits[0]) if search.hits else None
+        if search.hits or search.is_complete:
+            self._searches.popitem()  # it is the newest; whoever asks again begins anew
         return _reply(content, {"offset": offset, "complete": search.is_complete})
 
     def _list(self, content: PageData) -> Batch:

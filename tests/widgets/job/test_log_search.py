@@ -1,10 +1,16 @@
+import itertools
 import re
+from functools import partialmethod
 
 import pytest
 
 from batchai_magics.backends.base import Chunk, Span
 from batchai_magics.errors import UsageError
-from batchai_magics.widgets.job.rank_lines import ERROR_PATTERN, Search, pattern_of
+from batchai_magics.jobs.job_handle import Job
+from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.widgets.job.page_requests import RequestHandler
+from batchai_magics.widgets.job.rank_lines import ERROR_PATTERN, SEARCH_BYTES, Search, pattern_of
+from tests.widgets.scripted_job import JOB, ScriptedBackend
 
 
 class File:
@@ -123,3 +129,15 @@ def test_an_expression_that_cannot_work_is_refused(query):
 )
 def test_an_error_is_known_by_its_look(line):
     assert hits(b"errors=0\nfine\n" + line + b"\n", ERROR_PATTERN, is_regex=True) == [14]
+
+
+def test_the_first_error_of_a_long_log_is_found_on_a_slow_machine(tmp_path, monkeypatch):
+    slow = itertools.count(step=0.15).__next__  # a request has time for one piece
+    monkeypatch.setattr(Search, "advance", partialmethod(Search.advance, clock=slow))
+    backend = ScriptedBackend(tmp_path)
+    backend.write("all is well\n" * (3 * SEARCH_BYTES // 12) + "ValueError: x\n")
+    handler, question = RequestHandler(Job(backend, JOB), JobModel()), {"kind": "first_error", "id": "q"}
+    for _ in range(2):  # who asks again is told again
+        told = [handler.handle({**question, "file": "stdout.txt", "rank": None}).content for _ in range(4)]
+        assert [each["complete"] for each in told[:-1]] == [False] * 3
+        assert [each["offset"] for each in told] == [None] * 3 + [3 * SEARCH_BYTES // 12 * 12]

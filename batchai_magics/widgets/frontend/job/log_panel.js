@@ -62,7 +62,9 @@ class LogToolbar {
   async #toFirstError() {
     for (const file of [...new Set([this.on.file(), "stderr.txt", MAIN_LOG])]) {
       const rank = file === this.on.file() ? this.on.log().rank : null;
-      const { content } = await this.session.request({ kind: "first_error", file, rank });
+      let content;
+      do ({ content } = await this.session.request({ kind: "first_error", file, rank }));
+      while (content.complete === false && typeof content.offset !== "number");
       if (typeof content.offset === "number") return this.on.reveal(content.offset, file);
     }
     this.#say("no error found");
