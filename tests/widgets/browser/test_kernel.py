@@ -38,7 +38,7 @@ def test_views_shown_again_and_again_leave_two_threads_and_one_poller(lab, eight
     lab.open("leaves", LOAD, SHOW, COUNT)
     assert counted(lab, 2) == NOTHING
     lab.run(0)
-    for _ in range(6):
+    for _ in range(4):
         show(lab)
     # The live one and the two that may come back; of each the view and its layout.
     wanted = "[3, 1, 6, 'batchai-publisher', 'batchai-reader']"
