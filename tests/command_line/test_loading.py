@@ -70,7 +70,7 @@ def test_jobs_are_listed_as_json_without_any_facet(home, words):
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["ps"], ["show", "waits"], ["cancel", "waits"]])
 def test_text_is_printed_without_what_parses_logs(home, words):
-    parsing = {f"batchai_magics.metrics.{name}" for name in ("reading.line_reader", "formats.run_facts")}
+    parsing = {f"batchai_magics.metrics.{name}" for name in ("reading.line_reader", "reading.run_facts")}
     assert all(map(find_spec, parsing))
     assert not loaded_by(words, home) & {"azure", "IPython", "matplotlib", "numpy", "pandas", *parsing}
 
