@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from batchai_magics.backends.base import BEFORE_BYTES, Chunk, RedactedSpan, Seal, Span, WriteTime
 from batchai_magics.backends.folders import entries
@@ -22,9 +21,6 @@ from batchai_magics.models.file_names import name_of, text_of
 from batchai_magics.models.job_execution import ERR, OUT, FileKind, OutputFile, is_process_log
 from batchai_magics.records.record_files import MAX_BYTES, PART
 from batchai_magics.untrusted_files import NotRegularError, open_file, read_start
-
-if TYPE_CHECKING:
-    pass
 
 HEAD_BYTES = 256
 MAX_FILES, MAX_ALL_BYTES = 10_000, 64 << 20  # of the records that are read together
