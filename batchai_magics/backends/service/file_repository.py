@@ -22,7 +22,7 @@ from batchai_magics.backends.base import Page, api_errors
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Record, RecordPage, Repository
-from batchai_magics.errors import SpecError, StorageError, is_disk_full
+from batchai_magics.errors import DISK_FULL, SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.untrusted_files import NotRegularError, read_json, read_text
 
@@ -269,10 +269,10 @@ class FileRepository(Repository):
 
 
 class FileRows:
-    """Rows that are files of a folder."""
+    """Rows that are files of a folder of a home, which `make_home` makes, or closes to others, before."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, make_home: Callable[[], None] = lambda: None) -> None:
+        self._folder, self._make_home = folder, make_home
 
     def find(self, name: str) -> dict[str, Any] | None:
         """The row of that name; None if it does not exist."""
@@ -285,17 +285,29 @@ class FileRows:
 
     def insert(self, name: str, row: Mapping[str, Any]) -> None:
         """Adds a row unless it exists."""
-        private_files.write_new(self._file(name), json.dumps(row))
+        with self._changed(name) as file:
+            private_files.write_new(file, json.dumps(row))
 
     def change(self, name: str, **values: Any) -> None:
         """Changes values of a row under a lock."""
-        file = self._file(name)
-        with locked(file.with_suffix(".lock")):
+        with self._changed(name) as file, locked(file.with_suffix(".lock")):
             private_files.write(file, json.dumps({**(_row(file) or {}), **values}))
 
     def delete(self, name: str) -> None:
         """Deletes a row, if it exists."""
         self._file(name).unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _changed(self, name: str) -> Iterator[Path]:
+        """The file of a row that is written within the context; StorageError if that fails."""
+        self._make_home()
+        try:
+            yield self._file(name)
+        except OSError as error:
+            is_full = is_disk_full(error)
+            text = f"{self._folder.parent} cannot be written: {error.strerror}"
+            hint = "Free some space and try again." if is_full else ""
+            raise StorageError(text, code=DISK_FULL if is_full else "StateUnavailable", hint=hint) from error
 
     def _file(self, name: str) -> Path:
         return self._folder / f"={name.lower()}.json"

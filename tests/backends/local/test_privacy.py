@@ -14,12 +14,16 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.folders import private_files
+from batchai_magics.backends.local.state.sqlite_repository import SqliteRepository
 from batchai_magics.backends.local.state.store import Store
+from batchai_magics.backends.service.repository import Record
 from batchai_magics.errors import StorageError
+from batchai_magics.models.resource_ids import ResourceId
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
 from tests.world import World, until
 
+WORKSPACE = ResourceId.parse("/subscriptions/s/resourceGroups/g/providers/Microsoft.BatchAI/workspaces/w")
 OPEN_UMASK = 0o000
 OWN = "$AZ_BATCHAI_MOUNT_ROOT/autoafs/own"
 
@@ -73,6 +77,33 @@ def test_a_home_that_is_open_to_others_is_closed(tmp_path: Path, inside: list[st
     with Store(home / "state.db").read():
         assert stat.S_IMODE(home.stat().st_mode) == 0o700
         assert stat.S_IMODE((home / "state.db").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("rows", ["groups", "accounts"])
+def test_a_home_that_begins_with_a_group_or_an_account_is_closed(tmp_path: Path, rows: str) -> None:
+    tmp_path.chmod(0o755)
+    records = SqliteRepository(Store(tmp_path / "state.db"))
+    getattr(records, rows).insert("own", {"name": "own"})
+    assert not open_to_others(tmp_path)
+    records.insert(WORKSPACE, Record(str(WORKSPACE), "guid", "{}", "print", 0.0))
+
+
+@pytest.mark.parametrize("rows", ["groups", "accounts"])
+def test_a_folder_of_other_things_gets_no_group_or_account(tmp_path: Path, rows: str) -> None:
+    (tmp_path / "thesis.tex").touch()
+    tmp_path.chmod(0o755)
+    with pytest.raises(StorageError, match="open to other users"):
+        getattr(SqliteRepository(Store(tmp_path / "state.db")), rows).insert("own", {"name": "own"})
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_read_only_home_gets_no_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = SqliteRepository(Store(tmp_path / "state.db")).groups
+    groups.insert("own", {"name": "own"})
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)  # root may write anywhere
+    with pytest.raises(StorageError, match="is read-only") as caught:
+        groups.insert("other", {"name": "other"})
+    assert (caught.value.code, groups.all()) == ("StoreReadOnly", [{"name": "own"}])
 
 
 @pytest.mark.parametrize(("mode", "inside"), [(0o755, "thesis.tex"), (0o1777, "state.db"), (0o770, "x")])

@@ -39,12 +39,12 @@ class SqliteRepository(Repository):
     @property
     def accounts(self) -> FileRows:
         """The rows of storage accounts."""
-        return FileRows(self.layout.home / "accounts")
+        return FileRows(self.layout.home / "accounts", self._store.make_reserve)
 
     @property
     def groups(self) -> FileRows:
         """The rows of resource groups."""
-        return FileRows(self.layout.home / "groups")
+        return FileRows(self.layout.home / "groups", self._store.make_reserve)
 
     def now(self) -> float:
         """The time by this machine's clock, in seconds since 1970."""

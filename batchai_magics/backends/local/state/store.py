@@ -193,9 +193,11 @@ class Store:
                 pass
 
     def make_reserve(self) -> None:
-        """Allocates the disk reserve; raises StorageError on a full disk."""
+        """Allocates the disk reserve, in a home of its own; StorageError on a full or read-only disk."""
         self.check_version()
         private_files.make_home(self.path.parent)
+        if private_files.is_read_only(self.path.parent):
+            raise database_errors.read_only(self.path.parent)
         self._is_lost = False
         try:
             self.reserve.allocate()

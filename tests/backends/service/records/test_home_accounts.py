@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.service.home_subscription import HomeAccounts, HomeGroups
+from batchai_magics.errors import StorageError
 from tests.backends.service.records.homes import Home
 
 
@@ -33,3 +37,16 @@ def test_of_many_that_create_an_account_at_once_all_get_the_same(home: Home, acc
     keys = accounts.keys("acc")
     accounts.create("acc", "g", "here")
     assert accounts.keys("acc") == keys
+
+
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, "DiskFull"), (errno.EROFS, "StateUnavailable")])
+def test_a_group_that_cannot_be_written_is_refused(
+    groups: HomeGroups, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+) -> None:
+    def fail(*_: object, **__: object) -> bool:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(private_files, "write_new", fail)
+    with pytest.raises(StorageError, match=os.strerror(number)) as caught:
+        groups.create("g", "here")
+    assert caught.value.code == code
