@@ -34,10 +34,11 @@ _OF_ANOTHER_REPOSITORY = (  # which the environment names, as in a hook
     *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE"),
     *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_EXTERNAL_DIFF"),
 )
-_SETTINGS = ("config", "-z", "--get-regexp", r"^(filter\..*|remote\.origin\.url)$")
+_SETTINGS = ("config", "-z", "--get-regexp", r"^(filter\.|remote\.origin\.url$)")
 _BLOCK = 1 << 16
 _MAX_PROBLEM = 300  # characters
 _SETTINGS_TIMEOUT_S = 2.0
+_MAX_SETTINGS = 1 << 20  # bytes; a filter behind them would stay on
 _CLOSING_S = 5.0
 
 
@@ -135,9 +136,10 @@ class RepositorySettings:
     @classmethod
     def read(cls, folder: Path) -> RepositorySettings:
         """Those of the repository that a folder is in."""
-        output = GitProcess(folder, _SETTINGS).output(_SETTINGS_TIMEOUT_S, accepted=(0, 1))
+        process = GitProcess(folder, _SETTINGS)
+        output = process.output(_SETTINGS_TIMEOUT_S, accepted=(0, 1), most=_MAX_SETTINGS)
         remote, options = "", list[str]()
-        is_possible = not output.problem
+        is_possible = not output.problem and len(output.data) <= _MAX_SETTINGS
         for setting in filter(None, os.fsdecode(output.data).split("\0")):
             name, _, value = setting.partition("\n")
             name, _, key = name.rpartition(".")

@@ -84,6 +84,14 @@ def test_a_filter_that_cannot_be_switched_off_is_a_problem(repository, trap, tmp
     assert not (tmp_path / "sprung").exists()
 
 
+def test_a_configuration_too_long_to_find_every_filter_is_a_problem(repository, trap, tmp_path):
+    with (repository / ".git/config").open("a") as config:
+        config.write(f'[filter "long"]\n clean = {"x" * (1 << 21)}\n[filter "last"]\n clean = {trap}\n')
+    (repository / ".gitattributes").write_text("*.py filter=last\n")
+    assert "cannot be switched off" in GitCheckout(repository).state.problem
+    assert not (tmp_path / "sprung").exists()
+
+
 def test_a_git_in_the_folder_itself_does_not_run(tmp_path, trap, monkeypatch):
     (tmp_path / "git").symlink_to(trap)
     monkeypatch.chdir(tmp_path)
