@@ -6,7 +6,6 @@ import contextlib
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.ports import free_port
@@ -33,6 +32,7 @@ class RealRay:
     def __init__(self, count: int = NODES) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # it has sockets there: a short path
         self.address, port = "", free_port()
+        self._has_lost_nodes = False
         has_namespaces = shutil.which("unshare") and not subprocess.run(["unshare", "-m", "true"]).returncode
         self.hidden = self.folder / "hidden" if has_namespaces else None
         words = [PYTHON, Path(__file__).with_name("programs") / "ray_cluster.py", self.folder, port, count]
@@ -48,22 +48,31 @@ class RealRay:
                 text=True,
                 start_new_session=True,
             )
-        assert self._said() == "up", (self.folder / "cluster.log").read_text()
+        if self._said() != "up":
+            told = (self.folder / "cluster.log").read_text()
+            self.stop()
+            raise AssertionError(told)
         self.address = f"127.0.0.1:{port}"
 
-    @contextlib.contextmanager
-    def without(self, name: str) -> Iterator[None]:
-        """Ends a node, not the head, without a word; adds it again on exit."""
+    @property
+    def is_whole(self) -> bool:
+        """Whether it runs, and has never lost a node."""
+        return not self._has_lost_nodes and self._program.poll() is None
+
+    def kill(self, name: str) -> None:
+        """Ends a node, not the head, without a word."""
+        self._has_lost_nodes = True
         self._order(f"kill {name}")
-        try:
-            yield
-        finally:
-            self._order(f"add {name}")
+
+    def add(self, name: str) -> None:
+        """Adds a node."""
+        self._order(f"add {name}")
 
     def stop(self) -> None:
         """Ends all of it."""
         assert self._program.stdin
-        self._program.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and an order did not reach it
+            self._program.stdin.close()
         self._program.wait()
         assert self._program.stdout
         self._program.stdout.close()
@@ -81,13 +90,18 @@ class RealRay:
 
 
 class Shared:
-    """The Ray that all tests of this process share, started when the first of them asks for it."""
+    """The Ray that tests of this process share, started when one asks for it.
+
+    One that a test has damaged is not for the next: what had connected to a lost node may be gone with it.
+    """
 
     def __init__(self) -> None:
         self._ray: RealRay | None = None
 
     def get(self) -> RealRay:
-        """The Ray."""
+        """The Ray, a new one if the last test has ended any of its nodes, or all of it."""
+        if self._ray and not self._ray.is_whole:
+            self.stop()
         self._ray = self._ray or RealRay()
         return self._ray
 

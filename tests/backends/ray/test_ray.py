@@ -107,10 +107,10 @@ def test_a_run_that_loses_a_node_continues_on_others(place: Place, ray: real_ray
     job = place.start(UNTIL_GO, nodeCount=2, batchaiMaxRestarts=1)
     place.is_up(job)
     name = next(node.id for node in place.backend.nodes(job) if node.id != "node1")
-    with ray.without(name):
-        until(lambda: place.log(job).count(b"up\n") == 2)
-        place.backend.storage.upload(place.share, {"go": b""})
-        shown = place.wait(job)
+    ray.kill(name)
+    until(lambda: place.log(job).count(b"up\n") == 2)
+    place.backend.storage.upload(place.share, {"go": b""})
+    shown = place.wait(job)
     assert shown.state is ExecutionState.SUCCEEDED
     assert [attempt.reason for attempt in shown.attempts] == ["a node of it was lost", ""]
 
@@ -155,9 +155,9 @@ def test_a_lost_node_is_named_although_its_program_was_killed_first(
     for program in node_programs():
         program.kill()
         program.wait()
-    with ray.without(name):
-        supervisor.resume()
-        (error,) = place.wait(job).execution.errors
+    ray.kill(name)
+    supervisor.resume()
+    (error,) = place.wait(job).execution.errors
     assert (error.code, name in error.message) == ("JobNodeLost", True)
 
 
