@@ -488,7 +488,7 @@ def main() -> None:
     node_times, by = [NodeTime(*each) for each in json.loads(times)], socket.gethostname()
     watched = RunWatch(JobLayout(Path(root)), by=by, times=node_times, collect=collect)
     if reason := watched.follow(over):
-        print(f"{STOP}{reason}", flush=True)
+        print(f"{STOP}{json.dumps(reason)}", flush=True)  # in ASCII: any locale can print it
         os.kill(os.getppid(), signal.SIGCHLD)  # for which it waits among other events
         watched.follow(over)
     print(*watched.finish(), sep="\n", flush=True)

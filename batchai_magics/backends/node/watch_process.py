@@ -21,7 +21,7 @@ from batchai_magics.launch.outcome import RunAttempt
 from batchai_magics.untrusted_files import read_json
 
 WATCH = "batchai_magics.backends.folders.run_watch"  # whose `main` watches a run
-STOP = "stop: "  # prefix of the line by which the program has the run stopped; the rest is the reason
+STOP = "stop: "  # prefix of the line by which the program has the run stopped; the rest is the reason as JSON
 _READ_SIZE = 1 << 16
 _MAX_STARTS = 3  # of the program during one attempt of a run
 _CONCURRENT, _NODE_TIMEOUT_S = 16, 60.0  # nodes that are asked at once, and how long one may take to answer
@@ -93,13 +93,14 @@ class WatchProcess:
 
     def check(self) -> str:
         """Why the run is to be stopped, empty if it is not; starts the program again if it has died."""
-        pipe = self._child.stdout
+        pipe, readable = self._child.stdout, select.poll()  # `select.select` takes no descriptor above 1023
         assert pipe
-        while select.select([pipe], [], [], 0)[0] and (data := os.read(pipe.fileno(), _READ_SIZE)):
+        readable.register(pipe, select.POLLIN)
+        while readable.poll(0) and (data := os.read(pipe.fileno(), _READ_SIZE)):
             self._printed += data
         self._restart_if_dead()
         lines = self._printed.decode().splitlines()
-        return next((line.removeprefix(STOP) for line in lines if line.startswith(STOP)), "")
+        return next((json.loads(line.removeprefix(STOP)) for line in lines if line.startswith(STOP)), "")
 
     def close(self) -> list[str]:
         """Tells the program that the job has ended; returns what could not be done, in sentences."""

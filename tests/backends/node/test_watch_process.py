@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -21,6 +22,7 @@ from batchai_magics.backends.node.watch_process import (
 from tests.world import until
 
 pytestmark = pytest.mark.slow
+FD_SETSIZE = 1024
 PROGRAM = """
 import os, sys
 from batchai_magics.backends.node.watch_process import end_signal
@@ -67,9 +69,19 @@ def test_each_line_that_is_not_empty_is_a_note(notes: list[str], tmp_path: Path)
 def test_a_run_is_to_be_stopped_for_the_reason_that_the_program_prints_and_that_is_no_note(
     tmp_path: Path,
 ) -> None:
-    watched = Watched(tmp_path, notes=["one"], stop=f"{STOP}loss was nan")
-    assert until(watched.process.check) == "loss was nan"
+    reason = "loss was\nnan, and µ too large"
+    watched = Watched(tmp_path, notes=["one"], stop=STOP + json.dumps(reason))
+    assert until(watched.process.check) == reason
     assert watched.close() == ["one"]
+
+
+def test_it_is_checked_although_its_descriptor_is_above_those_of_select(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as opened:
+        for _ in range(FD_SETSIZE):
+            opened.enter_context(open(os.devnull))  # noqa: PTH123 as the descriptors are what counts
+        watched = Watched(tmp_path, stop=f'{STOP}"loss was nan"')
+        assert until(watched.process.check) == "loss was nan"
+        watched.close()
 
 
 def test_a_program_that_was_killed_is_started_again(tmp_path: Path) -> None:
