@@ -233,11 +233,8 @@ class LauncherCounts:
         slots = self._slots()
         nodes = self.nodes or len(self.chosen or self.hosts)
         if launcher.is_total:
-            total, per_node = self.processes or slots * len(self.hosts), self.per_node or slots
-            if per_node and not self.nodes:  # the line says how many each node takes
-                nodes = math.ceil(total / per_node) or nodes
-            elif self.hosts:
-                nodes = min(self.nodes or len(self.hosts), total) or nodes
+            total = self.processes or slots * len(self.hosts)
+            nodes = self._nodes_for(total, slots) or nodes
         else:
             per_node = self.processes or slots or launcher.default_processes or 0
             per_node = 0 if self.processes is None else per_node
@@ -245,6 +242,13 @@ class LauncherCounts:
         if launcher.needs_count and not (total or asked.processes):
             raise UsageError("the number of processes is missing", hint="Write -np N.")
         return JobCounts(asked.nodes or nodes, asked.processes or total)
+
+    def _nodes_for(self, total: int, slots: int) -> int:
+        """The nodes that take a total number of processes, if the line says how many each takes."""
+        per_node = self.per_node or slots
+        if per_node and not self.nodes:
+            return math.ceil(total / per_node)
+        return min(self.nodes or len(self.hosts), total) if self.hosts else 0
 
     def _slots(self) -> int:
         """The slots of each host; 0 if they are not said."""

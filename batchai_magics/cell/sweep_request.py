@@ -83,15 +83,7 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     words = _joined("--sweep", words_of(line))
     text = expand(_value_of("--sweep", words), notebook.names)
     has_space = is_given("--sweep", words)
-    space: SearchSpace | None = SearchSpace({})
-    trials: Trials = []
-    if has_space and not text.isidentifier():
-        space = search_space(text)
-    elif has_space:
-        if text not in notebook.names:
-            text = f"--sweep {text}: there is no variable {text} with the rows of a sweep"
-            raise UsageError(text, hint=FORM)
-        space, trials = None, listed_trials(notebook.names[text])
+    space, trials = _space_or_rows(text, notebook) if has_space else (SearchSpace({}), [])
     names = tuple(space.domains) if space else parameter_names(trials)
     seed: dict[str, Parameter] = {SEED: 0} if is_given("--seeds", words) else {}
     if seed and SEED in names:
@@ -104,10 +96,7 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     first = cell.request({**(space.lowest if space else trials[0]), **seed})
     options = first.sweep
     assert options is not None  # the line has --sweep or --seeds
-    sent = [name for name in names if first.source and name in first.source.uses]
-    if sent:  # it has another value in each trial
-        hint = f"T{_variable_hint(sent[0])[1:]}."
-        raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
+    _check_uses(first, names)
     search, trials, count = _search(options, space, trials)
     if seed:
         trials = _seeded(trials, options.seeds)
@@ -123,6 +112,23 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
         if template and not all(map(is_plain, trial.values())):
             with_parameters(template, trial)  # the job of each is made later, and must be possible
     return SweepRequest(first.name, first, template, options, search, space, trials, count, cells)
+
+
+def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, Trials]:
+    """What `--sweep` says: a space in its own words, or the rows of a variable."""
+    if not text.isidentifier():
+        return search_space(text), []
+    if text not in notebook.names:
+        raise UsageError(f"--sweep {text}: there is no variable {text} with the rows of a sweep", hint=FORM)
+    return None, listed_trials(notebook.names[text])
+
+
+def _check_uses(first: CellRequest, names: Sequence[str]) -> None:
+    """Raises a UsageError if `--use` sends a parameter, which has another value in each trial."""
+    sent = [name for name in names if first.source and name in first.source.uses]
+    if sent:
+        hint = f"T{_variable_hint(sent[0])[1:]}."
+        raise UsageError(f"--use {sent[0]}: this is a parameter of the sweep", hint=hint)
 
 
 @dataclass(frozen=True)

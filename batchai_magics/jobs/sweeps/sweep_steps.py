@@ -87,21 +87,22 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
         _end_waiting(sweep, trials)
         return True
     pruned = _prune(sweep, definition, trials) if definition.prune else False
-    known = definition.trials  # whoever submitted the sweep may have been interrupted before it made all jobs
-    due: list[Due] = [
-        (trial.number, 1, known[trial.number - 1])
-        for trial in trials
-        if not trial.runs and trial.number <= len(known)
-    ]
-    due += [
-        (trial.number, len(trial.runs) + 1, trial.parameters)
-        for trial in trials
-        if trial.has_failed and definition.repeats(len(trial.runs))
-    ]
+    due = _due_jobs(definition, trials)
     due += _suggested(sweep, definition, trials) if definition.search == TPE else []
     if due:
         check_rights(sweep, trials)
     return (bool(due) and _start(sweep, definition, due)) or pruned
+
+
+def _due_jobs(definition: SweepDefinition, trials: Sequence[Trial]) -> list[Due]:
+    """The jobs of known trials that are due: first ones that were never made, then those of retries."""
+    known = definition.trials  # whoever submitted the sweep may have been interrupted before it made all jobs
+    missing = [trial for trial in trials if not trial.runs and trial.number <= len(known)]
+    failed = [trial for trial in trials if trial.has_failed and definition.repeats(len(trial.runs))]
+    return [
+        *((trial.number, 1, known[trial.number - 1]) for trial in missing),
+        *((trial.number, len(trial.runs) + 1, trial.parameters) for trial in failed),
+    ]
 
 
 def ended_definition(definition: SweepDefinition, why: str, note: str) -> SweepDefinition:

@@ -133,17 +133,12 @@ def object_reading(
     values = values_of(text, begin, end)
     if values is None:
         return None
-    step, epoch = _first_count(values, _STEPS), _first_count(values, _EPOCHS)
-    own = values.get(("epoch",))
-    if own and own.is_number and _EPOCH.fullmatch(own.text):
-        epoch = own.count or own.span  # which may be a fraction
+    step, epoch = _first_count(values, _STEPS), _epoch(values)
     is_placed = step is not None or epoch is not None
     if not (is_placed or (is_tagged and _is_logged(values))) or (is_tagged and _is_event(values, is_placed)):
         return LineReading(LineKind.OBJECT, None, None, None, (), None, 0)
     rank = values.get(("rank",))
     times = (values[key,] for key in TIME_KEYS if (key,) in values)
-    keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
-    digits = [run.span() for key in keys for run in _DIGITS.finditer(text, *key.span("text"))]
     names = [value.span for path, value in values.items() if path in _NAMING]
     return LineReading(
         LineKind.OBJECT,
@@ -155,9 +150,23 @@ def object_reading(
         0,
         is_member=rank is not None,
         seconds=next((each.span for each in times if json_timestamp(each.json)), None),
-        names=(*digits, *names),
+        names=(*_key_digits(text, begin, end), *names),
         is_self_terminating=True,
     )
+
+
+def _epoch(values: Mapping[Path, Value]) -> Span | None:
+    """An epoch, which may be a fraction."""
+    value = values.get(("epoch",))
+    if value and value.is_number and _EPOCH.fullmatch(value.text):
+        return value.count or value.span
+    return _first_count(values, _EPOCHS)
+
+
+def _key_digits(text: bytes, begin: int, end: int) -> list[Span]:
+    """Where digits stand in keys."""
+    keys = (token for token in _TOKEN.finditer(text, begin, end) if token["key"])
+    return [run.span() for key in keys for run in _DIGITS.finditer(text, *key.span("text"))]
 
 
 def _is_logged(values: Mapping[Path, Value]) -> bool:
@@ -188,9 +197,7 @@ def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedN
         told = given or (_text(name) if name else "")
         yield _named(told, number.span, "" if unit is None or unit.is_number else _text(unit))
         return
-    texts = (value for (*inner, key), value in values.items() if not inner and key in _PHASE_KEYS)
-    words = (re.split(r"[\W_]", _text(each), maxsplit=1)[0] for each in texts if not each.is_number)
-    phase = next(filter(None, map(phase_of_word, words)), None)  # `"mode": "val"`, `"_type": "val_epoch"`
+    phase = _phase_in(values)
     inner = dict.fromkeys(str(path[0]) for path in values if len(path) == 2 and isinstance(path[1], str))
     parts: list[tuple[Path, str | None]] = [((), phase), *(((key,), phase) for key in _NESTED_KEYS)]
     parts += [((key,), phase_of_word(key)) for key in inner if phase_of_word(key)]
@@ -199,6 +206,13 @@ def _numbers(values: Mapping[Path, Value], given: str | None) -> Iterator[NamedN
             key = path[-1]
             if path[:-1] == part and isinstance(key, str) and value.is_number and key not in POSITION_KEYS:
                 yield _named(key if split_phase(key)[0] else in_phase(key, of_phase), value.span)
+
+
+def _phase_in(values: Mapping[Path, Value]) -> str | None:
+    """The phase of an object's numbers: `"mode": "val"`, `"_type": "val_epoch"`."""
+    texts = (value for (*inner, key), value in values.items() if not inner and key in _PHASE_KEYS)
+    words = (re.split(r"[\W_]", _text(text), maxsplit=1)[0] for text in texts if not text.is_number)
+    return next(filter(None, map(phase_of_word, words)), None)
 
 
 def _named(name: str, span: Span, unit: str = "") -> NamedNumber:

@@ -274,37 +274,21 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
     kind = LineKind.LOOSE if is_member else _kind(scan)
     if kind is None or (kind is LineKind.LOOSE and not (has_quality or is_member)):
         return None
-    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
-    is_measured = has_quality or any(is_rate(each.name) for each in scan.numbers)
-    if is_dict and scan.positions and scan.excluded and not is_measured:
-        return None  # `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`
+    if _holds_settings(scan) and not has_quality:
+        return None
     is_heading = kind is LineKind.HEADING
     phase = scan.section or scan.phase if is_heading else scan.phase
-    if any(_REWARD.search(each.name) for each in scan.numbers):
-        scan.positions = [
-            # beside a reward, `Ep 3` is an episode
-            each._replace(kind="step", fineness=3)
-            if each.kind == "epoch" and _EPISODE.search(scan.text, 0, each.span[0])
-            else each
-            for each in scan.positions
-        ]
+    _count_episodes(scan)
     step, epoch = _best(scan, "step"), _best(scan, "epoch")
     if is_heading and phase not in (None, TRAIN) and step and step.total and not epoch:
         step = None  # a validation counts its own batches
     total = step.total if step and kind is LineKind.STEP else None
-    numbers = _distinct(scan.numbers)
-    if kind not in (LineKind.STEP, LineKind.LOOSE):
-        # the length of a bar without a label tells it from other bars
-        is_bar = scan.is_bar and not scan.is_labelled
-        totals = (each.total for each in scan.positions if is_bar and each.total)
-        length = next((span for span in totals if scan.text[slice(*span)].isdigit()), None)
-        numbers = (NamedNumber("total", "", None, *length),) if length else ()
     return LineReading(
         kind,
         step and step.span,
         epoch and epoch.span,
         rank or scan.rank,
-        numbers,
+        _distinct(scan.numbers) if kind in (LineKind.STEP, LineKind.LOOSE) else _bar_length(scan),
         phase,
         prefixes.begin,
         is_bar=scan.is_bar,
@@ -318,26 +302,55 @@ def _line_reading(scan: LineScan, prefixes: Prefixes, rank: Span | None) -> Line
     )
 
 
+def _holds_settings(scan: LineScan) -> bool:
+    """Whether a dict holds settings and no rate: `{'epoch': 100, 'batch_size': 64, 'lr': 0.1}`."""
+    is_dict = scan.text[scan.begin : scan.begin + 2] == b"{'"
+    has_settings = bool(scan.positions) and scan.excluded > 0
+    return is_dict and has_settings and not any(is_rate(each.name) for each in scan.numbers)
+
+
+def _count_episodes(scan: LineScan) -> None:
+    """Count episodes, not epochs, where a reward is beside `Ep 3`."""
+    if not any(_REWARD.search(each.name) for each in scan.numbers):
+        return
+    for index, position in enumerate(scan.positions):
+        if position.kind == "epoch" and _EPISODE.search(scan.text, 0, position.span[0]):
+            scan.positions[index] = position._replace(kind="step", fineness=3)
+
+
+def _bar_length(scan: LineScan) -> tuple[NamedNumber, ...]:
+    """The length of a bar without a label, which tells it from other bars."""
+    if not scan.is_bar or scan.is_labelled:
+        return ()
+    totals = (position.total for position in scan.positions if position.total)
+    lengths = [span for span in totals if scan.text[slice(*span)].isdigit()]
+    return tuple(NamedNumber("total", "", None, *span) for span in lengths[:1])
+
+
 def _kind(scan: LineScan) -> LineKind | None:
     """What a line is that is no member of a block."""
     if _is_metrics(scan):
         return LineKind.STEP if scan.positions else LineKind.LOOSE
-    if scan.early_words:
+    if scan.early_words or not scan.positions:
         return None
-    is_of_epoch = bool(scan.positions) and scan.positions[0].kind == "epoch"
+    is_of_epoch = scan.positions[0].kind == "epoch"
     is_comment = is_of_epoch and scan.words <= _MOST_COMMENT_WORDS  # `Epoch 0 in 2.3 sec`
     has_text = scan.words > 0 and not (is_comment and _EPOCH_BEGINS.match(scan.text, scan.begin))
     are_timers = bool(scan.numbers) and all(is_timer(each.name) for each in scan.numbers)
-    if scan.positions and are_timers and (is_of_epoch or not has_text):
+    if are_timers and (is_of_epoch or not has_text):
         return LineKind.HEADING
-    are_counts = not any(  # `[Epoch: 0, numImages: 1600]`
-        is_quality(each.name) or each.unit or not scan.digits_of(each).isdigit() for each in scan.numbers
-    )
-    if not are_counts or has_text or not scan.positions:
+    if has_text or not _are_counts(scan):
         return None
     if scan.is_bar:
         return LineKind.BAR
     return LineKind.HEADING if not _has_settings(scan) and _is_heading(scan) else None
+
+
+def _are_counts(scan: LineScan) -> bool:
+    """Whether all numbers are whole and of no measure: `[Epoch: 0, numImages: 1600]`."""
+    return not any(
+        is_quality(each.name) or each.unit or not scan.digits_of(each).isdigit() for each in scan.numbers
+    )
 
 
 def _has_settings(scan: LineScan) -> bool:

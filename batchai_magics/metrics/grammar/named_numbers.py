@@ -201,25 +201,15 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     if raw.lower() == "rank" and number.isdigit():
         scan.rank = span
         return
-    raw = _ASIDES.sub("", _SENTENCE.sub("", raw))
-    if told := _INFO.fullmatch(raw):  # `CV info cv_loss 92.5`
-        raw = told["name"] if split_phase(told["name"])[0] else (told["phase"] or "") + told["name"]
-    is_counter = phase_of_word(raw) is not None and number.isdigit()  # `Eval 1 at step 4000`
-    is_undecided = _MAY_BE_DECIMAL.fullmatch(number) is not None and _IS_SMALL.search(raw) is not None
-    is_time = raw.lower() in ("cost", "avg") and unit in _SECONDS
-    if is_undecided or is_time or (is_counter and not (unit or scan.last_base)):
+    raw = _without_info(_ASIDES.sub("", _SENTENCE.sub("", raw)))
+    if _is_no_metric(scan, raw, number, unit):
         scan.excluded += 1
         return
     phase, base = _phase_and_name(scan, raw)
-    is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
-    if (not is_fraction and is_excluded(raw)) or (base != raw and phase != TRAIN and is_excluded(base)):
+    if base != raw and phase != TRAIN and is_excluded(base):
         scan.excluded += 1
         return
-    if phase is not None and phase_of_word(base) is None:
-        scan.last_base = base
-        scan.last_phase = phase if " " in raw else None
-    elif is_quality(base) and scan.last_phase != TRAIN:
-        phase = phase or scan.last_phase  # that of the number before it
+    phase = _phase_after(scan, raw, base, phase)
     name, unit = _name_and_unit(scan.group + base, base, unit)
     if (phase == TRAIN and name == base != "metric") or has_inner_phase(raw):
         name = raw
@@ -230,6 +220,38 @@ def add_number(scan: LineScan, raw: str, found: re.Match[bytes], *, is_signed: b
     is_assigned = scan.text[span[0] - 1 : span[0]] == b"="
     is_whole = number.isdigit() and not unit
     scan.strong += _is_strong(raw, is_whole=is_whole, is_assigned=is_assigned, is_signed=is_signed)
+
+
+def _without_info(raw: str) -> str:
+    """The name in `CV info cv_loss 92.5`, with its phase."""
+    match = _INFO.fullmatch(raw)
+    if match is None:
+        return raw
+    name = str(match["name"])
+    return name if split_phase(name)[0] else (match["phase"] or "") + name
+
+
+def _is_no_metric(scan: LineScan, raw: str, number: bytes, unit: str) -> bool:
+    """Whether a number is a setting, may be a decimal comma's, counts phases, or is a time called a cost."""
+    is_fraction = b"." in number and raw.lower() in _TIMED_POSITIONS
+    if is_excluded(raw) and not is_fraction:
+        return True
+    if _MAY_BE_DECIMAL.fullmatch(number) and _IS_SMALL.search(raw):
+        return True
+    if raw.lower() in ("cost", "avg") and unit in _SECONDS:
+        return True
+    is_counter = phase_of_word(raw) is not None and number.isdigit()  # `Eval 1 at step 4000`
+    return is_counter and not (unit or scan.last_base)
+
+
+def _phase_after(scan: LineScan, raw: str, base: str, phase: str | None) -> str | None:
+    """The phase of a number: its own, which the next ones have too, else that of the one before it."""
+    if phase is not None and phase_of_word(base) is None:
+        scan.last_base = base
+        scan.last_phase = phase if " " in raw else None
+    elif is_quality(base) and scan.last_phase != TRAIN:
+        return phase or scan.last_phase
+    return phase
 
 
 def _is_strong(raw: str, *, is_whole: bool, is_assigned: bool, is_signed: bool) -> bool:

@@ -151,11 +151,7 @@ class _Reader:
             return None
         texts = _texts_of(self._template, found)
         if "json" in texts.by_name:
-            span = found.span(next(group for name, group in self._template.texts if name == "json"))
-            seconds = (found.span(n.group) for n in self._template.numbers if n.name == "seconds")
-            read = object_reading(found.string, *span, name=texts.by_name.get("name"), is_tagged=True)
-            time = read and (read.seconds or next(seconds, None))
-            return read and read._replace(kind=row.kind, seconds=time)
+            return self._object(found, texts)
         places = {each.name: found.span(each.group) for each in self._template.numbers if found[each.group]}
         phase = row.phase or phase_of_word(texts.by_name.get("phase", ""))
         total = places.get("total")
@@ -188,6 +184,17 @@ class _Reader:
             names=tuple(digits),
             has_last=is_counted and any(each.is_last for each in self._template.numbers),
             is_self_terminating=self._is_self_terminating,
+        )
+
+    def _object(self, match: re.Match[bytes], texts: _Texts) -> LineReading | None:
+        """The reading of a line with an object, at the line's time if the object has none."""
+        span = match.span(next(group for name, group in self._template.texts if name == "json"))
+        reading = object_reading(match.string, *span, name=texts.by_name.get("name"), is_tagged=True)
+        if reading is None:
+            return None
+        seconds = (match.span(n.group) for n in self._template.numbers if n.name == "seconds")
+        return reading._replace(
+            kind=self._row.kind or reading.kind, seconds=reading.seconds or next(seconds, None)
         )
 
     def _numbers(

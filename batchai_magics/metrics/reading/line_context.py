@@ -167,14 +167,10 @@ class LineContext:
             return self.step, None, named
         numbers, is_twin = self._like_twin(numbers)
         has_position = self.is_known or self.epoch is not None or self.step is not None
-        qualities = [is_quality(metric.name) for metric in plan.metrics]
-        gap = 2 if len(qualities) > 2 and all(qualities) else 1  # further if it can hardly be anything else
-        if self.is_list or plan.reading.is_member:
-            gap = _MAX_LIST_GAP if self.is_list else _MAX_GAP
         is_below_step = plan.reading.is_member and len(plan.metrics) == 1 and line - self.step_line == 1
         if is_below_step:
             self.step_line = line
-        if line - self.heading_line <= gap:
+        if line - self.heading_line <= (_MAX_LIST_GAP if self.is_list else _gap_below(plan)):
             self.heading_line = line
         elif is_below_step and self._is_of_step(plan):
             pass
@@ -348,3 +344,10 @@ def _in_phase(numbers: Values, phase: str) -> Values:
         else (metric, value)
         for metric, value in numbers
     ]
+
+
+def _gap_below(plan: LinePlan) -> int:
+    """How many lines a line may be below its heading: more if it can hardly be anything else."""
+    if plan.reading.is_member:
+        return _MAX_GAP
+    return 2 if len(plan.metrics) > 2 and all(is_quality(metric.name) for metric in plan.metrics) else 1

@@ -57,13 +57,12 @@ def summarize(
     printed_rate, devices = float(total.value) if total else None, header.device_count
     is_own = _is_total_of_one(total, run_speeds, header)
     rates = {} if header.is_rate_global else run_speeds.rates
-    is_whole = header.is_rate_global or header.ranks >= len(nodes)
-    whole = steady_rate if is_whole else None
     if printed_rate is not None and not is_own:
-        whole = printed_rate
+        whole: float | None = printed_rate
+    else:
+        whole = steady_rate if header.is_rate_global or header.ranks >= len(nodes) else None
     metrics = metrics_of_run(run, mean, preferences, header)
-    curves = metrics["loss"].curves() if "loss" in metrics else []
-    losses = array("d", chain.from_iterable(curve.values for curve in curves))
+    losses = _values_of("loss", metrics)
     found = Summary(
         model=header.model,
         dataset=header.dataset,
@@ -98,6 +97,12 @@ def summarize(
             _with_speed(each, found, run_speeds.share) if each.name == RATE else each for each in figures
         )
     return replace(found, metrics=figures, headline=_headline(metrics, figures))
+
+
+def _values_of(name: str, metrics: RunMetrics) -> array[float]:
+    """All values of a metric, in the order of its curves; empty if the run has none."""
+    curves = metrics[name].curves() if name in metrics else []
+    return array("d", chain.from_iterable(curve.values for curve in curves))
 
 
 def warm_up_of(rates: RatesByRank) -> int | None:
