@@ -98,7 +98,7 @@ def test_what_waits_for_a_job_whose_supervisor_is_killed_ends_while_clients_only
         first = [f"{WORKSPACE}/experiments/e/jobs/j"]
         make_job(server, "true", name="second", batchaiAfter=first)
         make_job(server, "true", name="either-way", batchaiAfterAny=first)
-        supervisors = [one for one in processes_of(home) if "watch.supervisor" in str(one.cmdline())]
+        supervisors = [one for one in processes_of(home) if "local.supervisor" in str(one.cmdline())]
         min(supervisors, key=lambda process: process.create_time()).kill()
         until(lambda: state(server, "second") == "failed")
         until(lambda: state(server, "either-way") == "succeeded")

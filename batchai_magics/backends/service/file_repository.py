@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from batchai_magics.backends.base import Page, api_errors
 from batchai_magics.backends.folders import private_files
@@ -25,6 +25,8 @@ from batchai_magics.backends.service.repository import CLUSTER_GUID, OWNER, Reco
 from batchai_magics.errors import DISK_FULL, SpecError, StorageError, is_disk_full
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.untrusted_files import NotRegularError, read_json, read_text
+
+Content = TypeVar("Content")
 
 READ_INTERVAL_S = 30.0  # between reads, the time elapsed here is added
 _TICK_S = 0.02  # file times are usually rounded down by less than this
@@ -99,8 +101,7 @@ class FileRepository(Repository):
 
     def find_all(self, ids: Collection[ResourceId]) -> list[Record]:
         """The records of those resources that exist."""
-        with private_files.read_ahead(files=[self._file(id) for id in ids]):
-            return [record for id in ids if (record := _readable(self._file(id)))]
+        return self._read_all(map(self._file, ids))
 
     def snapshot(
         self, ids: Sequence[ResourceId] = (), clusters: Sequence[str] = ()
@@ -250,7 +251,7 @@ class FileRepository(Repository):
     def _read_all(self, files: Iterable[Path]) -> list[Record]:
         paths = [*files]
         with private_files.read_ahead(files=paths):
-            return [record for file in paths if (record := _readable(file))]
+            return [*_readable(_read, paths)]
 
     def _file(self, id: ResourceId) -> Path:
         folder = self._folder(id.parent if id.kind is not Kind.WORKSPACE else id, id.kind)
@@ -269,7 +270,11 @@ class FileRepository(Repository):
 
 
 class FileRows:
-    """Rows that are files of a folder of a home, which `make_home` makes, or closes to others, before."""
+    """Rows that are files of a folder of a home, which `make_home` makes, or closes to others, before.
+
+    A row with a text that cannot be encoded raises a SpecError; a damaged one a StorageError, and is left out
+    of lists with a warning.
+    """
 
     def __init__(self, folder: Path, make_home: Callable[[], None] = lambda: None) -> None:
         self._folder, self._make_home = folder, make_home
@@ -281,17 +286,17 @@ class FileRows:
     def all(self) -> list[dict[str, Any]]:
         """All rows, sorted by name."""
         files = sorted(self._folder.glob("*.json"), key=lambda file: file.stem)
-        return [row for file in files if (row := _row(file)) is not None]
+        return [*_readable(_row, files)]
 
     def insert(self, name: str, row: Mapping[str, Any]) -> None:
         """Adds a row unless it exists."""
         with self._changed(name) as file:
-            private_files.write_new(file, json.dumps(row))
+            private_files.write_new(file, _row_text(name, row))
 
     def change(self, name: str, **values: Any) -> None:
         """Changes values of a row under a lock."""
         with self._changed(name) as file, locked(file.with_suffix(".lock")):
-            private_files.write(file, json.dumps({**(_row(file) or {}), **values}))
+            private_files.write(file, _row_text(name, {**(_row(file) or {}), **values}))
 
     def delete(self, name: str) -> None:
         """Deletes a row, if it exists."""
@@ -313,12 +318,19 @@ class FileRows:
         return self._folder / f"={name.lower()}.json"
 
 
+def _row_text(name: str, row: Mapping[str, Any]) -> str:
+    from batchai_magics.models.documents.spec_problems import surrogates_in  # loads pydantic
+
+    if problems := [*surrogates_in(row, "")]:
+        raise SpecError(problems, what=name)
+    return json.dumps(row)
+
+
 def _row(file: Path) -> dict[str, Any] | None:
-    try:
-        row: dict[str, Any] = read_json(file)
-    except FileNotFoundError:
-        return None
-    return row
+    with _refusing_damaged(file):
+        row: dict[str, Any] = dict(read_json(file))
+        return row
+    return None
 
 
 def _is_container(kind: Kind) -> bool:
@@ -331,22 +343,33 @@ def _folder_name(name: str) -> str:
 
 
 def _read(file: Path) -> Record | None:
-    try:
+    with _refusing_damaged(file):
         return Record(**read_json(file))
+    return None
+
+
+@contextlib.contextmanager
+def _refusing_damaged(file: Path) -> Iterator[None]:
+    """Within the context, a damaged file raises a StorageError; a missing one ends the context."""
+    try:
+        yield
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        pass
     except (NotRegularError, ValueError, TypeError) as error:
         text = f"the record {file} is damaged: {error}"
         raise StorageError(text, code="StateUnavailable", hint="Restore or delete this file.") from None
 
 
-def _readable(file: Path) -> Record | None:
-    """The record in a file, for lists: a damaged one is left out of them, with a warning."""
-    try:
-        return _read(file)
-    except StorageError as error:
-        warnings.warn(error.message, RuntimeWarning, stacklevel=2)
-        return None
+def _readable(read: Callable[[Path], Content | None], files: Iterable[Path]) -> Iterator[Content]:
+    """What files hold, for lists: a damaged one is left out of them, with a warning."""
+    for file in files:
+        try:
+            content = read(file)
+        except StorageError as error:
+            warnings.warn(error.message, RuntimeWarning, stacklevel=2)
+        else:
+            if content is not None:
+                yield content
 
 
 @contextlib.contextmanager

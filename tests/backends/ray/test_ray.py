@@ -15,7 +15,6 @@ import psutil
 import pytest
 
 from batchai_magics.backends.folders import installed_programs
-from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.ray.node import queue
 from batchai_magics.backends.ray.node.queue import QueueEntry, entry_file
 from batchai_magics.backends.ray.node.run_files import RESTART_S, START_S, Session, SupervisedFiles
@@ -347,7 +346,7 @@ def test_a_run_on_another_cluster_is_lost_a_minute_after_that_has_ended(place: P
         elsewhere.reconcile()
         place.is_up(place.job())
     place.backend.reconcile()
-    (files,) = map(SupervisedFiles, map(JobLayout, place.backend.runner.layout.jobs.iterdir()))
+    (files,) = map(SupervisedFiles, place.backend.runner.layout.jobs.iterdir())
     assert not files.unanswered.exists()
     other.stop()
     place.backend.reconcile()

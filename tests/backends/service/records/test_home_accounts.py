@@ -10,7 +10,7 @@ import pytest
 
 from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.service.home_subscription import HomeAccounts, HomeGroups
-from batchai_magics.errors import StorageError
+from batchai_magics.errors import SpecError, StorageError
 from tests.backends.service.records.homes import Home
 
 
@@ -50,3 +50,24 @@ def test_a_group_that_cannot_be_written_is_refused(
     with pytest.raises(StorageError, match=os.strerror(number)) as caught:
         groups.create("g", "here")
     assert caught.value.code == code
+
+
+def test_a_group_with_half_a_character_is_refused_with_its_field(groups: HomeGroups) -> None:
+    groups.create("g", "here", {"a": "b"})
+    with pytest.raises(SpecError, match=r"tags\.a: this text holds a lone surrogate"):
+        groups.create("g", "here", {"a": "\ud800"})
+    with pytest.raises(SpecError, match="location"):
+        groups.create("other", "\ud800")
+    assert [(group.name, group.tags) for group in groups.list()] == [("g", {"a": "b"})]
+
+
+def test_a_damaged_group_is_left_out_of_lists_with_a_warning_and_named_when_it_is_shown(
+    home: Home, groups: HomeGroups
+) -> None:
+    for name in ("damaged", "whole"):
+        groups.create(name, "here")
+    (home.opened().layout.home / "groups" / "=damaged.json").write_text("{")
+    with pytest.warns(RuntimeWarning, match=r"=damaged.json is damaged"):
+        assert [group.name for group in groups.list()] == ["whole"]
+    with pytest.raises(StorageError, match=r"=damaged.json is damaged"):
+        groups.show("damaged")
