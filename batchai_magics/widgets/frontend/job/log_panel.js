@@ -7,7 +7,7 @@ import { FileList } from "./file_list.js";
 import { MAIN_LOG, PAGE_BYTES } from "./job_session.js";
 import { isGap } from "./log_document.js";
 import { MERGED } from "./log_rows.js";
-import { LogSearch } from "./log_search.js";
+import { firstError, LogSearch } from "./log_search.js";
 import { FAILURE, FILES, LogTabs, RECORD } from "./log_tabs.js";
 import { plain } from "./log_text.js";
 import { LogWindow } from "./log_window.js";
@@ -62,10 +62,8 @@ class LogToolbar {
   async #toFirstError() {
     for (const file of [...new Set([this.on.file(), "stderr.txt", MAIN_LOG])]) {
       const rank = file === this.on.file() ? this.on.log().rank : null;
-      let content;
-      do ({ content } = await this.session.request({ kind: "first_error", file, rank }));
-      while (content.complete === false && typeof content.offset !== "number");
-      if (typeof content.offset === "number") return this.on.reveal(content.offset, file);
+      const offset = await firstError(this.session, file, rank);
+      if (offset !== null) return this.on.reveal(offset, file);
     }
     this.#say("no error found");
   }

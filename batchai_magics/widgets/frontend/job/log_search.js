@@ -15,6 +15,21 @@ const BLOCK = 2000; // offsets per reply of the kernel
 /** @type {Set<number>} */
 const NONE = new Set();
 
+/**
+ * The offset of the first line that looks like an error; null without one. The kernel scans a piece per request.
+ * @param {Pick<JobSession, "request">} session
+ * @param {string} file
+ * @param {number | null} rank
+ * @returns {Promise<number | null>}
+ */
+export async function firstError(session, file, rank) {
+  for (;;) {
+    const { content } = await session.request({ kind: "first_error", file, rank });
+    if (typeof content.offset === "number") return content.offset;
+    if (content.complete !== false) return null; // all is scanned, or it failed
+  }
+}
+
 export class LogSearch {
   /**
    * @param {JobSession} session
