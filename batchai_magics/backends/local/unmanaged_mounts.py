@@ -137,11 +137,17 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
 def sweep(store: Store, layout: Layout) -> None:
     """Ends preparations of removed nodes, deletes their folders, and unmounts what nobody uses any more.
 
-    That is what clusters without nodes and ended jobs left mounted.
+    That is what clusters without nodes and ended jobs left mounted. Folders of deleted clusters, which their
+    last runs have used until now, are deleted.
     """
     folders = list(layout.clusters.glob("*/nodes/*"))
     with store.read() as db:  # after the listing: a node gets its row before its folder
         present = node_table.ids(db)
+        clusters = [path.name for path in layout.clusters.glob("*")]
+        unused = [guid for guid in clusters if job_table.have_outlived(db, guid)]
+    for guid in unused:
+        with contextlib.suppress(OSError):  # another process does the same
+            remove_cluster(layout, guid)
     for folder in folders:
         if folder.name not in present:
             remove_node(folder)

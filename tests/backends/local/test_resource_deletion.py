@@ -1,10 +1,10 @@
-"""Deleting many at once: what it costs does not grow with them."""
+"""Deleting many at once: what it costs does not grow with them; and a cluster that a run still uses."""
 
 from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.local import process
+from batchai_magics.backends.local import process, scheduler, unmanaged_mounts
 from tests.backends.local.still import Still
 from tests.contract.place import manual
 
@@ -46,3 +46,25 @@ def test_jobs_that_never_began_are_deleted_without_a_look_at_all_processes(
     monkeypatch.setattr(process, "marked", lambda guid: looks.append(guid) or [])
     still.backend.delete(still.experiment)
     assert not looks
+
+
+def test_the_folder_of_a_deleted_cluster_goes_with_its_last_run(still: Still) -> None:
+    cluster = still.cluster()
+    still.prepare()
+    jobs = [still.job("one"), still.job("two")]
+    assert len(scheduler.assign_all(still.store)) == 2
+    folder = still.layout.cluster(still.guid(cluster))
+    still.backend.delete(cluster)
+    for job in jobs:
+        unmanaged_mounts.sweep(still.store, still.layout)
+        assert folder.exists()
+        still.fail(job)
+    unmanaged_mounts.sweep(still.store, still.layout)
+    assert not folder.exists()
+
+
+def test_the_folder_of_a_cluster_that_is_being_created_stays(still: Still) -> None:
+    folder = still.layout.cluster("of-no-record-yet")
+    folder.mkdir(parents=True)
+    unmanaged_mounts.sweep(still.store, still.layout)
+    assert folder.exists()

@@ -158,6 +158,16 @@ def is_any_open(db: sqlite3.Connection, guids: Sequence[str]) -> bool:
     return db.execute(query, (json.dumps(guids),)).fetchone() is not None
 
 
+def have_outlived(db: sqlite3.Connection, cluster: str) -> bool:
+    """Whether a cluster was deleted while it had runs, which have ended since."""
+    query = (
+        "SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM cluster WHERE guid = :guid)"
+        " AND EXISTS (SELECT 1 FROM job WHERE cluster = :guid)"
+        f" AND NOT EXISTS (SELECT 1 FROM job WHERE cluster = :guid AND {IS_OPEN})"
+    )
+    return db.execute(query, {"guid": cluster}).fetchone() is not None
+
+
 def open_and_watched(db: sqlite3.Connection) -> list[JobRow]:
     """Open runs that need a process: a supervisor, a spawner, or a holder of secrets."""
     return _all(db, f"SELECT * FROM job WHERE {IS_OPEN} AND {NEEDS_PROCESS}")
