@@ -190,11 +190,11 @@ def _prepare_node(store: Store, layout: Layout, node: NodeRow, secrets: Mapping[
     except (OSError, ValueError) as error:
         finish_preparation(store, node.id, f"How to set it up cannot be read: {error}")
         return []
+    held = secrets.get(node.cluster, _NONE).variables
     if not setup:
         finish_preparation(store, node.id, "")
-    elif not node.preparer:
-        variables = secrets.get(node.cluster, _NONE).variables
-        return _start_preparer(store, layout, node, setup, variables)
+    elif held or not node.preparer:
+        return _start_preparer(store, layout, node, setup, held)
     elif not process.is_alive(node.preparer):
         finish_preparation(store, node.id, "The process that prepared the node disappeared")
     return []
@@ -223,7 +223,7 @@ def _start_preparer(
         return []
     program = Program("node_preparer", (str(layout.home), node.id), sys.executable, folder / "log")
     with store.write() as db:
-        is_ours = node_table.claim(db, node.id, process.own_identity())
+        is_ours = node_table.claim(db, node, process.own_identity())
     if not is_ours:
         return []
     child = process.start(program, secrets=secrets)
@@ -256,13 +256,20 @@ def start_jobs(store: Store, layout: Layout, secrets: Mapping[str, Secrets] = NO
 def release_on_interrupt(store: Store, guid: str = "") -> Iterator[None]:
     """Gives up this process's claims as spawner if the block raises, such as on Ctrl-C.
 
-    Recovery then handles the jobs to which this process assigned nodes, and the new job `guid`, if any.
+    Recovery then handles the jobs to which this process assigned nodes, and the new job or the nodes of the
+    new cluster `guid`, if any.
     """
+
+    def release(db: Database) -> None:
+        own = process.own_identity()
+        job_table.release(db, own, guid)
+        node_table.give_up(db, guid, own)
+
     try:
         yield
     except BaseException:
         with contextlib.suppress(StorageError):  # the original error takes precedence
-            store.insist(lambda db: job_table.release(db, process.own_identity(), guid))
+            store.insist(release)
         raise
 
 

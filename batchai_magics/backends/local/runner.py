@@ -196,6 +196,8 @@ class LocalRunner(Runner):
         with self.store.write() as db:
             node_table.add_cluster(db, cluster.guid, idle_s=self._settings.idle_s)
             self._stopped |= {*scheduler.resize(db, cluster, change.option)}
+            if change.setup and change.setup.secrets:
+                node_table.hold(db, cluster.guid, process.own_identity())
 
     def nodes(self, cluster: ClusterRef, busy: Mapping[str, str]) -> Sequence[NodeStatus]:
         """The nodes of a cluster."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local import process
+from batchai_magics.backends.local import process, reconciler
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import node_table
@@ -19,14 +19,16 @@ from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import cluster_of, run_of
 from batchai_magics.backends.service.runner import ClusterChange, Scale
 from batchai_magics.errors import CapabilityError, NotFoundError
+from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import DeallocationOption, ExecutionState
 from tests.backends.local.still import Stand, Still
-from tests.contract.place import MOUNTED, manual
+from tests.contract.place import MOUNTED, USER, manual
 
 Started = list[tuple[str, Mapping[str, Any]]]
 SECRETS = [{"name": "TOKEN", "value": "hush"}]
+SETUP = {"commandLine": "true", "stdOutErrPathPrefix": MOUNTED, "secrets": SECRETS}
 
 
 @pytest.fixture
@@ -148,3 +150,36 @@ def test_what_another_thread_creates_is_left_to_it(still: Still, started: Starte
         assert (started, still.assigned()) == ([], [])
         other.submit(still.backend.runner.reconcile).result()
     assert len(started) == 1
+
+
+def created_cluster(still: Still) -> ResourceId:
+    """A cluster that this thread creates, with a setup task that has secrets; its nodes are not set up."""
+    asked = {"scaleSettings": manual(1), "nodeSetup": {"setupTask": SETUP}}
+    properties = {"vmSize": "STANDARD_D1", "userAccountSettings": USER, **asked}
+    id = still.workspace.child(Kind.CLUSTER, "c")
+    resource_changes.create(still.backend.context, id, ClusterSpec.from_wire({"properties": properties}))
+    return id
+
+
+def test_only_who_creates_a_cluster_with_secrets_sets_up_its_nodes(still: Still, started: Started) -> None:
+    with ThreadPoolExecutor(1) as other:
+        cluster = other.submit(created_cluster, still).result()
+        still.backend.runner.reconcile()
+        still.prepare()  # as another process does
+        assert (started, [*still.nodes(cluster).values()]) == ([], ["preparing"])
+        other.submit(still.backend.runner.reconcile).result()
+    assert started == [("node_preparer", {"TOKEN": "hush"})]
+
+
+def test_nodes_whose_secrets_are_lost_say_so(still: Still, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> bool:
+        raise KeyboardInterrupt
+
+    cluster = created_cluster(still)
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(reconciler, "recover_jobs", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            still.backend.runner.reconcile()
+    still.backend.runner.reconcile()
+    assert "secrets (TOKEN) are not stored" in still.rows("SELECT error FROM node")[0]["error"]
+    assert [*still.nodes(cluster).values()] == ["unusable"]

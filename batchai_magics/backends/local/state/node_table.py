@@ -146,10 +146,20 @@ def preparers(db: sqlite3.Connection) -> list[str]:
     return [preparer for (preparer,) in db.execute("SELECT preparer FROM node WHERE preparer != ''")]
 
 
-def claim(db: sqlite3.Connection, id: str, preparer: str) -> bool:
-    """Makes a process the preparer of a node; False if it has one."""
-    statement = "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ''"
-    return db.execute(statement, (preparer, id)).rowcount == 1
+def hold(db: sqlite3.Connection, cluster: str, preparer: str) -> None:
+    """Leaves the nodes of a new cluster to the process that has the secrets of its setup task."""
+    db.execute("UPDATE node SET preparer = ? WHERE cluster = ?", (preparer, cluster))
+
+
+def give_up(db: sqlite3.Connection, cluster: str, preparer: str) -> None:
+    """Clears a process as the preparer of a cluster's nodes."""
+    db.execute("UPDATE node SET preparer = '' WHERE cluster = ? AND preparer = ?", (cluster, preparer))
+
+
+def claim(db: sqlite3.Connection, node: NodeRow, preparer: str) -> bool:
+    """Makes a process the preparer of a node; False if another one has become that."""
+    statement = "UPDATE node SET preparer = ? WHERE id = ? AND preparer = ?"
+    return db.execute(statement, (preparer, node.id, node.preparer)).rowcount == 1
 
 
 def set_preparer(db: sqlite3.Connection, id: str, preparer: str) -> None:
