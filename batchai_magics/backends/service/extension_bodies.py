@@ -139,7 +139,7 @@ def output_to_lines(output: Iterable[CommandBytes | CommandEnd]) -> Iterator[byt
 
 
 def output_from_lines(pieces: Iterable[bytes]) -> Iterator[CommandBytes | CommandEnd]:
-    """Parses the result of `to_lines`, split arbitrarily; ServiceError for a line that does not end."""
+    """Parses the result of `output_to_lines`, split arbitrarily; ServiceError for an endless line."""
     rest = b""
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")

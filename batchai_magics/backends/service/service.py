@@ -1,4 +1,4 @@
-"""The Service: implements the Backend protocol over a repository, the folders of a home, and a runner."""
+"""The Service: implements the Backend protocol over the repository of a home and a runner."""
 
 from __future__ import annotations
 

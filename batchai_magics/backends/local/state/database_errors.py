@@ -1,4 +1,4 @@
-"""SQLite errors as StorageErrors: which file, what is wrong with it, who holds its lock, and what to do."""
+"""Translates SQLite errors to `StorageError`: which file, what is wrong, who holds its lock, what to do."""
 
 from __future__ import annotations
 
