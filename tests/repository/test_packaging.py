@@ -48,7 +48,7 @@ def source(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_archives_hold_the_bundle_are_nothing_that_pypi_refuses_and_run_jobs(source, tmp_path):
+def test_archives_hold_the_bundle_pass_the_checks_of_pypi_and_run_jobs(source, tmp_path):
     sdist = unpacked_sdist(source, tmp_path, owner="some-lab")
     wheel = wheel_without_node(sdist, tmp_path / "some-lab")
     holds_the_bundle_and_the_mark(wheel)

@@ -141,7 +141,7 @@ def test_an_engine_without_a_daemon_pulls_no_private_images(still: Still) -> Non
     )
 
 
-def test_what_another_thread_creates_is_left_to_it(still: Still, started: Started) -> None:
+def test_a_job_that_another_thread_creates_is_left_to_that_thread(still: Still, started: Started) -> None:
     still.cluster()
     still.prepare()
     with ThreadPoolExecutor(1) as other:  # whose transaction may not be over

@@ -21,5 +21,5 @@ def test_a_node_that_does_not_see_the_programs_names_the_setting(section: str) -
     )
 
 
-def test_every_file_of_the_programs_exists() -> None:
+def test_every_listed_file_of_the_programs_exists() -> None:
     assert [name for name in program_files("backends/slurm/node") if not (PACKAGE / name).is_file()] == []

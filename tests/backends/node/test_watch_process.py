@@ -66,7 +66,7 @@ def test_each_line_that_is_not_empty_is_a_note(notes: list[str], tmp_path: Path)
     assert Watched(tmp_path, notes=notes).close() == notes
 
 
-def test_a_run_is_to_be_stopped_for_the_reason_that_the_program_prints_and_that_is_no_note(
+def test_the_reason_to_stop_that_the_program_prints_is_returned_and_is_no_note(
     tmp_path: Path,
 ) -> None:
     reason = "loss was\nnan, and µ too large"

@@ -329,7 +329,7 @@ def test_a_silent_ray_is_a_warning_of_running_jobs(place: Place) -> None:
     assert place.wait(job).state is ExecutionState.SUCCEEDED
 
 
-def test_a_run_on_another_cluster_is_lost_a_minute_after_that_has_ended(place: Place) -> None:
+def test_a_run_on_another_cluster_is_lost_a_minute_after_that_cluster_has_ended(place: Place) -> None:
     here = place.start(UNTIL_GO, "here")
     place.is_up(here)
     other = real_ray.RealRay(1)

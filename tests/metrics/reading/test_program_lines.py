@@ -67,7 +67,7 @@ def marked(row):
 
 
 @pytest.mark.parametrize("row", PROGRAM_LINES, ids=lambda row: f"{row.program}: {row.sample[:40]}")
-def test_a_sample_of_the_table_gives_its_marked_numbers_with_names_and_units(row):
+def test_the_sample_line_of_a_program_gives_its_marked_numbers_with_names_and_units(row):
     text = printed(row.sample)
     told = [record for record in read(f"{ABOVE}{text}\n") if isinstance(record, Measurement)][1:]
     wanted = marked(row) if row.kind and row.kind.name not in ("YEAR", "HEADING") else set()
@@ -93,14 +93,14 @@ def test_a_prefix_of_the_table_stands_before_a_line_of_the_grammar(row):
 
 
 @pytest.mark.parametrize("row", PROGRAM_TABLES, ids=lambda row: f"{row.program}: {row.sample[:40]}")
-def test_a_table_of_the_table_gives_its_marked_numbers(row):
+def test_the_sample_table_of_a_program_gives_its_marked_numbers(row):
     told = read(f"{ABOVE}{printed(row.sample)}\n")[1:]
     assert {record.value for record in told} == marked(row)
     assert row.phase is None or row.phase in {record.phase for record in told}
 
 
 @pytest.mark.parametrize("row", PROGRAM_FACTS, ids=lambda row: f"{row.program}: {row.sample[:40]}")
-def test_a_fact_of_the_table_is_one_of_the_run(row):
+def test_the_sample_fact_of_a_program_is_a_fact_of_the_run(row):
     told = read(f"{printed(row.sample)}\n")
     assert next(record.value for record in told if isinstance(record, Fact)) in printed(row.sample)
 

@@ -146,7 +146,7 @@ def test_numbers_that_come_one_by_one_end_where_they_stand_at_once(epochs, has_e
 
 
 @given(EPOCHS, st.booleans())
-def test_lines_of_several_ranks_and_metrics_end_where_they_stand_at_once(epochs, has_epoch):
+def test_lines_of_several_ranks_get_the_same_steps_one_by_one_and_at_once(epochs, has_epoch):
     run = [
         number(step, epoch if has_epoch else None, name=name, rank=rank)
         for epoch, in_epoch in enumerate(epochs, start=1)

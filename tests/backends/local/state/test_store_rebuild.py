@@ -153,7 +153,7 @@ def test_what_it_stands_on_is_there_again_once_and_in_order(still: Still) -> Non
     assert still.job("b") == jobs[0]  # the very same is found, not refused
 
 
-def test_a_cluster_that_was_created_again_is_the_later_one(still: Still) -> None:
+def test_the_later_of_two_clusters_with_one_name_is_restored(still: Still) -> None:
     cluster = still.cluster()
     still.fail(still.job("a"))
     still.backend.delete(cluster)
