@@ -62,7 +62,7 @@ class LogNumbers:
         table = MeasurementTable.of(records)
         if self.metrics:  # which another file may have printed below a heading that comes now
             self.has_moved |= any(fact.key == FIT for _, fact in table.facts)
-        self._place(table)
+        self._add(table)
         self.has_moved |= self._timeline.has_moved
         self._mark_attempt(table)
 
@@ -71,7 +71,7 @@ class LogNumbers:
         self.generation += 1
         self._forget_places()
         attempt = self._attempt
-        self._place(MeasurementTable.of(records))
+        self._add(MeasurementTable.of(records))
         self._attempt = attempt
 
     def restart(self) -> None:
@@ -139,8 +139,8 @@ class LogNumbers:
             times,
         ]
 
-    def _place(self, table: MeasurementTable) -> None:
-        for part in self._timeline.place(table).parts(FIT, ATTEMPT):
+    def _add(self, table: MeasurementTable) -> None:
+        for part in self._timeline.add(table).parts(FIT, ATTEMPT):
             for _, fact in part.facts:
                 self._headings.enter(fact)
                 if fact.key == ATTEMPT and int(fact.value) > 1:
@@ -191,33 +191,33 @@ class LogNumbers:
     ) -> None:
         """Adds values of a metric to the lines that they belong to: each segment has its own."""
         steps, ranks, *rest = columns
-        epochs, places, lines = rest[1], [*steps], defaultdict[str, list[int]](list)
+        epochs, positions, lines = rest[1], [*steps], defaultdict[str, list[int]](list)
         for rank, indices in indices_by_rank(ranks).items():
             numbered = iter(numbers.get((metric.name, rank), ()))
             if None in steps:
                 for index in indices:
-                    if places[index] is None and epochs[index] is not None:
-                        places[index] = next(numbered)
-            own = [places[index] for index in indices]
-            if not never_falls(own):
-                for index, place in zip(indices, own, strict=True):
-                    lines[self._line_name(metric.name, rank, place)].append(index)
+                    if positions[index] is None and epochs[index] is not None:
+                        positions[index] = next(numbered)
+            of_rank = [positions[index] for index in indices]
+            if not never_falls(of_rank):
+                for index, position in zip(indices, of_rank, strict=True):
+                    lines[self._line_name(metric.name, rank, position)].append(index)
                 continue
-            lines[self._line_name(metric.name, rank, own[0])] += indices  # others begin no segment
-            self._line_name(metric.name, rank, own[-1])
-        placed = [Column(places), ranks, *rest]
+            lines[self._line_name(metric.name, rank, of_rank[0])] += indices  # others begin no segment
+            self._line_name(metric.name, rank, of_rank[-1])
+        placed = [Column(positions), ranks, *rest]
         for line, every in sorted(lines.items(), key=lambda each: min(each[1])):
             if line not in self.others:
                 traits = replace(traits_of(metric.name, metric.phase, metric.unit), name=line)
                 self.others[line] = NumberColumns(traits, metric.unit)
-            is_all = len(every) == len(places)
+            is_all = len(every) == len(positions)
             self.others[line].extend(*(placed if is_all else (each.take(sorted(every)) for each in placed)))
 
-    def _line_name(self, name: str, rank: Rank, place: int | None) -> str:
+    def _line_name(self, name: str, rank: Rank, position: int | None) -> str:
         """The line of a metric that the next value belongs to: each segment has its own."""
         segments, fit = self._segments.setdefault((name, rank), Segments()), self._headings.of(rank)
-        if place is not None and segments.number < MAX_SEGMENTS:
-            segments.add(place, fit)
+        if position is not None and segments.number < MAX_SEGMENTS:
+            segments.add(position, fit)
         if segments.number == 1:
             self._first_names.setdefault(name, segments.name)
         if segments.number < 2:

@@ -42,13 +42,13 @@ _UNKNOWN: SkeletonPlans | None = SkeletonPlans(b"")
 class PlanLines:
     """The lines of one plan in a block: their rows, the texts of all, and their numbers as columns.
 
-    `texts` has what is before each line, and its groups. `next_place` is that of the first line which was not
-    read in its turn, `kept` are the places of those with numbers to keep. `stamps` are the times that lines
+    `texts` has what is before each line, and its groups. `next_index` is that of the first line which was not
+    read in its turn, `kept` are the indices of those with numbers to keep. `stamps` are the times that lines
     in glog's form tell in other forms.
     """
 
     __slots__ = (
-        "ends", "epochs", "kept", "lines", "next_place", "plan", "ranks", "rows", "stamps", "steps", "texts",
+        "ends", "epochs", "kept", "lines", "next_index", "plan", "ranks", "rows", "stamps", "steps", "texts",
         "times", "values",
     )  # fmt: skip
 
@@ -64,7 +64,7 @@ class PlanLines:
         self.plan, self.lines = plan, lines
         self.rows: Sequence[int] = []
         self.texts: list[bytes] = []
-        self.next_place = 0
+        self.next_index = 0
         self.kept: list[int] = []
 
     def add(self, rows: Sequence[int], texts: list[bytes]) -> None:
@@ -91,9 +91,9 @@ class PlanLines:
             columns = [column.take(self.kept) for column in columns]
         return LineColumns.at_steps(self.plan.metrics, *columns)
 
-    def numbers(self, place: int) -> list[tuple[MetricName, float]]:
+    def numbers(self, index: int) -> list[tuple[MetricName, float]]:
         """The numbers of a line."""
-        values = (column[place] for column in self.values)
+        values = (column[index] for column in self.values)
         return [*zip(self.plan.metrics, values, strict=True)]
 
     def convert(self, clock: WriteClock | None) -> None:
@@ -112,8 +112,8 @@ class PlanLines:
                 own if rank is None or is_own else rank for rank, own in zip(self.ranks, printed, strict=True)
             ]
         self.values = [
-            array("d", _converted(self._column(place), convert))
-            for convert, place in zip(plan.converters, layout.numbers, strict=True)
+            array("d", _converted(self._column(group), convert))
+            for convert, group in zip(plan.converters, layout.numbers, strict=True)
         ]
         self.times = nothing
         if layout.clock.glog_at >= 0:
@@ -121,16 +121,16 @@ class PlanLines:
         elif not (clock is None and lines.stamps is None and layout.is_timeless):
             self.times = self._times(clock)
 
-    def _counts(self, place: int, convert: Callable[[bytes], Any]) -> list[Any]:
+    def _counts(self, group: int, convert: Callable[[bytes], Any]) -> list[Any]:
         """The numbers in a group of the expression, most of which are integers."""
         if convert is not float:
             with suppress(ValueError):
-                return _converted(self._column(place), int)
-        return _converted(self._column(place), convert)
+                return _converted(self._column(group), int)
+        return _converted(self._column(group), convert)
 
-    def _column(self, place: int) -> Groups:
+    def _column(self, group: int) -> Groups:
         """The texts of a group of the expression."""
-        return self.plan.layout.column(self.texts, place)
+        return self.plan.layout.column(self.texts, group)
 
     def _times(self, clock: WriteClock | None) -> list[float | None]:
         """When each line was printed."""
@@ -284,7 +284,7 @@ class Block:
             del texts[-1]  # what is behind the last line
             between, others = texts[:: layout.stride], list[int]()
             if len(between) != len(rows):
-                found = [rows[place] for place in accumulate([each.count(b"\n") for each in between])]
+                found = [rows[index] for index in accumulate([each.count(b"\n") for each in between])]
                 rows, others = found, sorted({*rows}.difference(found))
             unread += self._add_found(plans, layout, rows, texts)
             rows, tried = others, tried + 1
@@ -325,10 +325,10 @@ def _by_key(
     """The rows and texts of the lines with each key."""
     parts: defaultdict[PlanKey, tuple[list[int], list[bytes]]] = defaultdict(lambda: ([], []))
     stride = len(texts) // len(rows)
-    for place, (key, row) in enumerate(zip(keys, rows, strict=True)):
+    for index, (key, row) in enumerate(zip(keys, rows, strict=True)):
         own_rows, own_texts = parts[key]
         own_rows.append(row)
-        own_texts += texts[place * stride : (place + 1) * stride]
+        own_texts += texts[index * stride : (index + 1) * stride]
     return parts
 
 

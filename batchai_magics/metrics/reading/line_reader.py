@@ -102,11 +102,11 @@ class LineReader:
         are_same = totals.count(totals[0]) == len(totals) and ranks.count(ranks[0]) == len(ranks)
         lengths = {(ranks[0], totals[0])} if are_same else {*zip(ranks, totals, strict=True)}
         news = {length for length in lengths if self._contexts.of(length[0]).is_news((name, length[1]))}
-        for place in group.kept if news else ():
-            rank, total = ranks[place], totals[place]
+        for index in group.kept if news else ():
+            rank, total = ranks[index], totals[index]
             if (rank, total) in news:
                 news.remove((rank, total))
-                self._lengths.append(_length(name, total, rank, group.ends[place], group.times[place]))
+                self._lengths.append(_length(name, total, rank, group.ends[index], group.times[index]))
 
     def _is_uniform(self, block: Block) -> bool:
         """Whether lines tell those below no more than a position, and none takes its epoch from another."""
@@ -122,12 +122,12 @@ class LineReader:
     def _read_uniform(self, groups: Sequence[PlanLines]) -> None:
         """Read lines whose epochs are all their own, or all that of the lines above, in any order."""
         last = [
-            (group.rows[place], place, group, context)
+            (group.rows[index], index, group, context)
             for group in groups
-            for context, place in self._read_simple(group, slice(0, len(group.rows)))
+            for context, index in self._read_simple(group, slice(0, len(group.rows)))
         ]
-        for _, place, group, context in sorted(last, key=itemgetter(0)):
-            self._note(group, place, context)
+        for _, index, group, context in sorted(last, key=itemgetter(0)):
+            self._note(group, index, context)
 
     def _read_in_turn(self, owners: Sequence[Owner]) -> None:
         """Read lines in their order; those of one plan that follow each other are read at once."""
@@ -142,18 +142,18 @@ class LineReader:
             elif owner.plan.is_member and (end := self._enter_members(owners, row)) > row:
                 row = end
             else:
-                begin, row = owner.next_place, _run_end(owners, row)
-                self._enter_run(owner, slice(begin, owner.next_place))
+                begin, row = owner.next_index, _run_end(owners, row)
+                self._enter_run(owner, slice(begin, owner.next_index))
 
     def _enter_alone(self, row: int, owner: Owner) -> None:
         """Read a line that may be one of a table, or that code reads."""
-        place = None
+        index = None
         if isinstance(owner, PlanLines):
-            place, owner.next_place = owner.next_place, owner.next_place + 1
+            index, owner.next_index = owner.next_index, owner.next_index + 1
         if self._enter_table(row, owner):
             return
-        if isinstance(owner, PlanLines) and place is not None:
-            self._enter_run(owner, slice(place, place + 1))
+        if isinstance(owner, PlanLines) and index is not None:
+            self._enter_run(owner, slice(index, index + 1))
         elif isinstance(owner, SkeletonPlans):
             self._add(row, self._read_single(row, owner))
 
@@ -164,8 +164,8 @@ class LineReader:
         """
         if group.plan.is_simple:
             self._release_before(group, run)
-            for context, place in self._read_simple(group, run):
-                self._note(group, place, context)
+            for context, index in self._read_simple(group, run):
+                self._note(group, index, context)
             return
         self._enter(group, run.start)
         rest = slice(run.start + 1, run.stop)
@@ -181,8 +181,8 @@ class LineReader:
         elif reading.kind is LineKind.REDRAWN:
             self._enter_redrawn(group, rest)
         else:
-            for place in _indices(rest):
-                self._enter(group, place)
+            for index in _indices(rest):
+                self._enter(group, index)
 
     def _enter_members(self, owners: Sequence[Owner], begin: int) -> int:
         """Keep the numbers of lines right below others of their block, if no prefix tells ranks.
@@ -196,50 +196,50 @@ class LineReader:
                 continue
             if not (isinstance(group, PlanLines) and group.plan.is_member):
                 break
-            place = group.next_place
-            if group.ranks[place] is not None or not context.enter_member(self._lines.first + row):
+            index = group.next_index
+            if group.ranks[index] is not None or not context.enter_member(self._lines.first + row):
                 break
-            group.steps[place], group.epochs[place] = context.step, context.epoch
-            group.kept.append(place)
-            group.next_place, end = place + 1, row + 1
+            group.steps[index], group.epochs[index] = context.step, context.epoch
+            group.kept.append(index)
+            group.next_index, end = index + 1, row + 1
         return end
 
     def _read_simple(self, group: PlanLines, run: slice) -> Iterable[tuple[LineContext, int]]:
         """Keep the numbers of simple lines, below the epoch above them; gives each rank's last line."""
-        plan, places = group.plan, _indices(run)
-        self._keep(group, places)
+        plan, indices = group.plan, _indices(run)
+        self._keep(group, indices)
         if plan.reading.kind is LineKind.BENCHMARK:
             self._cadence.observe(group.steps[run], has_accuracy=len(plan.metrics) > 4)
             return ()
         ranks = group.ranks[run]
         is_one = ranks.count(ranks[0]) == len(ranks)
-        last = {ranks[0]: places[-1]} if is_one else dict(zip(ranks, places, strict=True))
+        last = {ranks[0]: indices[-1]} if is_one else dict(zip(ranks, indices, strict=True))
         contexts = [self._contexts.of(rank) for rank in last]
         if plan.reading.kind is LineKind.STEP and plan.layout.epoch < 0:
             epochs = dict(zip(last, [context.epoch for context in contexts], strict=True))
             group.epochs[run] = [epochs[ranks[0]]] * len(ranks) if is_one else [*map(epochs.get, ranks)]
         return zip(contexts, last.values(), strict=True)
 
-    def _note(self, group: PlanLines, place: int, context: LineContext) -> None:
+    def _note(self, group: PlanLines, index: int, context: LineContext) -> None:
         """Let the lines below know the position of a simple line."""
-        context.note(group.steps[place], group.epochs[place])
-        self._note_step_line(group, place)
+        context.note(group.steps[index], group.epochs[index])
+        self._note_step_line(group, index)
 
-    def _note_step_line(self, group: PlanLines, place: int) -> None:
+    def _note_step_line(self, group: PlanLines, index: int) -> None:
         """Let the lines right below know a step line, if it bears no other rank than its file."""
-        if group.ranks[place] == self._rank:
+        if group.ranks[index] == self._rank:
             context = self._contexts.of(self._rank)
-            context.step_line, context.step_plan = group.lines.first + group.rows[place], group.plan
+            context.step_line, context.step_plan = group.lines.first + group.rows[index], group.plan
 
-    def _keep(self, group: PlanLines, places: Sequence[int]) -> None:
+    def _keep(self, group: PlanLines, indices: Sequence[int]) -> None:
         """Keep the numbers of lines, with the times that lines above help to tell."""
         clock = group.plan.layout.clock
         if clock.glog_at >= 0:
             years = (self._contexts.of(rank).year for rank in {*group.ranks})
             is_told = self._clock or clock.has_glog_year or any(group.stamps) or any(years)
-            for place in places if is_told else ():
-                group.times[place] = self._time(group, place)
-        group.kept += places
+            for index in indices if is_told else ():
+                group.times[index] = self._time(group, index)
+        group.kept += indices
 
     def _release_before(self, group: PlanLines, run: slice) -> None:
         """Release the numbers of dicts that are held, in front of the next step line of their ranks."""
@@ -256,19 +256,19 @@ class LineReader:
         if records:
             self._single.append((row, records))
 
-    def _enter(self, group: PlanLines, place: int) -> None:
+    def _enter(self, group: PlanLines, index: int) -> None:
         """Enter a line, and keep its numbers where its context places them."""
-        numbers = group.numbers(place)
-        records, placed = self._placed(group, place, numbers)
+        numbers = group.numbers(index)
+        records, placed = self._placed(group, index, numbers)
         if placed:
             step, epoch, new = placed
-            is_waiting = group.plan.is_of_bar and not (step is None and group.times[place] is None)
+            is_waiting = group.plan.is_of_bar and not (step is None and group.times[index] is None)
             if new is not numbers or is_waiting:
-                records = [*records, *self._records_at(group, place, placed)]
+                records = [*records, *self._records_at(group, index, placed)]
             else:
-                group.steps[place], group.epochs[place] = step, epoch
-                self._keep(group, [place])
-        self._add(group.rows[place], records)
+                group.steps[index], group.epochs[index] = step, epoch
+                self._keep(group, [index])
+        self._add(group.rows[index], records)
 
     def _enter_bars(self, group: PlanLines, run: slice) -> None:
         """Enter bars that are drawn below another one, and keep the numbers that are new."""
@@ -277,18 +277,18 @@ class LineReader:
         if plan.layout.epoch < 0:
             group.epochs[run] = [context.epoch] * (run.stop - run.start)
         if self._clock:
-            for place in _indices(run):
-                self._note_count(group.ends[place], group.steps[place], context.bar_total)
+            for index in _indices(run):
+                self._note_count(group.ends[index], group.steps[index], context.bar_total)
         positions = zip(group.epochs[run], group.steps[run], strict=True)
         drawn = [*zip(*(column[run.start - 1 : run.stop] for column in group.values), strict=True)]
         again = context.drawn_again(plan, positions, drawn)
-        for index, new in again.items():
+        for behind, new in again.items():
             if new:
-                place = run.start + index
-                placed = group.steps[place], group.epochs[place], new
-                self._add(group.rows[place], self._records_at(group, place, placed))
+                index = run.start + behind
+                placed = group.steps[index], group.epochs[index], new
+                self._add(group.rows[index], self._records_at(group, index, placed))
         kept = _indices(run)
-        self._keep(group, [place for place in kept if place - run.start not in again] if again else kept)
+        self._keep(group, [index for index in kept if index - run.start not in again] if again else kept)
         last = run.stop - 1
         context.note(group.steps[last], group.epochs[last])
         context.heading_line = self._own_number(group.lines, group.rows[last], rank)
@@ -418,28 +418,28 @@ class LineReader:
         before, placed = self._placed(group, 0, group.numbers(0))
         return [*before, *self._records_at(group, 0, placed)] if placed else before
 
-    def _placed(self, group: PlanLines, place: int, numbers: Values) -> tuple[list[Record], Placed | None]:
+    def _placed(self, group: PlanLines, index: int, numbers: Values) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as something places them."""
-        told = group.steps[place], group.epochs[place], numbers
+        told = group.steps[index], group.epochs[index], numbers
         if group.plan.reading.kind in _OBJECTS:
-            return [], self._enter_object(group.plan.reading.kind, group.ranks[place], *told)
-        return self._enter_line(group, place, told)
+            return [], self._enter_object(group.plan.reading.kind, group.ranks[index], *told)
+        return self._enter_line(group, index, told)
 
-    def _records_at(self, group: PlanLines, place: int, placed: Placed) -> list[Record]:
+    def _records_at(self, group: PlanLines, index: int, placed: Placed) -> list[Record]:
         """The numbers of a line at their position; none yet if they wait for a bar."""
-        (step, epoch, numbers), rank, end = placed, group.ranks[place], group.ends[place]
-        plan, seconds = group.plan, self._time(group, place)
+        (step, epoch, numbers), rank, end = placed, group.ranks[index], group.ends[index]
+        plan, seconds = group.plan, self._time(group, index)
         records: list[Measurement] = [
             measurement((name, value, unit, step, epoch, rank, end, seconds, phase))
             for (name, unit, phase), value in numbers
         ]
         if plan.length_of and (name := name_of_training(metric for metric, _ in numbers)):
-            total = group.totals[place]
+            total = group.totals[index]
             if self._contexts.of(rank).is_news((name, total)):
                 self._lengths.append(_length(name, total, rank, end, seconds))
         if plan.is_of_bar:
             if step is not None:
-                self._contexts.held[rank] = HeldDict(group.lines.first + group.rows[place], records)
+                self._contexts.held[rank] = HeldDict(group.lines.first + group.rows[index], records)
                 return []
             if seconds is not None:
                 self._contexts.unplaced.append(UnplacedDict(rank, epoch, seconds))
@@ -468,10 +468,10 @@ class LineReader:
             context.note(step, epoch)
         return step, epoch, numbers
 
-    def _enter_line(self, group: PlanLines, place: int, told: Placed) -> tuple[list[Record], Placed | None]:
+    def _enter_line(self, group: PlanLines, index: int, told: Placed) -> tuple[list[Record], Placed | None]:
         """The numbers that waited for a line, and its own, as far as its context places them."""
         plan, reading = group.plan, group.plan.reading
-        rank, row = group.ranks[place], group.rows[place]
+        rank, row = group.ranks[index], group.rows[index]
         context, own_number = self._contexts.of(rank), self._own_number(group.lines, row, rank)
         if reading.is_member and context.step_line == group.lines.first + row - 2:
             # a block below a step line goes on behind one of its lines of which nothing is read
@@ -479,24 +479,24 @@ class LineReader:
             context.step_line += _MEMBER.match(above, row_begin(above)) is not None
         position = context.enter(plan, own_number, *told)
         if reading.kind is LineKind.STEP and not (reading.is_bar or plan.is_of_bar):
-            self._note_step_line(group, place)
-        self._touch(group, place, own_number)
-        before = self._released(group, place)
+            self._note_step_line(group, index)
+        self._touch(group, index, own_number)
+        before = self._released(group, index)
         if position and position[0] is None and reading.is_dict and reading.step is None:
             # bars after a carriage return have no tag
             position = (self._contexts.of(None).bar_step, *position[1:])
         return before, position
 
-    def _released(self, group: PlanLines, place: int) -> list[Record]:
+    def _released(self, group: PlanLines, index: int) -> list[Record]:
         """The numbers of a dict that waited for this line, which may be its bar."""
-        rank, reading, number = group.ranks[place], group.plan.reading, group.lines.first + group.rows[place]
+        rank, reading, number = group.ranks[index], group.plan.reading, group.lines.first + group.rows[index]
         if not reading.is_bar:
             return self._contexts.release(rank) if self._contexts.held else []
         context = self._contexts.of(rank)
         count = context.count_of(reading)
         if count is None:
             return []
-        self._note_count(group.ends[place], count, context.bar_total)
+        self._note_count(group.ends[index], count, context.bar_total)
         return self._contexts.release(rank, number, count, context.bar_total)
 
     def _note_count(self, end: int, count: int | None, total: float) -> None:
@@ -505,11 +505,11 @@ class LineReader:
         if written is not None and count is not None:
             self._contexts.bar_counts.append(BarCount(written, count, total))
 
-    def _touch(self, group: PlanLines, place: int, own_number: int) -> None:
+    def _touch(self, group: PlanLines, index: int, own_number: int) -> None:
         """Note a line that belongs to the block below a heading of its rank."""
-        rank, lines = group.ranks[place], group.lines
+        rank, lines = group.ranks[index], group.lines
         if rank is not None and self._contexts.of(rank).is_of_block(own_number):
-            row, layout, label = group.rows[place], group.plan.layout, None
+            row, layout, label = group.rows[index], group.plan.layout, None
             if lines.rank_at(row) is None and layout.rank >= 0:  # no tag tells the rank
                 text = lines.texts[row]
                 if found := layout.expression.fullmatch(text):
@@ -524,16 +524,16 @@ class LineReader:
             return number
         return self._contexts.lines.number(rank, number, lines)
 
-    def _time(self, group: PlanLines, place: int) -> float | None:
+    def _time(self, group: PlanLines, index: int) -> float | None:
         """When a line was printed, which lines above help to tell if it is in glog's form."""
         glog_at = group.plan.layout.clock.glog_at
         if glog_at < 0:
-            return group.times[place]
-        stamp = group.stamps[place]
+            return group.times[index]
+        stamp = group.stamps[index]
         if stamp is None:
-            text, context = group.lines.texts[group.rows[place]], self._contexts.of(group.ranks[place])
+            text, context = group.lines.texts[group.rows[index]], self._contexts.of(group.ranks[index])
             stamp = parse_glog_timestamp(text[glog_at:], context.year_for)
-        return wall_time(stamp, self._clock.at(group.ends[place]) if self._clock else None)
+        return wall_time(stamp, self._clock.at(group.ends[index]) if self._clock else None)
 
 
 def _length(name: str, total: bytes, rank: int | None, end: int, seconds: float | None) -> Fact:
@@ -545,18 +545,18 @@ def _run_end(owners: Sequence[Owner], row: int) -> int:
     owner, count = owners[row], len(owners)
     if not isinstance(owner, PlanLines):
         return row + 1
-    ranks, begin = owner.ranks, owner.next_place
-    place = begin
+    ranks, begin = owner.ranks, owner.next_index
+    index = begin
     if not begin and len(owner.rows) == count and (owner.plan.is_simple or ranks.count(ranks[0]) == count):
-        owner.next_place = count
+        owner.next_index = count
         return count
     while row < count and (owners[row] is owner or owners[row] is None):
         if owners[row] is owner:
-            if not owner.plan.is_simple and ranks[place] != ranks[begin]:
+            if not owner.plan.is_simple and ranks[index] != ranks[begin]:
                 break
-            place += 1
+            index += 1
         row += 1
-    owner.next_place = place
+    owner.next_index = index
     return row
 
 

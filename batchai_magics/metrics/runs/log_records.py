@@ -161,7 +161,7 @@ class MetricPoints:
 
     def of(self, records: Iterable[Record]) -> Iterator[ScalarPoint]:
         """Yields the points of the next records."""
-        for record in self._timeline.place(records):
+        for record in self._timeline.add(records):
             if isinstance(record, Fact):
                 self._headings.enter(record)
                 if record.key == ATTEMPT:

@@ -31,15 +31,16 @@ def in_time_order(parts: Iterable[Iterable[Record]]) -> MeasurementTable:
     if len(tables) < 2:
         return tables[0] if tables else MeasurementTable()
     timed = [(time, file, row) for file, table in enumerate(tables) for row, time in _times(table)]
-    places: list[dict[int, int]] = [{} for _ in tables]
-    for place, (_, file, row) in enumerate(sorted(timed, key=itemgetter(0))):
-        places[file][row] = place
+    new_rows: list[dict[int, int]] = [{} for _ in tables]
+    for new_row, (_, file, row) in enumerate(sorted(timed, key=itemgetter(0))):
+        new_rows[file][row] = new_row
     lines = defaultdict[tuple[MetricName, ...], list[LineColumns]](list)
-    for table, place_of in zip(tables, places, strict=True):
-        for each in table.copy().lines:
-            each.rows = Column([place_of[row] for row in each.rows])
-            lines[each.metrics].append(each)
-    facts = [(own[row], fact) for table, own in zip(tables, places, strict=True) for row, fact in table.facts]
+    facts = list[tuple[int, Fact]]()
+    for table, row_of in zip(tables, new_rows, strict=True):
+        for columns in table.copy().lines:
+            columns.rows = Column([row_of[row] for row in columns.rows])
+            lines[columns.metrics].append(columns)
+        facts += [(row_of[row], fact) for row, fact in table.facts]
     joined = map(LineColumns.joined, lines.values())
     return MeasurementTable(joined, sorted(facts, key=itemgetter(0)), len(timed))
 
@@ -77,8 +78,8 @@ class Timeline:
         """Whether a number has a step."""
         return any(rank.has_steps for rank in self._ranks.values())
 
-    def place(self, records: Iterable[Record]) -> MeasurementTable:
-        """The next records of the run, which were not placed before, with the steps of the timeline."""
+    def add(self, records: Iterable[Record]) -> MeasurementTable:
+        """Add the next records of the run; gives them with the steps of the timeline."""
         table = MeasurementTable.of(records)
         parts = _Parts(table)
         self._learn(parts)
@@ -90,7 +91,7 @@ class Timeline:
                 self._headings.enter(fact)
             pieces = {each.metrics: list[_Placed]() for each in part.lines}
             for run in runs:
-                steps = self._ranks[run.rank].place(run, self._headings.of(run.rank).number)
+                steps = self._ranks[run.rank].steps_of(run, self._headings.of(run.rank).number)
                 pieces[run.lines.metrics].append((run, steps))
             for metrics, own in pieces.items():
                 placed[metrics].append(_by_metric(own))
@@ -114,7 +115,7 @@ class Timeline:
 
 def on_timeline(records: Iterable[Record], above: Iterable[Fact] = ()) -> MeasurementTable:
     """The records of a run, which are in the order of writing, with the steps of the timeline."""
-    return Timeline(above).place(records)
+    return Timeline(above).add(records)
 
 
 class _LineRun(NamedTuple):
@@ -458,7 +459,7 @@ class _RankTimeline:
             return (None,) * count
         return tuple(visits) if len(visits) == count else (*visits, visits[-1] + 1)
 
-    def place(self, run: _LineRun, fit: int) -> Sequence[Sequence[int | None]]:
+    def steps_of(self, run: _LineRun, fit: int) -> Sequence[Sequence[int | None]]:
         """The steps of each metric of the next run; the same ones where they are the same."""
         metrics, steps = run.lines.metrics, run.steps
         first, last = steps[0], steps[-1]
@@ -467,7 +468,7 @@ class _RankTimeline:
         is_trained = bool(self._epochs or self._counters)
         are_measures = [is_trained and metric.phase != TRAIN for metric in metrics]
         if len(steps) > 1 and any(are_measures) and not all(are_measures):
-            lines = [self.place(line, fit) for line in run.one_by_one()]  # some stand where others do
+            lines = [self.steps_of(line, fit) for line in run.one_by_one()]  # some stand where others do
             return [[step for (step,) in each] for each in zip(*lines, strict=True)]
         shifted, placed = {0: steps}, list[Sequence[int | None]]()
         for metric, is_measure in zip(metrics, are_measures, strict=True):

@@ -114,7 +114,7 @@ def test_a_timeline_tells_when_numbers_have_moved():
     parts = [[number(1)], [number(2)], [number(epoch=1, name="acc")], [number(1)], [number(2)], [number(3)]]
     moved = []
     for part in parts:
-        timeline.place(part)
+        timeline.add(part)
         moved.append(timeline.has_moved)
     assert moved[:2] == [False, False]
     assert moved[-1]
@@ -125,10 +125,10 @@ def placed_one_by_one(numbers):
     """The steps of numbers as a live view places them: all anew whenever some have moved."""
     timeline, placed = Timeline(), []
     for count, each in enumerate(numbers, start=1):
-        placed += timeline.place([each])
+        placed += timeline.add([each])
         if timeline.has_moved:
             timeline = Timeline()
-            placed = [*timeline.place(numbers[:count])]
+            placed = [*timeline.add(numbers[:count])]
     return [each.step for each in placed]
 
 
