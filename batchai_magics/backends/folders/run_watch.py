@@ -78,11 +78,6 @@ FLUSH_S = {ExportKind.TENSORBOARD: 1.0, ExportKind.MLFLOW: 3.0}
 EXPORT_RETRY_S = 20.0
 
 
-def is_needed(job: JobLayout) -> bool:
-    """Whether anything of a run is to be watched."""
-    return job.stop_if.exists() or (job.records / record_files.WATCH).exists()
-
-
 class RunWatch:
     """Reads the logs of a run incrementally, and does what its user asked for."""
 

@@ -17,7 +17,6 @@ from tests.world import PATIENCE_S, World, until
 
 pytestmark = pytest.mark.slow
 
-USER = {"adminUserName": "me", "adminUserPassword": "hush"}
 SHARE = "$AZ_BATCHAI_MOUNT_ROOT/autoafs"
 
 
