@@ -11,19 +11,20 @@ from typing import Any
 
 import pytest
 
-from batchai_magics.backends.local import process, reconciler
+from batchai_magics.backends.local import process, reconciler, scheduler
 from batchai_magics.backends.local.runner import LocalRunner
 from batchai_magics.backends.local.settings import LocalSettings
-from batchai_magics.backends.local.state import node_table
+from batchai_magics.backends.local.state import job_table, node_table
 from batchai_magics.backends.service import resource_changes
 from batchai_magics.backends.service.context import cluster_of, run_of
 from batchai_magics.backends.service.runner import ClusterChange, Scale
 from batchai_magics.errors import CapabilityError, NotFoundError
+from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.cluster_spec import ClusterSpec
 from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import DeallocationOption, ExecutionState
-from tests.backends.local.still import Stand, Still
+from tests.backends.local.still import Stand, Still, dead
 from tests.contract.place import MOUNTED, USER, manual
 
 Started = list[tuple[str, Mapping[str, Any]]]
@@ -183,3 +184,29 @@ def test_nodes_whose_secrets_are_lost_say_so(still: Still, monkeypatch: pytest.M
     still.backend.runner.reconcile()
     assert "secrets (TOKEN) are not stored" in still.rows("SELECT error FROM node")[0]["error"]
     assert [*still.nodes(cluster).values()] == ["unusable"]
+
+
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_run_that_ends_or_changes_hands_while_its_status_is_read_is_not_lost(
+    still: Still, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    still.cluster()
+    still.prepare()
+    run = run_of(still.backend.context.repository.get(still.job()))
+    scheduler.assign_all(still.store)
+    with still.store.write() as db:
+        job_table.claim(db, run.guid, dead())
+        job_table.begin(db, run.guid)
+    is_alive = process.is_alive
+
+    def changed_meanwhile(_name: str) -> bool:
+        monkeypatch.setattr(process, "is_alive", is_alive)
+        with still.store.write() as db:
+            if has_ended:
+                scheduler.record_end(db, run.guid, Outcome(0))
+            db.execute("UPDATE job SET supervisor = ?", (process.own_identity(),))
+        return False
+
+    monkeypatch.setattr(process, "is_alive", changed_meanwhile)
+    (status,) = still.backend.runner.status([run])
+    assert status.state is ExecutionState.RUNNING

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import Layout
 from batchai_magics.backends.local import process
-from batchai_magics.backends.local.reconciler import end_of
+from batchai_magics.backends.local.reconciler import end_of, is_watched
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.job_table import JobRow, has_history, json_items, run_attempts
 from batchai_magics.backends.service.runner import RunStatus, waiting_reason
@@ -58,7 +58,8 @@ def run_statuses(
         if row["needs_process"] and statuses[guid].is_open and not process.is_alive(row["process"])
     ]
     for guid in lost:
-        if job := job_table.find(db, guid):
+        job = job_table.find_open(db, guid)
+        if job and not is_watched(job):  # else it has ended or changed hands meanwhile
             statuses[guid] = _without_supervisor(layout, job, statuses[guid])
     return [statuses.get(guid, _DELETED) for guid in guids], bool(lost)
 
