@@ -89,10 +89,10 @@ def confirmation_preview(invocation: Invocation, context: Context) -> str:
     return f"This would be removed:\n{tell(context, invocation.arguments).to_table().to_text()}"
 
 
-def _result(value: Any, query: str | None, notes: tuple[str, ...] = ()) -> Result:
+def _result(value: Any, query: str | None) -> Result:
     if isinstance(value, ValueWithNotes):
-        return Result(value.value, query, (*notes, *value.notes))
-    return Result(value, query, notes)
+        return Result(value.value, query, value.notes)
+    return Result(value, query)
 
 
 def _joined(notes: tuple[str, ...], streams: list[Stream]) -> StreamParts:

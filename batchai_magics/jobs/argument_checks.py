@@ -12,7 +12,7 @@ TEXT, NAME_OR_FILE = "a string", "a path as a string, or a file of job.files()"
 _LONGEST = 60  # characters of a value quoted in a message
 
 
-def check_text(call: str, name: str, value: object, *, wanted: str = TEXT, hint: str = "") -> None:
+def check_text(call: str, name: str, value: object, *, wanted: str = TEXT) -> None:
     """Checks that a value is a string.
 
     Args:
@@ -20,13 +20,12 @@ def check_text(call: str, name: str, value: object, *, wanted: str = TEXT, hint:
         name: The parameter in the message.
         value: The argument.
         wanted: What it must be, in the message.
-        hint: What to do instead.
 
     Raises:
         UsageError: It is not.
     """
     if not isinstance(value, str):
-        raise argument_error(call, name, value, wanted, hint=hint)
+        raise argument_error(call, name, value, wanted)
 
 
 def check_path(call: str, name: str, value: object) -> None:

@@ -40,11 +40,11 @@ class ReturnLabels:
         """The rank whose label stands before an unfinished line."""
         return self._rank if self._is_part and not _has_own_rank(rest) else None
 
-    def pass_by(self, data: bytes | bytearray, begin: int = 0, end: int | None = None) -> bool:
+    def pass_by(self, data: bytes | bytearray) -> bool:
         """Pass bytes without a carriage return, unless they may be of a labelled line; whether they were."""
-        if self._rank is not None or data.find(b"\r", begin, end) >= 0:
+        if self._rank is not None or b"\r" in data:
             return False
-        if self._is_part and data.find(b"\n", begin, end) >= 0:
+        if self._is_part and b"\n" in data:
             self._is_part = False
         return True
 
