@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 import webbrowser
@@ -485,11 +486,12 @@ class Job:
         job = self.show()
         if count := len(job.ranks) or requested_processes(job.spec):
             return count
-        try:
-            cluster = self.backend.show(ResourceId.parse(job.spec.cluster.id))
-            gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus if isinstance(cluster, Cluster) else 0
-        except BatchAIError:
-            gpus = 0
+        gpus = job.spec.batchai_gpus or 0
+        with contextlib.suppress(BatchAIError):
+            if not gpus and isinstance(
+                cluster := self.backend.show(ResourceId.parse(job.spec.cluster.id)), Cluster
+            ):
+                gpus = vm_sizes.lookup(cluster.spec.vm_size).gpus
         return process_count(job.spec, gpus)
 
     def attempts(self) -> tuple[Attempt, ...]:

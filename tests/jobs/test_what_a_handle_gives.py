@@ -152,3 +152,10 @@ def test_the_number_of_processes_that_a_job_describes_needs_no_look_at_its_clust
 def test_a_job_that_describes_no_number_has_a_process_for_each_gpu(backend, job):
     describe(backend, None)
     assert job.process_count() == 4  # on two nodes of Standard_NC12
+
+
+def test_a_job_that_uses_some_gpus_of_its_nodes_has_a_process_for_each_of_those(backend, job):
+    describe(backend, None)
+    spec = backend.job.spec.model_copy(update={"batchai_gpus": 1})
+    backend.job = replace(backend.job, spec=spec)
+    assert job.process_count() == 2
