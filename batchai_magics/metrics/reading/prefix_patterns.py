@@ -53,9 +53,6 @@ LABELLED_RETURN = re.compile(
 RANK_WORD = re.compile(rb"(?:" + rb"|".join(_DECORATIONS) + rb")*\[(?:default|[Rr]ank ?)\d")
 """The prefixes of a line with a label that can be nothing but a rank."""
 
-_TAG = re.compile(rb"\[(?:\d{1,18},)?(\d{1,6})\]<(std(?:out|err|diag))>:")
-"""The common form of a tag: group 1 is the rank, group 2 the stream."""
-
 _TAG = re.compile(rb"<(std(?:out|err|diag))>:")
 _TAG_HEAD = re.compile(
     rb"(?:\[" + _CTIME + rb"\])?(?:" + _CTIME + rb")?"
