@@ -50,7 +50,6 @@ class LogNumbers:
 
     def __init__(self) -> None:
         self.generation = 0
-        self._attempt: Fact | None = None  # the latest one, until it has a step
         self._forget_log()
         self._forget_places()
 
@@ -64,15 +63,13 @@ class LogNumbers:
             self.has_moved |= any(fact.key == FIT for _, fact in table.facts)
         self._add(table)
         self.has_moved |= self._timeline.has_moved
-        self._mark_attempt(table)
+        self._mark_attempts(table)
 
     def renumber(self, records: Iterable[Record]) -> None:
         """Places all numbers anew; `records` are those that were added, in the order of writing."""
         self.generation += 1
         self._forget_places()
-        attempt = self._attempt
         self._add(MeasurementTable.of(records))
-        self._attempt = attempt
 
     def restart(self) -> None:
         """Drops all numbers: the log was truncated."""
@@ -84,7 +81,7 @@ class LogNumbers:
         self._start: float | None = None  # time of the first number
         self._has_epochs = False
         self.attempts: dict[int, int] = {}  # first steps by attempt, from the second one on
-        self._attempt = None
+        self._attempt: Fact | None = None  # the latest one, until it has a step
 
     def _forget_places(self) -> None:
         self.has_moved = False
@@ -98,16 +95,20 @@ class LogNumbers:
         self._segments: dict[tuple[str, int | None], Segments] = {}  # of a metric and rank
         self._first_names: dict[str, str] = {}  # of the first segments of metrics
 
-    def _mark_attempt(self, records: Iterable[Record]) -> None:
-        """Marks the first step of an attempt that has begun."""
-        begin = self._attempt
-        if begin is None:
-            return
-        steps = (getattr(record, "step", None) for record in records if record.offset > begin.offset)
-        first = next((step for step in steps if step is not None), None)
-        if first is not None:
-            self.attempts[int(begin.value)] = first
-            self._attempt = None
+    def _mark_attempts(self, table: MeasurementTable) -> None:
+        """Marks the first step of each attempt that has begun."""
+        for part in table.parts(ATTEMPT):
+            for _, fact in part.facts:
+                if fact.key == ATTEMPT and int(fact.value) > 1:
+                    self._attempt = fact
+            begin = self._attempt
+            if begin is None:
+                continue
+            steps = (getattr(record, "step", None) for record in part if record.offset > begin.offset)
+            first = next((step for step in steps if step is not None), None)
+            if first is not None:
+                self.attempts[int(begin.value)] = first
+                self._attempt = None
 
     @property
     def metrics(self) -> list[tuple[MetricTraits, str]]:
@@ -144,7 +145,6 @@ class LogNumbers:
             for _, fact in part.facts:
                 self._headings.enter(fact)
                 if fact.key == ATTEMPT and int(fact.value) > 1:
-                    self._attempt = fact
                     self._segments.clear()  # it repeats steps of the one before
             self._add_lines(part)
 

@@ -128,6 +128,17 @@ def test_the_first_step_of_a_later_attempt_is_marked(is_at_once):
     assert points.attempts == {}
 
 
+@pytest.mark.parametrize("is_at_once", [True, False])
+def test_each_attempt_is_marked_unless_it_printed_no_step(is_at_once):
+    lines = [f"step {step}: loss = 0.5\n" for step in (10, 20)]
+    begins = [f"[batchai] attempt {number} begins on node-1 (node failure)\n" for number in (2, 3, 4)]
+    parts = [*lines, begins[0], lines[1], begins[1], begins[2], lines[0]]
+    parser, points = Parser(), LogNumbers()
+    for part in ["".join(parts)] if is_at_once else parts:
+        points.add(parser.feed(part.encode()))
+    assert points.attempts == {2: 20, 4: 10}
+
+
 def test_the_first_attempt_is_not_marked():
     points = LogNumbers()
     points.add([Fact(ATTEMPT, "1", None, 10), *step_numbers(1, 0, offset=20)])
