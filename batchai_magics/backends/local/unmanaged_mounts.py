@@ -135,7 +135,7 @@ def _mount(command: str, path: Path, root: Path, guid: str) -> str:
 
 
 def sweep(store: Store, layout: Layout) -> None:
-    """Ends preparations of removed nodes, deletes their folders, and unmounts what nobody uses any more.
+    """Ends preparations of removed nodes, deletes their folders, and unmounts what is no longer used.
 
     That is what clusters without nodes and ended jobs left mounted. Folders of deleted clusters, which their
     last runs have used until now, are deleted.

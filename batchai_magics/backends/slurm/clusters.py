@@ -1,6 +1,6 @@
 """Clusters on Slurm: which nodes of a partition they use, their status, and where their jobs may run.
 
-The checks of options and of auto-scale compare what is asked with what Slurm says of a partition.
+The checks of options and of auto-scale compare a request with what Slurm reports of a partition.
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ def _operation(
     *,
     is_one: bool,
 ) -> Operation:
-    """The operation of these steps; `is_one`: its result is that of the only file."""
+    """The operation of these steps; with `is_one` it returns the result of the only file."""
     total = sum(copy.size_bytes for copy in copies)
     chosen = _first(steps) if is_one else steps
     return Operation(title, total, BYTES, chosen, RESUME_HINT, is_quiet=arguments.no_progress)
