@@ -283,6 +283,7 @@ class _Epochs:
         self.names: set[str] = set()  # of the metrics that are counted
         self._firsts: dict[float, int] = {}
         self._order: list[float] = []
+        self.late_count = 0  # epochs that came after a later one, whose number among all has changed
         self._open: float | None = None
         self._least = self._most = 0
         self._ended = 0  # the last step of the epochs that have ended
@@ -312,6 +313,7 @@ class _Epochs:
         if epoch not in self.lasts:
             self.lasts[epoch] = self._firsts[epoch] = step
             insort(self._order, epoch)
+            self.late_count += self._order[-1] != epoch
         self._open = epoch
         self.lasts[epoch], self._firsts[epoch] = max(self.lasts[epoch], step), min(self._firsts[epoch], step)
         is_first = len(self._order) == 1
@@ -447,7 +449,7 @@ class _RankTimeline:
         self._round_length = max(lengths, default=0)
         self._round_epochs = self._epochs_of_rounds()
         first = self._epochs.first if self._is_by_epoch else self._first_visit if again else 0.0
-        places = self._epoch_length, self._round_length, first
+        places = self._epoch_length, self._round_length, first, self._epochs.late_count
         self._known = (self._is_by_epoch, *places, len(self._returning), len(self._repeated))
         return bool(before) and (before != self._known or rounds != self._round_epochs[: len(rounds)])
 

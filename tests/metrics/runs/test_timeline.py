@@ -132,6 +132,11 @@ def placed_one_by_one(numbers):
     return [each.step for each in placed]
 
 
+def test_epochs_between_whole_ones_move_those_behind_them():
+    run = [number(step, epoch) for epoch in (0.5, 2.5, 1.5) for step in (1, 2)]
+    assert placed_one_by_one(run) == steps(*run) == [1, 2, 5, 6, 3, 4]
+
+
 EPOCHS = st.lists(st.lists(st.integers(0, 9), min_size=1, unique=True).map(sorted), min_size=1, max_size=4)
 
 
