@@ -196,7 +196,8 @@ class AttemptRunner:
         """Has the attempt end if the program that watches it says so."""
         if (reason := watcher.check()) and self._deadline.left_s:
             self._report.note_stop(reason)
-            self._deadline.shorten(0.0, stopped(reason))
+            if not self._deadline.end.is_requeued:  # else its processes have their notice; the next one ends
+                self._deadline.shorten(0.0, stopped(reason))
 
     @contextlib.contextmanager
     def _started(
