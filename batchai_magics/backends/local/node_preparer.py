@@ -45,7 +45,8 @@ def main() -> None:
             ranks.start()
             while ranks.is_running:
                 ranks.poll(None)
-            code = ranks.ends[0].exit_code if ranks.ends else os.EX_IOERR  # its output cannot be written
+            code = ranks.ends[0].exit_code if ranks.ends else 0
+            code = code or (os.EX_IOERR if ranks.unwritable else 0)  # its output cannot be written
         termination.end_all(lambda: process.marked(plan.guid))
         problem = setup_problem(node_name(node), code, stderr) if code else ""
     reconciler.finish_preparation(store, node, problem)

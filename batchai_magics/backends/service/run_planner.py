@@ -22,7 +22,7 @@ from batchai_magics.backends.service.repository import Record
 from batchai_magics.backends.service.runner import EngineSite, PlannedRun, PlannedSetup, Predecessor
 from batchai_magics.launch import planning
 from batchai_magics.launch.job_site import JobSite
-from batchai_magics.launch.plan import LogPaths, Output, Plan, PlanNode, Process
+from batchai_magics.launch.plan import Limits, LogPaths, Output, Plan, PlanNode, Process
 from batchai_magics.launch.references import ReferenceKind, joined, reference, references
 from batchai_magics.launch.toolkits import port_count
 from batchai_magics.models.cluster_spec import ClusterSpec, SetupTask
@@ -231,9 +231,8 @@ def node_setup(layout: Layout, guid: str, spec: ClusterSpec, site: EngineSite) -
     tmpdir = joined([folder, "/", site.tmpdir]) if site.tmpdir else ""
     node, exits = PlanNode(name, folder, tmpdir), joined([folder, "/exits"])
     logs = str(mounts.setup_logs(layout, spec) or "")
-    return PlannedSetup(
-        planning.setup(asked, node, mount_root=root, python=site.python, exits=exits, logs=logs)
-    )
+    plan = planning.setup(asked, node, mount_root=root, python=site.python, exits=exits, logs=logs)
+    return PlannedSetup(plan._replace(limits=Limits(disk_grace_s=site.disk_grace_s)))
 
 
 def _setup_task(spec: ClusterSpec) -> SetupTask | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+from pathlib import Path
 
 import pytest
 
 from batchai_magics.backends.local import process
+from batchai_magics.backends.local.settings import LocalSettings
 from tests.backends.local.still import Still
 from tests.contract.place import MOUNTED
 from tests.world import World, processes_of, until
@@ -65,6 +68,18 @@ def test_a_killed_setup_task_makes_the_node_unusable(world: World) -> None:
     os.kill(process.pid_of(name), signal.SIGKILL)
     until(lambda: world.backend.show(cluster.id).node_states.unusable_node_count == 1)
     until(lambda: not process.marked(node.id))
+
+
+def test_a_setup_task_whose_output_cannot_be_written_makes_the_node_unusable(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", limits=LocalSettings(disk_grace_s=0.5))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, limits[1]))  # which the setup task inherits
+    try:
+        cluster = world.make_cluster(**set_up_by("trap '' XFSZ; head -c 9000000 /dev/zero; exit 0"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    until(lambda: not world.backend.show(cluster.id).node_states.preparing_node_count)
+    assert world.backend.show(cluster.id).node_states.unusable_node_count == 1
 
 
 def test_looking_at_a_node_that_is_being_prepared_brings_no_deleted_share_back(still: Still) -> None:
