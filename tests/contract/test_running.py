@@ -56,7 +56,7 @@ def test_processes_of_the_custom_toolkit_are_spread_over_the_nodes_and_know_thei
     assert sorted(log.splitlines()) == [b"at %d" % index for index in range(4)]
 
 
-@pytest.mark.decided_by("nodes")
+@pytest.mark.decided_by("engine")
 @pytest.mark.needs("stop_conditions")
 def test_jobs_are_stopped_for_what_they_print_idleness_and_a_standstill_with_the_reason(place: Place) -> None:
     prints = """echo '{"step": 7, "loss": NaN}'; exec sleep 1000"""
