@@ -12,8 +12,9 @@ from tests.world import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
+# More lines than the page keeps in memory.
 LONG = """
-backend.write("".join(f"line {i:07} of a long log\\n" for i in range(100_000)))
+backend.write("".join(f"line {i:07} of a long log\\n" for i in range(200_000)))
 backend.write(f"RuntimeError: {'x' * 2000}\\nthe end\\n")
 """
 RANKS = """
@@ -81,11 +82,11 @@ def test_a_long_log_is_searched_as_a_whole_and_a_long_line_wraps(lab, job_cell):
     page.locator(".ba-row.ba-current", has_text="0012345").wait_for()
     page.get_by_label("Search the log").fill("line 0[0-9]*7 of")
     page.get_by_role("button", name="Regular expression").click()
-    page.locator(".ba-count", has_text="10,000 of 10,000").wait_for()
+    page.locator(".ba-count", has_text="20,000 of 20,000").wait_for()
     page.get_by_role("button", name="Next match").click()
     page.locator(".ba-row.ba-current", has_text="0000007").wait_for()
     page.get_by_role("button", name="Previous match").click()
-    page.locator(".ba-row.ba-current", has_text="0099997").wait_for()
+    page.locator(".ba-row.ba-current", has_text="0199997").wait_for()
     page.get_by_role("button", name="First error").click()
     row = page.locator(".ba-row.ba-current", has_text="RuntimeError")
     row.wait_for()
