@@ -65,9 +65,10 @@ def test_a_node_is_settled_once(still: Still, problem: str, state: str) -> None:
 def test_one_process_claims_a_node_and_only_one(still: Still) -> None:
     claimed, other = still.nodes(still.cluster())
     with still.store.write() as db:
-        assert node_table.claim(db, claimed, "me")
-        assert not node_table.claim(db, claimed, "you")
-        assert not node_table.claim(db, "nowhere", "me")
+        (unclaimed,) = node_table.preparing(db, claimed)
+        assert node_table.claim(db, unclaimed, "me")
+        assert not node_table.claim(db, unclaimed, "you")
+        assert not node_table.claim(db, unclaimed._replace(id="nowhere"), "me")
     assert dict(still.rows("SELECT id, preparer FROM node")) == {claimed: "me", other: ""}
     with still.store.write() as db:
         node_table.set_preparer(db, claimed, "you")
