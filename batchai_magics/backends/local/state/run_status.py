@@ -59,8 +59,10 @@ def run_statuses(
     ]
     for guid in lost:
         job = job_table.find_open(db, guid)
-        if job and not is_watched(job):  # else it has ended or changed hands meanwhile
+        if job and not is_watched(job):
             statuses[guid] = _without_supervisor(layout, job, statuses[guid])
+        else:  # it has ended or changed hands since its row was read
+            ((statuses[guid],), _) = run_statuses(db, layout, [guid])
     return [statuses.get(guid, _DELETED) for guid in guids], bool(lost)
 
 
