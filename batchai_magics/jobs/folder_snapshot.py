@@ -54,7 +54,7 @@ _TIMEOUT_S = 10.0
 def read_script(path: Path, folder: Path, settings: Settings | None = None) -> ScriptFolder:
     """A script with the files of its project, without the homes of backends that the settings name.
 
-    The project is `folder`, the working directory; that of a script elsewhere is the folder it lies in.
+    The project is `folder`, the working directory, or for a script elsewhere the folder that contains it.
 
     Raises:
         UsageError: It does not exist, the project cannot be sent, or is too large.

@@ -27,7 +27,7 @@ def with_predecessor_ids(backend: Backend, requests: Sequence[CellRequest], shar
     definitions of sweeps.
 
     Raises:
-        UsageError: A job would start after itself, an id is not that of a job, or a sweep may submit more.
+        UsageError: A job would start after itself, an id names no job, or a sweep may submit more.
         SpecError: A name is invalid.
     """
     known: dict[tuple[ResourceId, str], Sequence[str]] = {}  # the trials of a sweep name the same jobs

@@ -303,7 +303,7 @@ def _children(names: Iterable[str], prefix: str) -> Iterator[OutputFile]:
 
 
 def _measured(watched: WatchedLogs, file: OutputFile) -> OutputFile:
-    """A file with its size, time and address; that of a composed log is none of its parts'."""
+    """A file with its size, time and address; a log composed of several files has no address."""
     if not file.is_file:
         return file
     names = watched.names_of(file.path)

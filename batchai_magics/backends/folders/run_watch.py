@@ -423,7 +423,7 @@ class LiveExport:
         logged: Path,
         env: Mapping[str, str],
     ) -> None:
-        """`folder` is that of the logs, `logged` the file of the parameters that the run logs."""
+        """`folder` has the logs, `logged` is the file with the parameters that the run logs."""
         self._target, self._writer = target, _writer(target, run, folder, env)
         self._parameters = LoggedParameters(logged)
         self._points: list[ScalarPoint] = []

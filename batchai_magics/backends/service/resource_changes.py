@@ -226,7 +226,7 @@ def _predecessors(context: HomeContext, record: Record, spec: JobSpec) -> tuple[
     """The runs after which a job starts.
 
     Raises:
-        SpecError: An id is not that of a job, is the job's own, or that of another user's.
+        SpecError: An id names no job, the job itself, or a job of another user.
         NotFoundError: The job does not exist.
     """
     found: dict[str, Predecessor] = {}

@@ -215,7 +215,7 @@ class _Drawing:
     def _draw_band(
         self, ax: Axes, lines: Collection[tuple[Sequence[float], Sequence[float]]], share: int
     ) -> None:
-        """Draw the range from the lowest to the highest rank; beside a total, that of `share` equal ranks."""
+        """Draw the range from the lowest to the highest rank, times `share` to compare it with a total."""
         by_x: dict[float, list[float]] = {}
         for xs, values in lines:
             for x, value in zip(xs, values, strict=True):

@@ -128,7 +128,7 @@ def object_reading(
 ) -> LineReading | None:
     """The reading of an object that stands here: numbers beside a step or an epoch.
 
-    Behind a tag that only a logger of metrics prints, it may lack both; `name` is that of its `value`.
+    Behind a tag that only a logger of metrics prints, it may lack both; `name` is the name of its `value`.
     """
     values = values_of(text, begin, end)
     if values is None:
