@@ -1,7 +1,7 @@
 """In CI, a slow test that failed is run once more, alone, at the end: a real defect fails again.
 
-At most three tests of a run are tried again. Each one that passes then is printed with its first failure, and
-is a defect to fix.
+So is any test during which a worker of xdist died. At most three tests of a run are tried again. Each one
+that passes then is printed with its first failure, and is a defect to fix.
 """
 
 import os
@@ -36,6 +36,14 @@ class SecondTries:
         if report.failed and "slow" in report.keywords and not hasattr(report, "is_final"):
             self.failures.setdefault(report.nodeid, []).append(copy(report))
             report.outcome = "withheld"
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_handlecrashitem(self, report):
+        """Adds the exit status of the worker that died; its test counts as a slow one."""
+        worker = report.node.gateway._io.popen
+        worker.wait()  # its connection is closed
+        report.longrepr += f", with status {worker.returncode}"
+        report.keywords["slow"] = 1
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_report_teststatus(self, report):

@@ -166,6 +166,23 @@ def test_more_than_three_failures_of_slow_tests_are_not_tried_again(tmp_path):
     assert {file.read_text() for file in tmp_path.glob("unlucky-*")} == {"x"}
 
 
+KILLED = """
+import os, pathlib, signal
+def test_killed():
+    if not pathlib.Path("killed").exists():
+        pathlib.Path("killed").touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_test_whose_worker_ended_is_tried_again_and_named_with_the_workers_status(tmp_path):
+    done = run(tmp_path, KILLED, "-n1", ci="1")
+    assert done.returncode == 0, done.stdout
+    named = done.stdout.split("passed on the second try")[1]
+    assert "crashed while running" in named
+    assert f"with status {-signal.SIGKILL}" in named
+
+
 def test_no_test_is_repeated_on_a_persons_machine(tmp_path):
     assert run(tmp_path, UNLUCKY.format(count=1), "-n0", ci="").returncode == 1
     assert (tmp_path / "unlucky-0").read_text() == "x"

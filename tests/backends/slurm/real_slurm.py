@@ -28,6 +28,7 @@ from tests.world import until
 PROGRAMS = ("slurmctld", "slurmd", "sbatch", "srun", "scontrol", "sinfo", "squeue", "scancel")
 PARTITION = "batch"
 END_S = 10.0
+ANSWER_S = 100.0  # in which a controller answers under any load
 CONFIGURATION = """
 ClusterName=tests
 FirstJobId={first}
@@ -168,6 +169,27 @@ class RealSlurm:
         """Whether no job is left."""
         return not self.ask("squeue", "-h").strip()
 
+    def answers(self) -> bool:
+        """Whether the controller tells of its jobs and of its nodes, for which it takes other locks."""
+        words = (["squeue", "-h", "-o", "%i"], ["sinfo", "-h", "-o", "%N"])
+        try:
+            return all(
+                subprocess.run(asked, env=self.env, capture_output=True, timeout=ANSWER_S).returncode == 0
+                for asked in words
+            )
+        except subprocess.TimeoutExpired:
+            return False
+
+    def kill_all(self) -> None:
+        """Ends all daemons, whatever runs on them, without a word."""
+        for name in list(self.daemons):
+            daemon = self.daemons.pop(name)
+            daemon.kill()
+            daemon.wait()
+        for dead in self.killed.values():
+            dead.close()
+        shutil.rmtree(self.spool, ignore_errors=True)
+
     def stop(self) -> None:
         """Ends every job, then all daemons."""
         self.ask("scancel", "--user", str(os.getuid()))
@@ -241,7 +263,10 @@ def running(kind: type[SomeSlurm], folder: Path, **settings: Any) -> Iterator[So
 
 
 class Shared:
-    """A Slurm that the tests of this process share, started when the first of them asks for it."""
+    """A Slurm that the tests of this process share, started when the first of them asks for it.
+
+    One that does not answer fails the test that asks for it, and is replaced.
+    """
 
     def __init__(self, **settings: Any) -> None:
         self._settings = settings
@@ -251,6 +276,13 @@ class Shared:
         """The Slurm, idle nodes and all; the test is skipped where there can be none."""
         if reason := skip_reason():
             pytest.skip(reason)
+        if self._slurm and not self._slurm.answers():
+            log = (self._slurm.folder / "slurmctld.log").read_text(errors="replace")
+            self._slurm.kill_all()
+            self._slurm = None
+            raise AssertionError(
+                f"Slurm does not answer; the next test gets another. Its log ends:\n{log[-4000:]}"
+            )
         if self._slurm is None:
             self._slurm = RealSlurm(Path(tempfile.mkdtemp(prefix="slurm-")), **self._settings)
             self._slurm.start()
