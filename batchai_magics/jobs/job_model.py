@@ -303,7 +303,7 @@ class JobModel:
 
     def _find_warm_up(self, *, is_last: bool = False) -> None:
         """Detects the end of warm-up, less often as the number of points grows."""
-        count = len(self.points)
+        count = self.points.mean_rates
         is_due = count <= MAX_POINTS if is_last else self._warm_up_due <= count <= MAX_LIVE_WARM_UP_POINTS
         if not count or not is_due:
             return

@@ -14,21 +14,20 @@ from typing import Any
 
 from batchai_magics.metrics import summarize
 from batchai_magics.metrics.column import Column
+from batchai_magics.metrics.grammar.metric_names import TRAIN
 from batchai_magics.metrics.measurement import ATTEMPT, FIT, RATE_UNIT, Fact, MetricName, Record
 from batchai_magics.metrics.measurement_table import MeasurementTable, Rank, in_row_order, indices_by_rank
 from batchai_magics.metrics.runs.fits import FitHeadings, Segments
 from batchai_magics.metrics.runs.metric_traits import MetricTraits, traits_of
 from batchai_magics.metrics.runs.resource_usage import MeanUsage, ResourceUsage, UsageRates, reason_for
-from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS, RATE
+from batchai_magics.metrics.runs.run_metrics import ORDER, QUALIFIERS
 from batchai_magics.metrics.runs.timeline import EpochCounter, Timeline, in_time_order, never_falls
 from batchai_magics.models.telemetry_records import TelemetryRecord
 
-POINT_BYTES = 24
 MAX_SEGMENTS = 20  # lines of a metric
-VALUE_BYTES = 24
+VALUE_BYTES = 24  # with its position
 NO_RANK = -1
 _NAN = math.nan
-_MAX_INT = (1 << 31) - 1
 MAX_POINTS = 80  # of a curve; neighbours are joined when it becomes longer
 MAX_RANKS = 16  # that are drawn
 GROWTH, MAX_RECORDS = 1.3, 50_000  # after which stragglers are sought again, and are taken as known
@@ -39,8 +38,11 @@ _SHOWN_IF_ZERO = ("cpu_percent", "gpu_percent")  # that one does nothing is news
 _OF_MACHINE = ("load", "available_bytes", "received_bytes_per_s", "sent_bytes_per_s")
 
 
+BAND = MetricName("jitter", RATE_UNIT, TRAIN)  # how far the single rates scatter around their mean
+
+
 class LogNumbers:
-    """The numbers of a log by name, as columns: those of the step lines of tf_cnn_benchmarks, and all others.
+    """The numbers of a log by name, as columns.
 
     Steps are those of the timeline, times seconds since the first number of the log. `generation` increases
     when the log was truncated or numbers have moved on the timeline: what was sent before is void.
@@ -52,9 +54,6 @@ class LogNumbers:
         self.generation = 0
         self._forget_log()
         self._forget_places()
-
-    def __len__(self) -> int:
-        return len(self._step_lines[RATE])
 
     def add(self, records: Iterable[Record]) -> None:
         """Adds the numbers among the records, which follow those that were added."""
@@ -85,11 +84,8 @@ class LogNumbers:
 
     def _forget_places(self) -> None:
         self.has_moved = False
-        self.others: dict[str, NumberColumns] = {}
+        self.series: dict[str, NumberColumns] = {}
         self.labels: dict[str, str] = {}
-        self._step_lines = {
-            name: NumberColumns(traits_of(name, unit=unit), unit) for name, unit in _STEP_LINE_UNITS.items()
-        }
         self._timeline, self._epochs = Timeline(), EpochCounter()
         self._headings = FitHeadings()
         self._segments: dict[tuple[str, int | None], Segments] = {}  # of a metric and rank
@@ -113,32 +109,19 @@ class LogNumbers:
     @property
     def metrics(self) -> list[tuple[MetricTraits, str]]:
         """The traits and units of all metrics so far."""
-        steps = [self._step_lines[RATE], self._step_lines["loss"]] if len(self) else []
-        return [(values.traits, values.unit) for values in (*steps, *self.others.values())]
+        return [(values.traits, values.unit) for values in self.series.values() if not values.is_band]
+
+    @property
+    def mean_rates(self) -> int:
+        """How many mean rates with their jitter the program has printed."""
+        return sum(len(values) for values in self.series.values() if values.is_band)
 
     @property
     def axis(self) -> str:
         """The x axis that suits the run: steps, epochs where the log tells no step, else ORDER."""
-        if self._timeline.has_steps or len(self) or not self.others:
+        if self._timeline.has_steps or not self.series:
             return "step"
         return "epoch" if self._has_epochs else ORDER
-
-    def columns(self, first: int, count: int) -> list[bytes]:
-        """The bytes of six columns for `count` step lines from `first`.
-
-        They are step and rank (int32), images/sec, loss, jitter and time (float32).
-        """
-        rates, losses, jitters = (self._step_lines[name] for name in (RATE, "loss", "jitter"))
-        steps, ranks, values, _, times = rates.columns(first, count)
-        places = array("i", [int(min(step, _MAX_INT)) for step in array("d", steps)])
-        return [
-            places.tobytes(),
-            ranks,
-            values,
-            losses.columns(first, count)[2],
-            jitters.columns(first, count)[2],
-            times,
-        ]
 
     def _add(self, table: MeasurementTable) -> None:
         for part in self._timeline.add(table).parts(FIT, ATTEMPT):
@@ -152,25 +135,16 @@ class LogNumbers:
         """Adds lines that are below the same headings and of one attempt."""
         self._find_start(part)
         numbers = self._epochs.numbers(part)
-        of_step_lines = defaultdict[str, list[list[Column]]](list)
-        others = defaultdict[MetricName, list[list[Column]]](list)
+        series = defaultdict[MetricName, list[list[Column]]](list)
         metrics: dict[str, MetricName] = {}
         for lines in sorted(part.lines, key=lambda each: each.rows[0]):
             rest = [lines.epochs, self._seconds(lines.times)]
-            names = self._step_lines.keys() if lines.is_benchmark else ()
             for metric, steps, values in zip(lines.metrics, lines.steps, lines.values, strict=True):
-                columns = [lines.rows, steps, lines.ranks, values, *rest]
-                if metric.name in names:
-                    of_step_lines[metric.name].append(columns)
-                elif (metric.name, metric.unit) not in QUALIFIERS:
-                    others[metrics.setdefault(metric.name, metric)].append(columns)
+                if metric == BAND or (metric.name, metric.unit) not in QUALIFIERS:
+                    columns = [lines.rows, steps, lines.ranks, values, *rest]
+                    series[metrics.setdefault(metric.name, metric)].append(columns)
                     self._has_epochs |= not lines.epochs.is_missing
-            for name in {*names}.difference(lines.names):
-                nothing = Column([math.nan] * len(lines.rows))
-                of_step_lines[name].append([lines.rows, lines.steps[0], lines.ranks, nothing, *rest])
-        for name, pieces in of_step_lines.items():
-            self._step_lines[name].extend(*in_row_order(pieces)[1:])
-        for metric, pieces in others.items():
+        for metric, pieces in series.items():
             self._add_values(metric, in_row_order(pieces)[1:], numbers)
 
     def _find_start(self, part: MeasurementTable) -> None:
@@ -207,11 +181,11 @@ class LogNumbers:
             self._line_name(metric.name, rank, of_rank[-1])
         placed = [Column(positions), ranks, *rest]
         for line, every in sorted(lines.items(), key=lambda each: min(each[1])):
-            if line not in self.others:
+            if line not in self.series:
                 traits = replace(traits_of(metric.name, metric.phase, metric.unit), name=line)
-                self.others[line] = NumberColumns(traits, metric.unit)
+                self.series[line] = NumberColumns(traits, metric.unit, is_band=metric == BAND)
             is_all = len(every) == len(positions)
-            self.others[line].extend(*(placed if is_all else (each.take(sorted(every)) for each in placed)))
+            self.series[line].extend(*(placed if is_all else (each.take(sorted(every)) for each in placed)))
 
     def _line_name(self, name: str, rank: Rank, position: int | None) -> str:
         """The line of a metric that the next value belongs to: each segment has its own."""
@@ -227,18 +201,16 @@ class LogNumbers:
         return f"{name} ({segments.name})"
 
 
-_STEP_LINE_UNITS = {RATE: RATE_UNIT, "jitter": RATE_UNIT, "loss": ""}
-
-
 class NumberColumns:
     """A segment of a metric, as columns: step (float64), rank (int32), value, epoch, time (float32).
 
-    NaN stands for an unknown epoch or time.
+    NaN stands for an unknown epoch or time. `is_band`: a chart draws it around the line of another metric.
     """
 
-    def __init__(self, traits: MetricTraits, unit: str) -> None:
+    def __init__(self, traits: MetricTraits, unit: str, *, is_band: bool = False) -> None:
         self.traits = traits
         self.unit = unit
+        self.is_band = is_band
         self._steps = array("d")
         self._ranks = array("i")
         self._values = array("f")

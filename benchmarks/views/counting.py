@@ -31,7 +31,7 @@ class Page:
 
     def say_ready(self) -> None:
         """Answers every view, as its JavaScript does when it is drawn and has nothing yet."""
-        ready = {"method": "custom", "content": {"kind": "ready", "have": {"points": 0}}}
+        ready = {"method": "custom", "content": {"kind": "ready", "have": {}}}
         for channel in self.comms:
             channel.handle_msg({"content": {"data": ready}, "buffers": []})
 

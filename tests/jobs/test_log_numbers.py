@@ -1,4 +1,4 @@
-"""The numbers of other programs as columns for their charts."""
+"""The numbers of a log as columns for their charts."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ import pytest
 from batchai_magics.jobs.log_numbers import NO_RANK, LogNumbers
 from batchai_magics.metrics import Parser, read_metrics
 from batchai_magics.metrics.measurement import ATTEMPT, Fact, Measurement
-from batchai_magics.metrics.measurement_table import MeasurementTable
 from tests.metrics.log_text import step_numbers
 
 
@@ -17,7 +16,7 @@ def points_of(text):
 
 
 def values(points, name):
-    steps, _, numbers, *_ = points.others[name].columns(0, 99)
+    steps, _, numbers, *_ = points.series[name].columns(0, 99)
     return np.frombuffer(steps, np.float64).tolist(), np.frombuffer(numbers, np.float32).tolist()
 
 
@@ -53,17 +52,9 @@ def test_without_steps_training_and_validation_of_an_epoch_have_the_same_place()
 
 def test_each_number_has_its_epoch_and_seconds_since_the_first():
     rows = [f'{{"epoch": {i}, "step": {i}, "time": {1763805600 + i}, "loss": 0.5}}\n' for i in (1, 2)]
-    *_, epochs, times = points_of("".join(rows)).others["loss"].columns(0, 9)
+    *_, epochs, times = points_of("".join(rows)).series["loss"].columns(0, 9)
     assert np.frombuffer(epochs, np.float32).tolist() == [1, 2]
     assert np.frombuffer(times, np.float32).tolist() == [0, 1]
-
-
-def test_step_lines_have_seconds_since_the_first():
-    points = LogNumbers()
-    for step, time in ((1, 5e8), (2, None), (3, 5e8 + 2)):
-        points.add(step_numbers(step, 0, wall_time=time))
-    times = np.frombuffer(points.columns(0, 3)[5], np.float32)
-    assert [times[0], times[2], np.isnan(times[1])] == [0, 2, True]
 
 
 def test_numbers_of_epochs_alone_are_drawn_over_epochs():
@@ -77,36 +68,26 @@ def test_numbers_without_a_position_are_drawn_in_order():
 def test_rank_0_is_told_apart_from_nobody():
     points = LogNumbers()
     points.add([*step_numbers(1, 0), *step_numbers(1, None)])
-    assert np.frombuffer(points.columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]
+    assert np.frombuffer(points.series["loss"].columns(0, 2)[1], np.int32).tolist() == [0, NO_RANK]
 
 
-def test_a_step_that_no_column_holds_is_the_last_one_that_does():
+def test_a_line_of_tf_cnn_benchmarks_has_metrics_like_any_other_and_a_jitter_that_is_none():
     points = LogNumbers()
-    points.add([*step_numbers(7, 0, loss=3.0, jitter=2.0), *step_numbers(1 << 40, 0)])
-    assert np.frombuffer(points.columns(0, 2)[0], np.int32).tolist() == [7, (1 << 31) - 1]
-    assert [np.frombuffer(column, np.float32).tolist() for column in points.columns(0, 1)[2:5]] == [
-        [1],
-        [3],
-        [2],
-    ]
-
-
-def test_accuracies_beside_steps_are_numbers_of_their_own():
-    points = LogNumbers()
-    points.add([*step_numbers(1, 0, top_1=0.5), *step_numbers(2, 0)])
-    assert len(points) == 2
+    points.add([*step_numbers(1, 0, top_1=0.5, jitter=2.0), *step_numbers(2, 0, rate=3.0)])
+    assert [traits.name for traits, _ in points.metrics] == ["images_per_sec", "loss", "top_1"]
+    assert values(points, "images_per_sec") == ([1, 2], [1, 3])
+    assert values(points, "jitter") == ([1, 2], [2, 0])
     assert values(points, "top_1") == ([1], [0.5])
-    assert "top_5" not in points.others
+    assert points.mean_rates == 2
+    assert points.axis == "step"
 
 
 def test_a_number_that_no_column_holds_is_infinite_and_ends_nothing():
     points = LogNumbers()
-    points.add(step_numbers(10, None, 1e300, -1e300, jitter=float("nan")))
-    points.add(step_numbers(20, 3, loss=2.0))
-    steps, ranks, rates, losses, jitters, _ = points.columns(0, 2)
-    assert np.frombuffer(steps + ranks, np.int32).tolist() == [10, 20, NO_RANK, 3]
-    assert np.frombuffer(rates + losses, np.float32).tolist() == [np.inf, 1, -np.inf, 2]
-    assert np.isnan(np.frombuffer(jitters, np.float32)).tolist() == [True, False]
+    points.add([*step_numbers(10, None, 1e300, -1e300), *step_numbers(20, None, loss=float("nan"))])
+    assert values(points, "images_per_sec") == ([10, 20], [np.inf, 1])
+    losses = values(points, "loss")[1]
+    assert (losses[0], np.isnan(losses[1])) == (-np.inf, True)
 
 
 def test_steps_that_32_bits_do_not_hold_are_drawn_where_they_are():
@@ -143,10 +124,3 @@ def test_the_first_attempt_is_not_marked():
     points = LogNumbers()
     points.add([Fact(ATTEMPT, "1", None, 10), *step_numbers(1, 0, offset=20)])
     assert points.attempts == {}
-
-
-def test_an_attempt_of_step_lines_is_marked_too():
-    points = LogNumbers()
-    points.add([*step_numbers(1, 0, offset=1), *step_numbers(2, 0, offset=2)])
-    points.add(MeasurementTable.of([Fact(ATTEMPT, "2", None, 10), *step_numbers(2, 0, offset=20)]))
-    assert points.attempts == {2: 2}

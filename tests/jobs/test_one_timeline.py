@@ -179,7 +179,7 @@ def by_file(prints):
 def lines_of(feed):
     """The points of each line on the page by what it is called; the last value at a step holds."""
     found = {}
-    for name, values in feed.points.others.items():
+    for name, values in feed.points.series.items():
         steps, _, column, *_ = values.columns(0, len(values))
         pairs = zip(np.frombuffer(steps, np.float64), np.frombuffer(column, np.float32), strict=True)
         label = feed.points.labels.get(name, name)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 from batchai_magics.follow.job_errors import paths_of
 from batchai_magics.jobs.job_files import directories_of
 from batchai_magics.jobs.job_logs import saving_text
 from batchai_magics.jobs.job_model import JobModel
+from batchai_magics.jobs.log_numbers import BAND
 from batchai_magics.jobs.merged_log import MERGED
 from batchai_magics.metrics.reading.progress_reader import Progress
 from batchai_magics.metrics.runs.metric_traits import MetricPreferences, MetricTraits, charts_of, is_default
+from batchai_magics.metrics.runs.run_metrics import RATE
 from batchai_magics.models.job_execution import ERR
 from batchai_magics.models.resources import JobResource
 from batchai_magics.models.states import NodeState
@@ -92,9 +93,12 @@ def charts_fields(model: JobModel) -> list[PageData]:
     units = dict(model.points.metrics)
     charts = charts_of(units, model.preferences)
     fields = [{**chart_fields(lines, model.preferences), "unit": units[lines[0]]} for lines in charts]
-    for line in chain.from_iterable(chart["lines"] for chart in fields):
-        if label := model.points.labels.get(line["name"]):
-            line["label"] = label
+    for chart in fields:
+        for line in chart["lines"]:
+            if label := model.points.labels.get(line["name"]):
+                line["label"] = label
+        if chart["lines"][0]["name"] == RATE and model.points.mean_rates:
+            chart["band"] = BAND.name
     return fields
 
 

@@ -11,7 +11,7 @@ import traitlets
 
 from batchai_magics.follow import MAX_DELAY_S, Event, Follower, StateChanged
 from batchai_magics.jobs.job_model import JobModel
-from batchai_magics.jobs.log_numbers import POINT_BYTES, VALUE_BYTES
+from batchai_magics.jobs.log_numbers import VALUE_BYTES
 from batchai_magics.jobs.log_tail import LogTail
 from batchai_magics.jobs.metric_settings import metric_preferences
 from batchai_magics.jobs.watch_records import stalled_s
@@ -154,9 +154,8 @@ class JobStream(ViewStream):
         """The next batch of what the page lacks, unless it acknowledges nothing any more."""
         with self._lock:
             hello, self._hello = self._hello, None
-        if hello:
+        if hello is not None:
             self._cursor.rewind(
-                int(hello.get("points", 0)),
                 dict(hello.get("logs", {})),
                 values=dict(hello.get("values", {})),
                 generation=int(hello.get("generation", 0)),
@@ -167,7 +166,7 @@ class JobStream(ViewStream):
 
     def on_hello(self, content: PageData) -> None:
         """A page has said hello, and what it has already."""
-        self._hello = dict(content.get("have") or {"points": 0})
+        self._hello = dict(content.get("have") or {})
         self.is_hello_new = True
         self._ack_window.acknowledge()
 
@@ -231,21 +230,15 @@ class Cursor:
     def __init__(self) -> None:
         self.seq = 0
         self._positions: dict[str, _LogPosition] = {}
-        self.rewind(0, {})
+        self.rewind({})
 
     def rewind(
-        self,
-        points: int,
-        logs: Mapping[str, int],
-        *,
-        values: Mapping[str, int] | None = None,
-        generation: int = 0,
+        self, logs: Mapping[str, int], *, values: Mapping[str, int] | None = None, generation: int = 0
     ) -> None:
-        """Sets what the view has: points and their generation, other values, bytes of each log file.
+        """Sets what the view has: bytes of each log file, values of each metric and their generation.
 
         At least one batch, the greeting, is sent afterwards.
         """
-        self._points = points
         self._values = dict(values or {})
         self._generation = generation
         self._positions = {
@@ -271,18 +264,15 @@ class Cursor:
         )
 
     def _has_all_numbers(self, model: JobModel) -> bool:
-        return (
-            self._generation == model.points.generation
-            and self._points == len(model.points)
-            and all(self._values.get(name, 0) == len(values) for name, values in model.points.others.items())
+        return self._generation == model.points.generation and all(
+            self._values.get(name, 0) == len(values) for name, values in model.points.series.items()
         )
 
     def next_batch(self, model: JobModel, limit_bytes: int) -> Batch | None:
         """Returns the next batch of about `limit_bytes` at most; None if the view is up to date."""
-        if self.is_up_to_date(model) or limit_bytes < OVERHEAD_BYTES + POINT_BYTES:
+        if self.is_up_to_date(model) or limit_bytes < OVERHEAD_BYTES + VALUE_BYTES:
             return None
         batch = Batch({"kind": "batch"})
-        self._add_points(batch, model, limit_bytes)
         self._add_values(batch, model, limit_bytes)
         self._add_logs(batch, model, limit_bytes)
         self._add_status(batch, model)
@@ -304,25 +294,30 @@ class Cursor:
             batch.content["use"] = True
             batch.buffers.append(model.use.to_json(model.records))
 
-    def _add_points(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
-        is_restarted = self._generation != model.points.generation
-        if is_restarted:
-            self._generation, self._points, self._values = model.points.generation, 0, {}
-        count = max(0, min(len(model.points) - self._points, (limit_bytes - batch.size_bytes) // POINT_BYTES))
-        if count or is_restarted:
-            batch.content["points"] = {"first": self._points, "generation": self._generation}
-            batch.buffers.extend(model.points.columns(self._points, count))
-            self._points += count
-
     def _add_values(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
+        """Adds values of each metric; those of one line have their positions once."""
+        if self._generation != model.points.generation:
+            self._generation, self._values = model.points.generation, {}
+        batch.content["generation"] = self._generation
         parts = batch.content["values"] = []
-        for name, values in model.points.others.items():
+        positions: tuple[bytes, ...] = ()
+        lacking = {
+            name: values
+            for name, values in model.points.series.items()
+            if len(values) > self._values.get(name, 0)
+        }
+        share = (limit_bytes - batch.size_bytes) // (VALUE_BYTES * max(1, len(lacking)))
+        for name, values in lacking.items():
             first = self._values.get(name, 0)
-            count = min(len(values) - first, (limit_bytes - batch.size_bytes) // VALUE_BYTES)
-            if count > 0:
-                parts.append({"name": name, "first": first})
-                batch.buffers.extend(values.columns(first, count))
-                self._values[name] = first + count
+            count = min(max(1, share), len(values) - first)
+            if batch.size_bytes + count * VALUE_BYTES > limit_bytes:
+                break
+            steps, ranks, numbers, epochs, times = values.columns(first, count)
+            is_same = positions == (steps, ranks, epochs, times)
+            positions = (steps, ranks, epochs, times)
+            parts.append({"name": name, "first": first, "is_at_same": is_same})
+            batch.buffers.extend([numbers] if is_same else [steps, ranks, numbers, epochs, times])
+            self._values[name] = first + count
 
     def _add_logs(self, batch: Batch, model: JobModel, limit_bytes: int) -> None:
         parts = batch.content["logs"] = []

@@ -21,7 +21,7 @@ def test_nothing_is_sent_before_a_page_says_hello(publisher, backend, page, cloc
     backend.write("one\n")
     turns(publisher, clock, 3)
     assert page.messages == []
-    say(output, kind="ready", have={"points": 0, "logs": {}})
+    say(output, kind="ready", have={"logs": {}})
     turns(publisher, clock, 1)
     assert [buffers for _, buffers in page.messages] == [[b"one\n"]]
 
@@ -122,7 +122,7 @@ def test_unknown_ui_is_refused(backend):
 def test_a_view_that_comes_just_as_the_last_one_is_frozen_is_kept_up_to_date(publisher, backend, page, clock):
     live(publisher, backend, page, clock).freeze()
     output = live(publisher, backend, page, clock)  # the publisher takes a step before it is added
-    say(output, kind="ready", have={"points": 0, "logs": {}})
+    say(output, kind="ready", have={"logs": {}})
     backend.write("news\n")
     turns(publisher, clock, 3)
     assert b"news\n" in b"".join(part for _, buffers in page.messages for part in buffers or ())

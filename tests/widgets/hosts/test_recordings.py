@@ -75,7 +75,7 @@ def test_a_recording_has_states_log_and_end_with_their_times(backend, tmp_path):
     assert (states[0], states[-1]) == ("running", "succeeded")
     assert [entry["t"] for entry in rest] == sorted(entry["t"] for entry in rest)
     assert log_of(path).startswith(b"begun\n[1,0]<stdout>:1\timages/sec")
-    assert any("points" in entry.get("content", {}) for entry in rest)
+    assert any(entry.get("content", {}).get("values") for entry in rest)
     assert next(entry["reply"] for entry in rest if "reply" in entry) == "failure"
     assert not part.exists()
 

@@ -57,15 +57,26 @@ def test_batches_are_numbered_and_end_when_the_view_has_all():
     assert cursor.next_batch(model, BIG) is None
 
 
-def test_points_travel_as_columns():
+def test_numbers_of_a_line_travel_as_columns_with_their_positions_once():
     model, cursor = JobModel(), Cursor()
     points(model, 1, 10)
     batch = cursor.next_batch(model, BIG)
-    assert batch.content["points"] == {"first": 0, "generation": 0}
-    steps, ranks = (np.frombuffer(b, "i4").tolist() for b in batch.buffers[:2])
-    rates, losses = (np.frombuffer(b, "f4").tolist() for b in batch.buffers[2:4])
-    assert (steps, ranks, rates, losses) == ([1, 10], [0, 0], [100.0, 100.0], [2.0, 2.0])
-    assert np.frombuffer(batch.buffers[4], "f4").tolist() == [3.0, 3.0]
+    parts = {part["name"]: part["is_at_same"] for part in batch.content["values"]}
+    assert parts == {"images_per_sec": False, "jitter": True, "loss": True}
+    steps, ranks, rates, epochs, times, jitters, losses = batch.buffers
+    assert np.frombuffer(steps, "f8").tolist() == [1, 10]
+    assert np.frombuffer(ranks, "i4").tolist() == [0, 0]
+    assert np.isnan(np.frombuffer(epochs + times, "f4")).all()
+    values = [np.frombuffer(column, "f4").tolist() for column in (rates, jitters, losses)]
+    assert values == [[100, 100], [3, 3], [2, 2]]
+
+
+def test_the_speed_of_tf_cnn_benchmarks_has_its_jitter_around_it_and_no_other_chart_has():
+    model = JobModel()
+    model.take(StateChanged(resource(ExecutionState.RUNNING)))
+    points(model, 1, 10)
+    charts = {chart["title"]: chart.get("band") for chart in facts_of(model)["charts"]}
+    assert charts == {"loss": None, "images/sec": "jitter"}
 
 
 def test_a_view_that_says_what_it_has_gets_the_rest():
@@ -74,9 +85,10 @@ def test_a_view_that_says_what_it_has_gets_the_rest():
     log(model, "one\n")
     cursor.next_batch(model, BIG)
     points(model, 20)
-    cursor.rewind(1, {"stdout.txt": 4})
+    cursor.rewind({"stdout.txt": 4}, values={"images_per_sec": 3, "jitter": 2, "loss": 1})
     batch = cursor.next_batch(model, BIG)
-    assert batch.content["points"] == {"first": 1, "generation": 0}
+    firsts = {part["name"]: part["first"] for part in batch.content["values"]}
+    assert firsts == {"jitter": 2, "loss": 1}
     assert batch.content["logs"] == []
 
 
@@ -87,9 +99,9 @@ def test_a_view_that_has_nothing_gets_all_points_and_the_end_of_the_log():
         log(model, f"line {i:06}\n")
     while cursor.next_batch(model, BIG):
         pass
-    cursor.rewind(0, {})
+    cursor.rewind({})
     batch = cursor.next_batch(model, BIG)
-    assert len(batch.buffers[0]) == 50 * 4
+    assert len(batch.buffers[0]) == 50 * 8
     assert REPLAY_BYTES - 20 < len(batch.buffers[-1]) <= REPLAY_BYTES
     assert batch.content["logs"][0]["skipped"] + batch.buffers[-1].count(b"\n") == 30_000
 
@@ -111,8 +123,10 @@ def test_points_of_another_start_of_the_log_are_void_however_many_the_view_has()
     points(model, 1, 10)
     while cursor.next_batch(model, BIG):
         pass
-    cursor.rewind(2, {"stdout.txt": 0}, generation=0)
-    assert cursor.next_batch(model, BIG).content["points"] == {"first": 0, "generation": 1}
+    cursor.rewind({"stdout.txt": 0}, values={"images_per_sec": 2, "jitter": 2, "loss": 2}, generation=0)
+    content = cursor.next_batch(model, BIG).content
+    assert content["generation"] == 1
+    assert [part["first"] for part in content["values"]] == [0, 0, 0]
 
 
 def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
@@ -120,7 +134,7 @@ def test_a_page_that_says_hello_hears_at_once_where_the_kernel_stands():
     log(model, "one\n")
     model.end()
     cursor.next_batch(model, BIG)
-    cursor.rewind(0, {"stdout.txt": 4})
+    cursor.rewind({"stdout.txt": 4})
     assert cursor.next_batch(model, BIG).content["complete"] is True
     assert cursor.next_batch(model, BIG) is None
 
@@ -129,7 +143,7 @@ def test_a_page_that_says_hello_is_answered_though_it_has_all():
     model, cursor = JobModel(), Cursor()
     log(model, "one\n")
     cursor.next_batch(model, BIG)
-    cursor.rewind(0, {"stdout.txt": 4})
+    cursor.rewind({"stdout.txt": 4})
     assert cursor.next_batch(model, BIG).buffers == []
 
 
@@ -137,12 +151,16 @@ def test_no_batch_is_longer_than_allowed_and_none_is_lost():
     model, cursor = JobModel(), Cursor()
     points(model, *range(5000))
     log(model, "x" * 79 + "\n")
-    sizes, sent = [], 0
+    sizes, sent = [], dict.fromkeys(model.points.series, 0)
     while batch := cursor.next_batch(model, 20_000):
         sizes.append(batch.size_bytes)
-        sent += len(batch.buffers[0]) // 4 if "points" in batch.content else 0
+        buffers = iter(batch.buffers)
+        for part in batch.content["values"]:
+            assert part["first"] == sent[part["name"]]
+            columns = [next(buffers) for _ in range(1 if part["is_at_same"] else 5)]
+            sent[part["name"]] += len(columns[-1]) // 4
     assert max(sizes) <= 20_000
-    assert sent == 5000
+    assert sent == {"images_per_sec": 5000, "jitter": 5000, "loss": 5000}
 
 
 def test_a_flood_is_skipped_with_a_count():
@@ -184,15 +202,15 @@ def test_the_head_says_what_a_job_that_succeeded_has_to_say():
     assert (facts_of(model)["errors"], facts_of(model)["warnings"]) == ([], ["none joined"])
 
 
-def test_every_other_number_travels_under_its_name():
+def test_many_metrics_share_what_a_message_may_hold_and_all_arrive():
     model, cursor = JobModel(), Cursor()
-    found = (Measurement("lr", 0.5, step=10, rank=1), Measurement("norm", 3.0, step=None, rank=None))
-    model.take(MetricsAdded(JOB, (*found, Measurement("norm", 4.0, step=None, rank=None))))
-    batch = cursor.next_batch(model, BIG)
-    assert batch.content["values"] == [{"name": "lr", "first": 0}, {"name": "norm", "first": 0}]
-    steps, ranks = batch.buffers[5:7]
-    assert (np.frombuffer(steps, "f8").tolist(), np.frombuffer(ranks, "i4").tolist()) == ([1, 2], [-1, -1])
-    assert cursor.next_batch(model, BIG) is None
+    names = [f"m{number}" for number in range(1000)]
+    model.take(MetricsAdded(JOB, tuple(Measurement(name, 0.5, step=1) for name in names)))
+    sent = []
+    while batch := cursor.next_batch(model, 4_000):
+        assert batch.size_bytes <= 4_000
+        sent += [part["name"] for part in batch.content["values"]]
+    assert sent == names
 
 
 def test_the_page_is_told_the_charts_of_each_quantity():
@@ -224,7 +242,9 @@ def test_another_number_alone_is_reason_enough_for_a_batch():
     model.take(MetricsAdded(JOB, (Measurement("lr", 0.5, step=10, rank=1),)))
     cursor.next_batch(model, BIG)
     model.take(MetricsAdded(JOB, (Measurement("lr", 0.25, step=20, rank=1),)))
-    assert cursor.next_batch(model, BIG).content["values"] == [{"name": "lr", "first": 1}]
+    assert cursor.next_batch(model, BIG).content["values"] == [
+        {"name": "lr", "first": 1, "is_at_same": False}
+    ]
 
 
 def test_nothing_is_sent_where_nothing_fits():
@@ -241,10 +261,10 @@ def test_numbers_are_void_when_the_log_starts_again():
     cursor.next_batch(model, BIG)
     restart(model, "new\n")
     batch = cursor.next_batch(model, BIG)
-    assert batch.content["points"] == {"first": 0, "generation": 1}
-    assert (len(model.points), [*model.records.table], batch.buffers[0]) == (0, [], b"")
+    assert (batch.content["generation"], batch.content["values"]) == (1, [])
+    assert (model.points.metrics, [*model.records.table]) == ([], [])
     points(model, 5)
-    assert len(cursor.next_batch(model, BIG).buffers[0]) == 4
+    assert len(cursor.next_batch(model, BIG).buffers[0]) == 8
 
 
 def test_node_counts_are_remembered():
@@ -266,7 +286,7 @@ def test_only_the_log_of_the_numbers_takes_them_with_it_when_it_starts_again():
     model = JobModel()
     points(model, 1, 10)
     restart(model, "new\n", "stderr.txt")
-    assert (len(model.points), model.points.generation) == (2, 0)
+    assert (model.points.mean_rates, model.points.generation) == (2, 0)
 
 
 def test_a_view_hears_that_the_writers_of_a_log_can_be_told_apart():
@@ -308,7 +328,7 @@ def test_how_far_a_job_is_travels_once_and_again_to_a_new_page():
     assert cursor.next_batch(model, BIG).content["status"] == status
     log(model, "a line\n", "stderr.txt")
     assert "status" not in cursor.next_batch(model, BIG).content
-    cursor.rewind(0, {})
+    cursor.rewind({})
     assert cursor.next_batch(model, BIG).content["status"] == status
     restart(model, "anew\n", "stderr.txt")
     assert cursor.next_batch(model, BIG).content["status"]["progress"] is None

@@ -98,5 +98,5 @@ def test_a_view_is_sent_what_is_new_once():
     model.take(UsageSampled(None, record(3.0)))
     assert not cursor.is_up_to_date(model)
     cursor.next_batch(model, 1 << 20)
-    cursor.rewind(0, {})
+    cursor.rewind({})
     assert cursor.next_batch(model, 1 << 20).content["use"], "a page that comes anew gets it all"

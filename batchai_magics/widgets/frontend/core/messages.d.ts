@@ -284,6 +284,7 @@ export interface Chart {
   is_summed: boolean; // over ranks; other metrics are averaged
   is_default: boolean;
   lines: { name: string; phase: "train" | "val" | "test"; label?: string }[]; // the label is that of a fit, if it is not the name
+  band?: string; // the metric that tells how far the first line's values scatter
 }
 
 /** The job's progress, and its activity before the first output. */
@@ -317,8 +318,9 @@ export interface ResourceUsage {
   slow: Record<string, string>;
 }
 
-/** One message of the stream. Buffers: 6 point columns if there are points, 5 per part of values, for each log part its bytes
- *  and, if it is `ranked`, their ranks, and last a `ResourceUsage` as JSON if it is new. */
+/** One message of the stream. Buffers: for each part of values steps, ranks, values, epochs and times, or values alone if they are
+ *  at the same positions as those before; for each log part its bytes and, if it is `ranked`, their ranks; last a `ResourceUsage`
+ *  as JSON if it is new. Another generation makes all values void that were sent before. */
 export interface Batch {
   kind: "batch";
   seq: number;
@@ -326,8 +328,8 @@ export interface Batch {
   status?: JobStatus; // when it is new
   open?: OpenLine[]; // of the merged log, when they are new
   use?: true; // a buffer says what its processes use
-  points?: { first: number; generation: number };
-  values?: { name: string; first: number }[];
+  generation?: number;
+  values?: { name: string; first: number; is_at_same?: boolean }[];
   logs?: { file: string; offset: number; size: number; skipped: number | null; ranked?: boolean; restarted: boolean }[];
 }
 

@@ -1,6 +1,6 @@
 // The host of a view that replays a recording: what another view was sent, at the same times.
 
-import { bytesOf } from "../job/job_data.js";
+import { bytesOf, valueBuffers } from "../job/job_data.js";
 import { LogDocument } from "../job/log_document.js";
 import { isGap, rankOf, ranksFrom } from "../job/log_rows.js";
 import { finder, isRisky, plain } from "../job/log_text.js";
@@ -123,8 +123,6 @@ function viewOf(base64) {
 /** @typedef {import("../job/log_rows.js").Line} Line */
 /** @typedef {{content: Record<string, any>, buffers: ArrayBuffer[]}} Answer  without the id of its request */
 
-const POINT_BUFFERS = 6; // before those of logs in a batch
-const VALUE_BUFFERS = 5; // for each metric
 const RISKY = "This expression may take too long; only a kernel can search for it.";
 
 export class RecordedLogs {
@@ -142,7 +140,8 @@ export class RecordedLogs {
    * @param {DataView[]} buffers
    */
   take(batch, buffers) {
-    let next = (batch.points ? POINT_BUFFERS : 0) + VALUE_BUFFERS * (batch.values?.length ?? 0);
+    let next = 0; // those of values come before those of logs
+    for (const part of batch.values ?? []) next += valueBuffers(part);
     for (const part of batch.logs ?? []) {
       if (part.restarted) this.#logs.delete(part.file);
       const log = this.#logs.get(part.file) ?? new LogDocument();

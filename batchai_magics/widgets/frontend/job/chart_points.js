@@ -1,99 +1,10 @@
-// Chart points as they arrive (step, rank, values), converted to columns over shared steps, one per rank, and their x axes.
+// The numbers of a job as they arrive (step, rank, value), converted to columns over shared steps, one per rank, and their x axes.
 
 import { XScale } from "../core/x_scales.js";
 
 /** @typedef {(number | null)[]} Column */
 
-/** The values of one quantity: a column per rank, one over all ranks, and those of the lowest and the highest rank. */
-export class Quantity {
-  /** @param {"sum" | "mean"} over how ranks are combined */
-  constructor(over) {
-    this.over = over;
-    /** @type {Map<number, Column>} */
-    this.byRank = new Map();
-    /** @type {Column} */
-    this.all = [];
-    /** @type {Column} */
-    this.low = [];
-    /** @type {Column} */
-    this.high = [];
-    this.dirtyFrom = 0;
-  }
-
-  /**
-   * Sets how ranks are combined.
-   * @param {"sum" | "mean"} over
-   */
-  combine(over) {
-    if (over !== this.over) [this.over, this.dirtyFrom] = [over, 0];
-  }
-
-  /** Drops all values. */
-  clear() {
-    this.byRank.clear();
-    [this.all, this.low, this.high] = [[], [], []];
-    this.dirtyFrom = 0;
-  }
-
-  /** The ranks seen, in order. */
-  get ranks() {
-    return [...this.byRank.keys()].sort((a, b) => a - b);
-  }
-
-  /**
-   * @param {number} row
-   * @param {number} rank
-   * @param {number} value
-   * @param {number} length number of rows
-   */
-  set(row, rank, value, length) {
-    let column = this.byRank.get(rank);
-    if (!column) {
-      this.byRank.set(rank, (column = []));
-      this.dirtyFrom = 0; // sums so far lack this rank
-    }
-    while (column.length < length) column.push(null);
-    column[row] = Number.isFinite(value) ? value : null;
-    this.dirtyFrom = Math.min(this.dirtyFrom, row);
-  }
-
-  /**
-   * Inserts a row for a step that arrived late.
-   * @param {number} row
-   */
-  insert(row) {
-    for (const column of this.byRank.values()) if (column.length > row) column.splice(row, 0, null);
-    this.dirtyFrom = Math.min(this.dirtyFrom, row);
-  }
-
-  /** Whether any rank has a value. */
-  get hasValues() {
-    return [...this.byRank.values()].some((column) => column.some((value) => value !== null));
-  }
-
-  /**
-   * Extends every column to `length` rows and updates those over all ranks.
-   * A sum needs all ranks at a step, as in a saved figure; a mean needs any.
-   * @param {number} length
-   */
-  settle(length) {
-    for (const column of this.byRank.values()) while (column.length < length) column.push(null);
-    const columns = [...this.byRank.values()];
-    for (let row = this.dirtyFrom; row < length; row += 1) {
-      let [count, sum, low, high] = [0, 0, Infinity, -Infinity];
-      for (const column of columns) {
-        const value = column[row] ?? null;
-        if (value === null) continue;
-        [count, sum, low, high] = [count + 1, sum + value, Math.min(low, value), Math.max(high, value)];
-      }
-      const isKnown = count > 0 && (this.over === "mean" || count === columns.length);
-      this.all[row] = isKnown ? (this.over === "sum" ? sum : sum / count) : null;
-      [this.low[row], this.high[row]] = count ? [low, high] : [null, null];
-    }
-    this.all.length = this.low.length = this.high.length = length;
-    this.dirtyFrom = length;
-  }
-}
+/** Where values are. @typedef {{steps: ArrayLike<number>, ranks: ArrayLike<number>, epoch?: ArrayLike<number>, time?: ArrayLike<number>}} Positions */
 
 /** Where steps are on another x axis. */
 class Places {
@@ -115,41 +26,61 @@ class Places {
   }
 }
 
-/** Quantities over the same steps. */
-export class Table {
-  /** @param {...Quantity} quantities */
-  constructor(...quantities) {
-    this.quantities = quantities;
+/** A metric over steps: a column per rank, one over all ranks, and those of the lowest and the highest rank. */
+export class Series {
+  constructor() {
+    /** @type {"sum" | "mean"} */
+    this.over = "mean"; // how ranks are combined
     /** @type {number[]} */
     this.steps = [];
     this.places = { epoch: new Places(), time: new Places() }; // of the steps
-    this.count = 0; // points received, for the handshake
+    this.count = 0; // values received, for the handshake
+    /** @type {Map<number, Column>} */
+    this.byRank = new Map();
+    /** @type {Column} */
+    this.all = [];
+    /** @type {Column} */
+    this.low = [];
+    /** @type {Column} */
+    this.high = [];
+    this.dirtyFrom = 0;
   }
 
-  /** Drops all points. */
+  /** Drops all values. */
   clear() {
-    this.steps = [];
-    this.places = { epoch: new Places(), time: new Places() };
-    this.count = 0;
-    for (const quantity of this.quantities) quantity.clear();
+    Object.assign(this, new Series(), { over: this.over });
   }
 
   /**
-   * Adds points `first`, `first + 1`, …; known ones are ignored.
-   * @param {number} first
-   * @param {ArrayLike<number>} steps
-   * @param {ArrayLike<number>} ranks
-   * @param {ArrayLike<number>[]} columns the values of each quantity
-   * @param {{epoch?: ArrayLike<number>, time?: ArrayLike<number>}} [places]
-   * @returns {boolean} false if points before `first` are missing
+   * Sets how ranks are combined.
+   * @param {"sum" | "mean"} over
    */
-  add(first, steps, ranks, columns, { epoch, time } = {}) {
+  combine(over) {
+    if (over !== this.over) [this.over, this.dirtyFrom] = [over, 0];
+  }
+
+  /** The ranks seen, in order. */
+  get ranks() {
+    return [...this.byRank.keys()].sort((a, b) => a - b);
+  }
+
+  /** Whether any rank has a value. */
+  get hasValues() {
+    return [...this.byRank.values()].some((column) => column.some((value) => value !== null));
+  }
+
+  /**
+   * Adds values `first`, `first + 1`, …; known ones are ignored.
+   * @param {number} first
+   * @param {Positions} positions
+   * @param {ArrayLike<number>} values
+   * @returns {boolean} false if values before `first` are missing
+   */
+  add(first, { steps, ranks, epoch, time }, values) {
     if (first > this.count) return false;
     for (let i = this.count - first; i < steps.length; i += 1) {
       const row = this.#row(Number(steps[i]));
-      this.quantities.forEach((quantity, k) => {
-        quantity.set(row, Number(ranks[i]), Number(columns[k]?.[i]), this.steps.length);
-      });
+      this.#set(row, Number(ranks[i]), Number(values[i]));
       this.places.epoch.set(row, epoch?.[i]);
       this.places.time.set(row, time?.[i]);
     }
@@ -157,9 +88,56 @@ export class Table {
     return true;
   }
 
-  /** Updates all quantities; to be called before drawing. */
+  /**
+   * Extends every column to all rows and updates those over all ranks; to be called before drawing.
+   * A sum needs all ranks at a step, as in a saved figure; a mean needs any.
+   */
   settle() {
-    for (const quantity of this.quantities) quantity.settle(this.steps.length);
+    const { length } = this.steps;
+    const columns = [...this.byRank.values()];
+    for (const column of columns) while (column.length < length) column.push(null);
+    for (let row = this.dirtyFrom; row < length; row += 1) {
+      let [count, sum, low, high] = [0, 0, Infinity, -Infinity];
+      for (const column of columns) {
+        const value = column[row] ?? null;
+        if (value === null) continue;
+        [count, sum, low, high] = [count + 1, sum + value, Math.min(low, value), Math.max(high, value)];
+      }
+      const isKnown = count > 0 && (this.over === "mean" || count === columns.length);
+      this.all[row] = isKnown ? (this.over === "sum" ? sum : sum / count) : null;
+      [this.low[row], this.high[row]] = count ? [low, high] : [null, null];
+    }
+    this.all.length = this.low.length = this.high.length = length;
+    this.dirtyFrom = length;
+  }
+
+  /**
+   * The values over all ranks at these steps, which rise; null where there is none.
+   * @param {number[]} steps
+   * @returns {Column}
+   */
+  at(steps) {
+    let row = 0;
+    return steps.map((step) => {
+      while (Number(this.steps[row]) < step) row += 1;
+      return this.steps[row] === step ? (this.all[row] ?? null) : null;
+    });
+  }
+
+  /**
+   * @param {number} row
+   * @param {number} rank
+   * @param {number} value
+   */
+  #set(row, rank, value) {
+    let column = this.byRank.get(rank);
+    if (!column) {
+      this.byRank.set(rank, (column = []));
+      this.dirtyFrom = 0; // sums so far lack this rank
+    }
+    while (column.length < this.steps.length) column.push(null);
+    column[row] = Number.isFinite(value) ? value : null;
+    this.dirtyFrom = Math.min(this.dirtyFrom, row);
   }
 
   /** @param {number} step */
@@ -168,98 +146,93 @@ export class Table {
     while (row > 0 && /** @type {number} */ (this.steps[row - 1]) > step) row -= 1;
     if (row > 0 && this.steps[row - 1] === step) return row - 1;
     if (row === this.steps.length) this.steps.push(step);
-    else {
-      this.steps.splice(row, 0, step);
-      this.places.epoch.values.splice(row, 0, NaN);
-      this.places.time.values.splice(row, 0, NaN);
-      for (const quantity of this.quantities) quantity.insert(row);
-    }
+    else this.#insert(row, step);
     return row;
   }
+
+  /**
+   * Inserts a row for a step that arrived late.
+   * @param {number} row
+   * @param {number} step
+   */
+  #insert(row, step) {
+    this.steps.splice(row, 0, step);
+    this.places.epoch.values.splice(row, 0, NaN);
+    this.places.time.values.splice(row, 0, NaN);
+    for (const column of this.byRank.values()) if (column.length > row) column.splice(row, 0, null);
+    this.dirtyFrom = Math.min(this.dirtyFrom, row);
+  }
 }
 
-/** The step lines: images/sec, loss and jitter. Every other number of the log has a table of its own. */
-export class PointTable extends Table {
+/** The metrics of a job by name. */
+export class JobNumbers {
   constructor() {
-    const [rates, losses, jitters] = [new Quantity("sum"), new Quantity("mean"), new Quantity("sum")];
-    super(rates, losses, jitters);
-    this.rates = rates;
-    this.losses = losses;
-    this.jitters = jitters;
     this.generation = 0;
-    /** @type {Map<string, ValueTable>} */
-    this.others = new Map();
+    /** @type {Map<string, Series>} */
+    this.known = new Map();
   }
 
   /**
-   * Sets the generation of what follows; a new one drops all points, because the log was truncated.
+   * Sets the generation of what follows; a new one drops all values, because the log was truncated or they have moved.
    * @param {number} generation
+   * @returns {boolean} whether it is a new one
    */
   begin(generation) {
-    if (generation === this.generation) return;
+    if (generation === this.generation) return false;
     this.generation = generation;
-    this.clear();
-    for (const table of this.others.values()) table.clear();
+    for (const series of this.known.values()) series.clear();
+    return true;
   }
 
   /**
-   * The table of another number.
+   * A metric, whose values may be yet to come.
    * @param {string} name
    */
-  other(name) {
-    let table = this.others.get(name);
-    if (!table) this.others.set(name, (table = new ValueTable()));
-    return table;
+  of(name) {
+    let series = this.known.get(name);
+    if (!series) this.known.set(name, (series = new Series()));
+    return series;
   }
 
-  /** Number of values received of each other quantity. */
+  /** Number of values received of each metric. */
   get counts() {
-    return Object.fromEntries([...this.others].map(([name, table]) => [name, table.count]));
-  }
-}
-
-/** One number over steps. */
-class ValueTable extends Table {
-  constructor() {
-    const values = new Quantity("mean");
-    super(values);
-    this.values = values;
+    return Object.fromEntries([...this.known].map(([name, series]) => [name, series.count]));
   }
 }
 
 /**
  * The scales that a job's numbers allow, the one that suits them first.
- * @param {PointTable} points
+ * @param {JobNumbers} points
  * @param {"step" | "epoch" | "order"} first
  * @returns {XScale[]}
  */
 export function scalesOf(points, first) {
-  const tables = [points, ...points.others.values()];
-  const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(tables, name));
+  const every = [...points.known.values()];
+  const useful = /** @type {("epoch" | "time")[]} */ (["epoch", "time"]).flatMap((name) => scaleOf(every, name));
   if (first === "order") return [new XScale(first), ...useful];
   if (first === "step" || first !== useful[0]?.name) return [new XScale("step"), ...useful];
-  return [mergedScale(tables, first), ...useful.slice(1)];
+  return [mergedScale(every, first), ...useful.slice(1)];
 }
 
 /**
  * The scale that the most points tell, if any.
- * @param {Table[]} tables
+ * @param {Series[]} every
  * @param {"epoch" | "time"} name
  */
-function scaleOf(tables, name) {
-  const [longest] = tables.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
+function scaleOf(every, name) {
+  const [longest] = every.filter(({ places }) => places[name].isUseful).sort((a, b) => b.steps.length - a.steps.length);
   return longest ? [new XScale(name, longest.steps, longest.places[name].values)] : [];
 }
 
 /**
- * The scale of a log without steps, whose points are numbered: each table tells some of the places.
- * @param {Table[]} tables
+ * The scale of a log without steps, whose points are numbered: each metric tells some of the places.
+ * @param {Series[]} every
  * @param {"epoch"} name
  */
-function mergedScale(tables, name) {
+function mergedScale(every, name) {
   /** @type {Map<number, number>} */
   const known = new Map();
-  for (const { places, steps } of tables) steps.forEach((step, row) => known.set(step, known.get(step) ?? places[name].values[row] ?? NaN));
+  for (const { places, steps } of every) steps.forEach((step, row) => known.set(step, known.get(step) ?? places[name].values[row] ?? NaN));
   const steps = [...known.keys()].sort((a, b) => a - b);
   return new XScale(name, steps, steps.map((step) => known.get(step) ?? NaN));
 }

@@ -5,7 +5,7 @@ import { el, setText } from "../core/dom.js";
 import { scalesOf } from "./chart_points.js";
 import { StepChart } from "./step_chart.js";
 
-/** @typedef {import("./chart_points.js").PointTable} PointTable */
+/** @typedef {import("./chart_points.js").JobNumbers} JobNumbers */
 /** @typedef {import("./job_session.js").JobSession} JobSession */
 /** @typedef {import("./view_memory.js").ViewMemory} ViewMemory */
 /** @typedef {import("../core/messages.d.ts").Chart} Chart */
@@ -127,28 +127,27 @@ export class JobCharts extends ChartGrid {
 
 /**
  * What the charts show, in order; those of metrics without points yet are left out.
- * @param {PointTable} points
+ * @param {JobNumbers} points
  * @param {Chart[]} charts
  * @returns {Subject[]}
  */
 export function subjectsOf(points, charts) {
-  return charts.flatMap(({ title, lines, is_rate: isRate, is_summed: isSummed }) => {
+  return charts.flatMap(({ title, lines, band, is_rate: isRate, is_summed: isSummed }) => {
     const known = lines.flatMap((line) => phaseLine(points, line));
-    for (const { values } of known) values.combine(isSummed ? "sum" : "mean");
-    const extra = known[0]?.values === points.rates ? { band: points.jitters, hasWarmUp: true } : {};
+    const series = band === undefined ? undefined : points.known.get(band);
+    for (const each of [...known.map((line) => line.series), ...(series ? [series] : [])]) each.combine(isSummed ? "sum" : "mean");
+    const extra = series ? { band: series, hasWarmUp: true } : {};
     return known.length ? [{ title, lines: known, over: isSummed ? "total" : "mean", fromZero: isRate, ...extra }] : [];
   });
 }
 
 /**
- * The points of a metric: a column of the step lines, or a table of its own.
- * @param {PointTable} points
+ * The points of a metric, if any have come.
+ * @param {JobNumbers} points
  * @param {Chart["lines"][0]} line
  * @returns {PhaseLine[]}
  */
 function phaseLine(points, { name, phase, label = name }) {
-  const ofSteps = points.count ? { images_per_sec: points.rates, loss: points.losses }[name] : undefined;
-  if (ofSteps) return [{ name, phase, label, table: points, values: ofSteps }];
-  const table = points.others.get(name);
-  return table ? [{ name, phase, label, table, values: table.values }] : [];
+  const series = points.known.get(name);
+  return series ? [{ name, phase, label, series }] : [];
 }

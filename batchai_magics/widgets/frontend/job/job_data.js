@@ -1,6 +1,6 @@
 // The data of a job that the page has received: numbers, logs, status, resource usage.
 
-import { PointTable } from "./chart_points.js";
+import { JobNumbers } from "./chart_points.js";
 import { LogDocument } from "./log_document.js";
 import { MERGED, ranksFrom } from "./log_rows.js";
 
@@ -16,7 +16,7 @@ export class JobData {
   /** @param {() => string} [copies] what precedes the user's own paths in the logs, as an expression */
   constructor(copies = () => "") {
     this.copies = copies;
-    this.points = new PointTable();
+    this.points = new JobNumbers();
     /** @type {Map<string, LogDocument>} */
     this.logs = new Map();
     this.seq = 0; // of the latest batch
@@ -31,8 +31,8 @@ export class JobData {
   get have() {
     const streamed = [...this.logs].filter(([, log]) => log.rank === null);
     const logs = Object.fromEntries(streamed.map(([file, log]) => [file, log.end]));
-    const { count: points, generation, counts: values } = this.points;
-    return { points, generation, values, logs };
+    const { generation, counts: values } = this.points;
+    return { generation, values, logs };
   }
 
   /**
@@ -57,9 +57,10 @@ export class JobData {
     const isGap = batch.seq !== this.seq + 1 && this.seq !== 0;
     this.seq = batch.seq;
     const rest = [...buffers];
-    const isWhole = this.#takeNumbers(batch, rest);
+    const isVoid = this.points.begin(batch.generation ?? 0);
+    const isWhole = this.#takeValues(batch.values ?? [], rest);
     /** @type {News[]} */
-    const news = batch.points || batch.values?.length ? [{ kind: "points" }] : [];
+    const news = isVoid || batch.values?.length ? [{ kind: "points" }] : [];
     for (const part of batch.logs ?? []) {
       const log = this.log(part.file);
       if (part.restarted) log.clear();
@@ -120,25 +121,29 @@ export class JobData {
   }
 
   /**
-   * @param {Batch} batch
-   * @param {DataView[]} rest the remaining buffers; those of the numbers are removed
-   * @returns {boolean} whether the numbers continue those already received
+   * @param {NonNullable<Batch["values"]>} parts
+   * @param {DataView[]} rest the remaining buffers; those of the values are removed
+   * @returns {boolean} whether they continue those already received
    */
-  #takeNumbers({ points, values }, rest) {
+  #takeValues(parts, rest) {
     let isWhole = true;
-    if (points) {
-      const [steps, ranks, ...columns] = rest.splice(0, 6);
-      const time = numbers(columns.pop());
-      this.points.begin(points.generation);
-      isWhole = this.points.add(points.first, integers(steps), integers(ranks), columns.map(numbers), { time });
-    }
-    for (const { name, first } of values ?? []) {
-      const [steps, ranks, column, epoch, time] = rest.splice(0, 5);
-      const places = { epoch: numbers(epoch), time: numbers(time) };
-      isWhole = this.points.other(name).add(first, doubles(steps), integers(ranks), [numbers(column)], places) && isWhole;
+    /** @type {import("./chart_points.js").Positions} */
+    let positions = { steps: [], ranks: [] };
+    for (const part of parts) {
+      const [first, ranks, column, epoch, time] = rest.splice(0, valueBuffers(part));
+      if (!part.is_at_same) positions = { steps: doubles(first), ranks: integers(ranks), epoch: numbers(epoch), time: numbers(time) };
+      isWhole = this.points.of(part.name).add(part.first, positions, numbers(part.is_at_same ? first : column)) && isWhole;
     }
     return isWhole;
   }
+}
+
+/**
+ * The number of buffers of a part of values.
+ * @param {{is_at_same?: boolean}} part
+ */
+export function valueBuffers({ is_at_same: isAtSame }) {
+  return isAtSame ? 1 : 5;
 }
 
 /**

@@ -13,15 +13,14 @@ import { XScale } from "../core/x_scales.js";
 /** @typedef {import("../core/chart_legend.js").Entry} Entry */
 /** @typedef {import("../core/chart_style.js").Phase} Phase */
 /** @typedef {import("./chart_points.js").Column} Column */
-/** @typedef {import("./chart_points.js").Quantity} Quantity */
-/** @typedef {import("./chart_points.js").Table} Table */
+/** @typedef {import("./chart_points.js").Series} Series */
 
-/** A metric of the chart. @typedef {{name: string, phase: Phase, label: string, table: Table, values: Quantity}} PhaseLine */
+/** A metric of the chart. @typedef {{name: string, phase: Phase, label: string, series: Series}} PhaseLine */
 
 /**
  * What a chart shows: metrics of one quantity, the first with its ranks. `band` is the half-width of the band
  * around its line over all ranks.
- * @typedef {{title: string, lines: PhaseLine[], band?: Quantity, over: string, fromZero?: boolean, hasWarmUp?: boolean}} Subject
+ * @typedef {{title: string, lines: PhaseLine[], band?: Series, over: string, fromZero?: boolean, hasWarmUp?: boolean}} Subject
  */
 
 const HEAD_GAP_PX = 8; // between the parts of a header
@@ -48,6 +47,8 @@ export class StepChart extends Chart {
     this.attempts = []; // those after the first one, each with its first step
     /** @type {number[][]} */
     this.xs = []; // the x values of each line
+    /** @type {Column | undefined} */
+    this.spread = undefined; // half the height of the band at each step of the first line
     this.head = el("div", { class: "ba-chart-head" }, this.title, this.legend.element, this.reset, this.log, this.tools);
     this.isEach = false; // whether the legend has room for every rank
     this.room = { beside: 0, below: 0 }; // for the legend: beside the title, on a line of its own
@@ -62,7 +63,7 @@ export class StepChart extends Chart {
 
   /** The ranks that have lines. */
   get #ranks() {
-    const { ranks } = this.#main.values;
+    const { ranks } = this.#main.series;
     return ranks.length > 1 && !this.#isBanded ? ranks : [];
   }
 
@@ -73,7 +74,7 @@ export class StepChart extends Chart {
 
   /** Whether a band stands for the ranks. */
   get #isBanded() {
-    return this.#main.values.byRank.size > MAX_LINES;
+    return this.#main.series.byRank.size > MAX_LINES;
   }
 
   get #hasBand() {
@@ -111,10 +112,12 @@ export class StepChart extends Chart {
   }
 
   pictured() {
-    const { lines, fromZero } = this.subject;
-    for (const { table } of lines) table.settle();
-    if (!lines.some(({ values }) => values.hasValues)) return null;
-    this.xs = lines.map(({ table }) => this.scale.of(table.steps));
+    const { lines, band, fromZero } = this.subject;
+    for (const { series } of lines) series.settle();
+    if (!lines.some(({ series }) => series.hasValues)) return null;
+    band?.settle();
+    this.spread = band?.at(this.#main.series.steps);
+    this.xs = lines.map(({ series }) => this.scale.of(series.steps));
     const [xs = [], ...columns] = this.#data();
     const { axis, name } = this.scale;
     const keys = [this.#isBanded ? EACH : ALL];
@@ -146,7 +149,7 @@ export class StepChart extends Chart {
 
   /** The smoothed line, if it is drawn. */
   get #smooth() {
-    return this.weight ? smoothed(this.#main.values.all, this.weight) : undefined;
+    return this.weight ? smoothed(this.#main.series.all, this.weight) : undefined;
   }
 
   get #isShort() {
@@ -163,13 +166,13 @@ export class StepChart extends Chart {
    * @returns {Column[]}
    */
   #data() {
-    const { values } = this.#main;
+    const { series } = this.#main;
     const smooth = this.#smooth;
     const [xs = [], ...others] = this.xs;
     const edges = this.#edges();
-    const mainColumns = [...this.#ranks.map((rank) => values.byRank.get(rank) ?? []), values.all, ...(smooth ? [smooth] : [])];
+    const mainColumns = [...this.#ranks.map((rank) => series.byRank.get(rank) ?? []), series.all, ...(smooth ? [smooth] : [])];
     const first = [xs, ...mainColumns, ...edges];
-    const rest = others.map((each, i) => [each, this.subject.lines[i + 1]?.values.all ?? []]);
+    const rest = others.map((each, i) => [each, this.subject.lines[i + 1]?.series.all ?? []]);
     const [x = [], ...columns] = rest.length ? joined(first, rest) : first;
     const last = columns.splice(mainColumns.length, edges.length);
     return /** @type {Column[]} */ ([x, ...columns, ...last]);
@@ -180,14 +183,14 @@ export class StepChart extends Chart {
    * the slowest or the fastest one.
    */
   #edges() {
-    const { band } = this.subject;
-    const { all, byRank, high, low, over } = this.#main.values;
+    const { spread } = this;
+    const { all, byRank, high, low, over } = this.#main.series;
     if (this.#isBanded) {
       const share = over === "sum" ? byRank.size : 1;
       return [high, low].map((column) => column.map((value) => (value === null ? null : value * share)));
     }
-    const edge = (/** @type {number} */ sign) => all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (band?.all[i] ?? 0))));
-    return band ? [edge(1), edge(-1)] : [];
+    const edge = (/** @type {number} */ sign) => all.map((value, i) => (value === null ? null : Math.max(0, value + sign * (spread?.[i] ?? 0))));
+    return spread ? [edge(1), edge(-1)] : [];
   }
 
   /** The lines, in the order of their columns. @returns {DrawnLine[]} */
@@ -227,7 +230,7 @@ export class StepChart extends Chart {
     const { room, widest, legend } = this;
     widest.each = Math.max(widest.each, legend.widthOf(place, each));
     widest.brief = Math.max(widest.brief, legend.widthOf(place, brief));
-    const isEach = this.#main.values.ranks.length <= MAX_NAMED_RANKS && widest.each <= room.below;
+    const isEach = this.#main.series.ranks.length <= MAX_NAMED_RANKS && widest.each <= room.below;
     this.head.classList.toggle("ba-two-lines", (isEach ? widest.each : widest.brief) > room.beside);
     if (isEach === this.isEach) return;
     this.isEach = isEach;
@@ -239,7 +242,7 @@ export class StepChart extends Chart {
     const x = this.plot?.data[0][this.plot.cursor.idx ?? -1];
     const rows = lines.map((line, i) => this.#rowAt(line, this.xs[i] ?? [], x));
     const at = this.#lineAt(rows, x);
-    const step = lines[at]?.table.steps[rows[at] ?? -1];
+    const step = lines[at]?.series.steps[rows[at] ?? -1];
     if (step === undefined) return null;
     const [each = [], brief = []] = [true, false].map((isEach) => lines.flatMap((line, i) => (rows[i] === null ? [] : this.#entries(line, Number(rows[i]), step, isEach))));
     const along = this.scale.name === "step" ? [] : [this.scale.axis.words(Number(this.xs[at]?.[Number(rows[at])]))];
@@ -253,9 +256,9 @@ export class StepChart extends Chart {
    * The row of a line at `x`, or its latest one; null if it has none.
    * @type {(line: PhaseLine, xs: number[], x: number | undefined) => number | null}
    */
-  #rowAt({ values }, xs, x) {
+  #rowAt({ series }, xs, x) {
     if (x !== undefined) return xs.length ? nearestIndex(xs, x) : null;
-    return lastIndex(values.all) ?? (values.hasValues ? xs.length - 1 : null);
+    return lastIndex(series.all) ?? (series.hasValues ? xs.length - 1 : null);
   }
 
   /**
@@ -269,27 +272,27 @@ export class StepChart extends Chart {
 
   /** @type {(line: PhaseLine, row: number, step: number, isEach: boolean) => Entry[]} */
   #entries(line, row, step, isEach) {
-    const { lines, over, band } = this.subject;
+    const { lines, over } = this.subject;
     const isOnly = lines.every((other) => other === line || other.phase !== line.phase);
     const prefix = lines.length > 1 ? `${isOnly ? line.phase : line.label} ` : "";
-    const lineStep = line.table.steps[row];
+    const lineStep = line.series.steps[row];
     const suffix = lineStep === step || lineStep === undefined ? "" : ` at ${this.#hasSteps ? stepText(lineStep) : this.scale.axis.words(Number(this.scale.of([lineStep])[0]))}`;
     const format = (/** @type {number | null | undefined} */ value) => this.format(value);
     if (line !== this.#main) {
       const { colour = "", dash } = this.#looks[lines.indexOf(line)] ?? {};
-      return [{ key: line.name, text: `${prefix}${format(line.values.all[row])}${suffix}`, colour, isDashed: Boolean(dash) }];
+      return [{ key: line.name, text: `${prefix}${format(line.series.all[row])}${suffix}`, colour, isDashed: Boolean(dash) }];
     }
-    const entries = entriesAt(row, { values: line.values, over, band, smooth: this.#smooth, isEach, format, phase: line.phase, prefix });
+    const entries = entriesAt(row, { series: line.series, over, spread: this.spread, smooth: this.#smooth, isEach, format, phase: line.phase, prefix });
     return entries.map((entry, i) => (i ? entry : { ...entry, text: entry.text + suffix }));
   }
 
   /** Every point with the values of all lines and ranks, and with its step, epoch and time if known. */
   values() {
-    const columns = this.subject.lines.flatMap(({ label, table, values }) => {
-      const ranks = values.ranks.length > 1 ? values.ranks : [];
-      return [{ name: label, table, column: values.all }, ...ranks.map((rank) => ({ name: `${label} rank ${rank}`, table, column: values.byRank.get(rank) ?? [] }))];
+    const columns = this.subject.lines.flatMap(({ label, series }) => {
+      const ranks = series.ranks.length > 1 ? series.ranks : [];
+      return [{ name: label, series, column: series.all }, ...ranks.map((rank) => ({ name: `${label} rank ${rank}`, series, column: series.byRank.get(rank) ?? [] }))];
     });
-    const [steps = [], ...joined] = uPlot.join(/** @type {any} */ (columns.map(({ table, column }) => [table.steps, column])));
+    const [steps = [], ...joined] = uPlot.join(/** @type {any} */ (columns.map(({ series, column }) => [series.steps, column])));
     const along = this.scales.filter(({ name }) => name !== "step").map((scale) => ({ name: scale.name, column: scale.of(/** @type {number[]} */ (steps)) }));
     const stepColumns = this.#hasSteps ? [steps] : [];
     const all = [...stepColumns, ...along.map(({ column }) => column), ...joined];
@@ -334,18 +337,18 @@ export const MAX_NAMED_RANKS = 4; // of more, the legend shows the range
 /**
  * The entries of the main line and its ranks.
  * @param {number} index of the step
- * @param {{values: Quantity, over: string, band?: Quantity, smooth?: Column, isEach: boolean, format: Format, phase?: Phase, prefix?: string}} what
+ * @param {{series: Series, over: string, spread?: Column, smooth?: Column, isEach: boolean, format: Format, phase?: Phase, prefix?: string}} what
  *   `isEach`: show every rank; `smooth`: the smoothed line over all ranks; `prefix`: words before the value
  * @returns {Entry[]}
  */
-export function entriesAt(index, { values, over, band, smooth, isEach, format, phase = "train", prefix = "" }) {
-  const { ranks } = values;
-  const at = (/** @type {number} */ rank) => values.byRank.get(rank)?.[index] ?? null;
+export function entriesAt(index, { series, over, spread, smooth, isEach, format, phase = "train", prefix = "" }) {
+  const { ranks } = series;
+  const at = (/** @type {number} */ rank) => series.byRank.get(rank)?.[index] ?? null;
   const word = prefix + (ranks.length > 1 ? `${over} ` : "");
-  const spread = band?.all[index] ? ` ± ${format(band.all[index])} jitter` : "";
+  const jitter = spread?.[index] ? ` ± ${format(spread[index])} jitter` : "";
   const line = smooth ? `, smooth ${format(smooth[index])}` : "";
   const { colour, dash } = PHASES[phase];
-  const entry = { key: ALL, text: `${word}${format(values.all[index])}${spread}${line}`, colour, isDashed: Boolean(dash) };
+  const entry = { key: ALL, text: `${word}${format(series.all[index])}${jitter}${line}`, colour, isDashed: Boolean(dash) };
   if (ranks.length < 2) return [entry];
   if (isEach) {
     return [entry, ...ranks.map((rank) => ({ key: `r${rank}`, text: `r${rank} ${format(at(rank))}`, colour: rankColour(rank) }))];

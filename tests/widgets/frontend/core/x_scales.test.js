@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PointTable, scalesOf } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
+import { JobNumbers, scalesOf } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
 import { XScale } from "../../../../batchai_magics/widgets/frontend/core/x_scales.js";
 
 test("steps within an epoch are spread over it, also in the one that goes on", () => {
@@ -23,35 +23,35 @@ test("steps stay as they are", () => {
 });
 
 test("an axis that does not tell steps apart is not offered", () => {
-  const points = new PointTable();
-  points.other("loss").add(0, [1, 2], [-1, -1], [[5, 6]], { epoch: [1, 1], time: [0, 7] });
+  const points = new JobNumbers();
+  points.of("loss").add(0, { steps: [1, 2], ranks: [-1, -1], epoch: [1, 1], time: [0, 7] }, [5, 6]);
   assert.deepEqual(scalesOf(points, "step").map(({ name }) => name), ["step", "time"]);
 });
 
 test("a log that tells epochs only has no axis of steps", () => {
-  const points = new PointTable();
-  points.other("loss").add(0, [1, 2], [-1, -1], [[5, 6]], { epoch: [1, 2], time: [NaN, NaN] });
+  const points = new JobNumbers();
+  points.of("loss").add(0, { steps: [1, 2], ranks: [-1, -1], epoch: [1, 2], time: [NaN, NaN] }, [5, 6]);
   assert.deepEqual(scalesOf(points, "epoch").map(({ name }) => name), ["epoch"]);
 });
 
 test("a log without positions has its values in order and no axis of steps", () => {
-  const points = new PointTable();
-  points.other("accuracy").add(0, [1, 2], [-1, -1], [[0.9, 0.93]], { time: [0, 7] });
+  const points = new JobNumbers();
+  points.of("accuracy").add(0, { steps: [1, 2], ranks: [-1, -1], time: [0, 7] }, [0.9, 0.93]);
   const scales = scalesOf(points, "order");
   assert.deepEqual(scales.map(({ name }) => name), ["order", "time"]);
   assert.deepEqual(scales[0]?.of([1, 2]), [1, 2]);
 });
 
 test("the metric with the most steps tells when they were, also if a step comes late", () => {
-  const points = new PointTable();
-  points.other("val_loss").add(0, [2], [-1], [[5]], { time: [99] });
-  points.other("loss").add(0, [1, 3, 2], [-1, -1, -1], [[5, 6, 7]], { time: [10, 30, 20] });
+  const points = new JobNumbers();
+  points.of("val_loss").add(0, { steps: [2], ranks: [-1], time: [99] }, [5]);
+  points.of("loss").add(0, { steps: [1, 3, 2], ranks: [-1, -1, -1], time: [10, 30, 20] }, [5, 6, 7]);
   assert.deepEqual(scalesOf(points, "step").find(({ name }) => name === "time")?.of([1, 2, 3]), [10, 20, 30]);
 });
 
 test("without steps, every metric tells where its epochs are", () => {
-  const points = new PointTable();
-  points.other("loss").add(0, [1, 3, 5], [-1, -1, -1], [[5, 6, 7]], { epoch: [0.8, 1.6, 2.4] });
-  points.other("val_loss").add(0, [2, 4, 6], [-1, -1, -1], [[5, 6, 7]], { epoch: [1, 2, 3] });
+  const points = new JobNumbers();
+  points.of("loss").add(0, { steps: [1, 3, 5], ranks: [-1, -1, -1], epoch: [0.8, 1.6, 2.4] }, [5, 6, 7]);
+  points.of("val_loss").add(0, { steps: [2, 4, 6], ranks: [-1, -1, -1], epoch: [1, 2, 3] }, [5, 6, 7]);
   assert.deepEqual(scalesOf(points, "epoch")[0]?.of([2, 4, 6]), [1, 2, 3]);
 });

@@ -3,24 +3,26 @@ import { test } from "node:test";
 
 import { withAllDigits } from "../../../../batchai_magics/widgets/frontend/core/chart_legend.js";
 import { quantity } from "../../../../batchai_magics/widgets/frontend/core/format.js";
-import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
+import { Series } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
 import { entriesAt, nearestIndex } from "../../../../batchai_magics/widgets/frontend/job/step_chart.js";
 
 const words = (subject) => entriesAt(0, { over: "total", isEach: false, format: quantity, ...subject }).map((entry) => entry.text);
 
+function seriesOf(over, ranks, values) {
+  const series = new Series();
+  series.combine(over);
+  series.add(0, { steps: ranks.map(() => 10), ranks }, values);
+  series.settle();
+  return series;
+}
+
 test("the legend says what the band around the total is", () => {
-  const table = new PointTable();
-  table.add(0, [10, 10], [0, 1], [[100, 110], [2, 4], [2, 3]]);
-  table.settle();
-  assert.deepEqual(words({ values: table.rates, band: table.jitters }), ["total 210.0 ± 5.000 jitter", "ranks 100.0–110.0"]);
-  assert.deepEqual(words({ values: table.losses, over: "mean" }), ["mean 3.000", "ranks 2.000–4.000"]);
+  assert.deepEqual(words({ series: seriesOf("sum", [0, 1], [100, 110]), spread: [5] }), ["total 210.0 ± 5.000 jitter", "ranks 100.0–110.0"]);
+  assert.deepEqual(words({ series: seriesOf("mean", [0, 1], [2, 4]), over: "mean" }), ["mean 3.000", "ranks 2.000–4.000"]);
 });
 
 test("a phase is told by its name and its dashes, not by colour alone", () => {
-  const table = new PointTable();
-  table.other("val_loss").add(0, [10], [0], [[0.5]]);
-  table.other("val_loss").settle();
-  const entries = entriesAt(0, { values: table.other("val_loss").values, over: "mean", isEach: false, format: quantity, phase: "val", prefix: "val " });
+  const entries = entriesAt(0, { series: seriesOf("mean", [0], [0.5]), over: "mean", isEach: false, format: quantity, phase: "val", prefix: "val " });
   assert.deepEqual(entries, [{ key: "all", text: "val 0.500", colour: "--ba-val", isDashed: true }]);
 });
 

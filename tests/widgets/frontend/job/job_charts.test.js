@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { PointTable } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
+import { JobNumbers } from "../../../../batchai_magics/widgets/frontend/job/chart_points.js";
 import { subjectsOf } from "../../../../batchai_magics/widgets/frontend/job/job_charts.js";
 
 const line = (name, phase = "train") => ({ name, phase });
@@ -9,13 +9,13 @@ const chart = (title, lines, more = {}) => ({ title, is_rate: false, is_summed: 
 
 /** A table with points of these metrics. */
 function pointsOf(...names) {
-  const points = new PointTable();
-  for (const name of names) points.other(name).add(0, [10], [0], [[0.5]]);
+  const points = new JobNumbers();
+  for (const name of names) points.of(name).add(0, { steps: [10], ranks: [0] }, [0.5]);
   return points;
 }
 
 test("a job without numbers has no chart", () => {
-  assert.deepEqual(subjectsOf(new PointTable(), []), []);
+  assert.deepEqual(subjectsOf(new JobNumbers(), []), []);
 });
 
 test("training and validation of one quantity are lines of one chart", () => {
@@ -35,12 +35,16 @@ test("a metric whose points have not come yet has no line", () => {
   assert.deepEqual(subjects.map(({ title, lines }) => [title, lines.length]), [["loss", 1]]);
 });
 
-test("the speed of step lines starts at 0, and has its jitter and its warm-up", () => {
-  const points = pointsOf();
-  points.add(0, [10], [0], [[100], [2], [1]]);
-  const speed = chart("images/sec", [line("images_per_sec")], { is_rate: true, is_summed: true });
+test("a mean rate starts at 0, and has its jitter and its warm-up", () => {
+  const points = pointsOf("images_per_sec", "loss", "jitter");
+  const speed = chart("images/sec", [line("images_per_sec")], { is_rate: true, is_summed: true, band: "jitter" });
   const [rate, loss] = subjectsOf(points, [speed, chart("loss", [line("loss")])]);
-  assert.deepEqual([rate.lines[0].values.over, loss.lines[0].values.over], ["sum", "mean"]);
-  assert.deepEqual([rate.band, rate.fromZero, rate.hasWarmUp, rate.over], [points.jitters, true, true, "total"]);
-  assert.deepEqual([loss.band, loss.fromZero, loss.over, loss.lines[0].values], [undefined, false, "mean", points.losses]);
+  assert.deepEqual([rate.lines[0].series.over, rate.band.over, loss.lines[0].series.over], ["sum", "sum", "mean"]);
+  assert.deepEqual([rate.band, rate.fromZero, rate.hasWarmUp, rate.over], [points.of("jitter"), true, true, "total"]);
+  assert.deepEqual([loss.band, loss.hasWarmUp, loss.fromZero, loss.over], [undefined, undefined, false, "mean"]);
+});
+
+test("a rate whose jitter has not come yet is drawn without it", () => {
+  const speed = chart("images/sec", [line("images_per_sec")], { band: "jitter" });
+  assert.equal(subjectsOf(pointsOf("images_per_sec"), [speed])[0].band, undefined);
 });

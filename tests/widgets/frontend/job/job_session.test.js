@@ -22,7 +22,8 @@ afterEach(() => {
 
 const view = (array) => new DataView(array.buffer, array.byteOffset, array.byteLength);
 const batch = (seq, more = {}, buffers = []) => take({ kind: "batch", seq, complete: false, logs: [], ...more }, buffers.map(view));
-const point = (step, rate) => [new Int32Array([step]), new Int32Array([0]), ...[rate, 1, 2, NaN].map((v) => new Float32Array([v]))];
+const rates = (first, more = {}) => ({ values: [{ name: "rate", first, ...more }] });
+const point = (step, rate) => [new Float64Array([step]), new Int32Array([0]), ...[rate, NaN, NaN].map((v) => new Float32Array([v]))];
 
 const line = (text) => new Uint8Array([...text].map((sign) => sign.charCodeAt(0)));
 const part = (offset, size, more = {}) => ({ file: "stdout.txt", offset, size, skipped: 0, ...more });
@@ -40,20 +41,21 @@ test("the kernel hears from time to time how far the page has come", () => {
   assert.deepEqual(sent.map(({ kind, seq }) => [kind, seq]), [["ack", 16], ["ack", 32]]);
 });
 
-test("points and other numbers come in one message", () => {
-  const norm = [new Float64Array([3]), new Int32Array([-1]), ...[0.5, 1, 7].map((v) => new Float32Array([v]))];
-  const parts = { points: { first: 0, generation: 0 }, values: [{ name: "norm", first: 0 }] };
-  batch(1, parts, [...point(10, 100), ...norm]);
-  session.points.settle();
-  assert.deepEqual([session.points.rates.all, session.points.jitters.all], [[100], [2]]);
-  assert.deepEqual(session.points.counts, { norm: 1 });
+test("numbers of one line have their positions once", () => {
+  const values = [{ name: "rate", first: 0 }, { name: "loss", first: 0, is_at_same: true }, { name: "norm", first: 0 }];
+  batch(1, { values }, [...point(10, 100), new Float32Array([2]), ...point(20, 0.5)]);
+  assert.deepEqual(session.points.counts, { rate: 1, loss: 1, norm: 1 });
+  for (const [name, step, value] of [["rate", 10, 100], ["loss", 10, 2], ["norm", 20, 0.5]]) {
+    session.points.of(name).settle();
+    assert.deepEqual([session.points.of(name).steps, session.points.of(name).all], [[step], [value]]);
+  }
 });
 
 test("points of a log that starts again replace the old ones", () => {
-  batch(1, { points: { first: 0, generation: 0 } }, point(10, 100));
-  batch(2, { points: { first: 0, generation: 1 } }, point(1, 5));
-  session.points.settle();
-  assert.deepEqual([session.points.steps, session.points.rates.all], [[1], [5]]);
+  batch(1, rates(0), point(10, 100));
+  batch(2, { generation: 1, ...rates(0) }, point(1, 5));
+  session.points.of("rate").settle();
+  assert.deepEqual([session.points.of("rate").steps, session.points.of("rate").all], [[1], [5]]);
 });
 
 test("an answer reaches the question that it belongs to", async () => {
@@ -65,26 +67,25 @@ test("an answer reaches the question that it belongs to", async () => {
 });
 
 test("a view says what it has when it says hello", () => {
-  batch(1, { points: { first: 0, generation: 0 }, logs: [{ file: "stdout.txt", offset: 0, size: 3, skipped: 0 }] }, [
+  batch(1, { ...rates(0), logs: [{ file: "stdout.txt", offset: 0, size: 3, skipped: 0 }] }, [
     ...point(10, 100),
     new Uint8Array([97, 98, 10]),
   ]);
   session.log("stdout.txt", 2).extend(3);
   session.hello();
-  assert.deepEqual(sent.at(-1).have, { points: 1, generation: 0, values: {}, logs: { "stdout.txt": 3 } });
+  assert.deepEqual(sent.at(-1).have, { generation: 0, values: { rate: 1 }, logs: { "stdout.txt": 3 } });
 });
 
 test("points that a lost batch had are asked for again", () => {
-  batch(1, { points: { first: 0, generation: 0 } }, point(10, 100));
-  batch(3, { points: { first: 2, generation: 0 } }, point(30, 120));
+  batch(1, rates(0), point(10, 100));
+  batch(3, rates(2), point(30, 120));
   assert.deepEqual(kinds(), ["ready"]);
-  assert.equal(sent[0].have.points, 1);
+  assert.equal(sent[0].have.values.rate, 1);
 });
 
-test("other numbers that a lost batch had are asked for again", () => {
-  const number = (step) => [new Float64Array([step]), new Int32Array([-1]), ...[0.5, NaN, NaN].map((v) => new Float32Array([v]))];
-  batch(1, { values: [{ name: "lr", first: 0 }] }, number(1));
-  batch(3, { values: [{ name: "lr", first: 4 }, { name: "norm", first: 0 }] }, [...number(5), ...number(5)]);
+test("only what a lost batch had is asked for again", () => {
+  batch(1, { values: [{ name: "lr", first: 0 }] }, point(1, 0.5));
+  batch(3, { values: [{ name: "lr", first: 4 }, { name: "norm", first: 0 }] }, [...point(5, 0.5), ...point(5, 0.5)]);
   assert.deepEqual(kinds(), ["ready"]);
   assert.deepEqual(sent[0].have.values, { lr: 1, norm: 1 });
 });
@@ -97,13 +98,13 @@ test("a lost batch without numbers leaves a gap in the log, and nothing is asked
 });
 
 test("a page that comes late takes the first batch as it is", () => {
-  batch(7, { points: { first: 3, generation: 0 } }, point(10, 100));
+  batch(7, rates(3), point(10, 100));
   assert.deepEqual(kinds(), []);
 });
 
 test("numbers that do not join on are asked for only when a batch was lost", () => {
-  batch(1, { points: { first: 0, generation: 0 } }, point(10, 100));
-  batch(2, { points: { first: 9, generation: 0 } }, point(90, 100));
+  batch(1, rates(0), point(10, 100));
+  batch(2, rates(9), point(90, 100));
   assert.deepEqual(kinds(), []);
 });
 
@@ -324,8 +325,8 @@ test("a batch tells what is new in it, and nothing else", () => {
   const news = heard();
   assert.equal(session.isAnswered, false);
   batch(1, { logs: [part(0, 4)] }, [line("one\n")]);
-  batch(2, { points: { first: 0, generation: 0 } }, point(10, 100));
-  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, [new Float64Array([1]), new Int32Array([0]), ...[1, NaN, NaN].map((v) => new Float32Array([v]))]);
+  batch(2, rates(0), point(10, 100));
+  batch(3, { values: [{ name: "lr", first: 0 }], complete: true }, point(1, 1));
   assert.deepEqual(news, [["log", "stdout.txt", 1], ["points", "", 0], ["points", "", 0], ["complete", "", 0]]);
   assert.equal(session.isAnswered, true);
 });
@@ -347,11 +348,11 @@ test("numbers are read wherever they lie in a message", () => {
   const raw = new Uint8Array(49);
   const unaligned = point(10, 100).map((column, i) => {
     raw.set(new Uint8Array(column.buffer), 1 + 8 * i);
-    return new DataView(raw.buffer, 1 + 8 * i, 4);
+    return new DataView(raw.buffer, 1 + 8 * i, column.byteLength);
   });
-  take({ kind: "batch", seq: 1, complete: false, points: { first: 0, generation: 0 } }, unaligned);
-  session.points.settle();
-  assert.deepEqual([session.points.steps, session.points.rates.all], [[10], [100]]);
+  take({ kind: "batch", seq: 1, complete: false, ...rates(0) }, unaligned);
+  session.points.of("rate").settle();
+  assert.deepEqual([session.points.of("rate").steps, session.points.of("rate").all], [[10], [100]]);
 });
 
 test("lines of a rank before those that are here are not new, and take none away", () => {
