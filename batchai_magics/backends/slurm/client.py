@@ -77,10 +77,6 @@ class SlurmClient:
         self._run(update, may_fail=True)
         self._run(["scontrol", "hold" if is_held else "release", number], may_fail=True)
 
-    def placement(self, number: str) -> tuple[tuple[str, ...], bool]:
-        """The excluded nodes of a job, and whether it is held."""
-        return parse.placement(self._run(["scontrol", "show", "job", number, "--oneliner"]))
-
     @property
     def _environ(self) -> dict[str, str]:
         environ = self.machine.environ

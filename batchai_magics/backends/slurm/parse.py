@@ -32,11 +32,6 @@ class JobLine(NamedTuple):
         return self.state == "RUNNING" or (self.state == "PENDING" and self.reason == "None")
 
     @property
-    def waits_in_vain(self) -> bool:
-        """Whether Slurm has cancelled it because a job before it did not end as it had to."""
-        return self.state == "CANCELLED" and self.reason == "DependencyNeverSatisfied"
-
-    @property
     def first_node(self) -> str:
         """The first of its nodes, which runs its script; empty before allocation."""
         match = re.match(r"([^,\[]+)(?:\[(\d+))?", self.nodes)
@@ -168,12 +163,6 @@ def jobs(text: str) -> dict[str, JobLine]:
     """Parses the output of squeue, by job number."""
     lines = (JobLine(*fields) for fields in _rows(text, len(JOB_FIELDS)))
     return {line.number: line for line in lines}
-
-
-def placement(text: str) -> tuple[tuple[str, ...], bool]:
-    """Parses `scontrol show job`: the nodes on which a job must not start, and whether it is held."""
-    excluded = re.search(r"\bExcNodeList=(?!\(null\))(\S+)", text)
-    return ((excluded[1],) if excluded else ()), bool(re.search(r"\bPriority=0\b", text))
 
 
 def nodes(text: str) -> list[NodeLine]:

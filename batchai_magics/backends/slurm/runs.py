@@ -28,7 +28,6 @@ from batchai_magics.backends.slurm.node.run_files import (
     SlurmSubmission,
     Stop,
     array_logs,
-    dependency_on,
     written_at,
 )
 from batchai_magics.backends.slurm.parse import JobLine
@@ -67,7 +66,6 @@ class PendingNotes(NamedTuple):
     report: EngineReport | None = None  # that the attempt is over
     end: Outcome | None = None
     overdue: str = ""  # the number of the Slurm job to cancel
-    again: str = ""  # the number of the Slurm job to submit anew
 
 
 class Chain(NamedTuple):
@@ -159,8 +157,7 @@ class Runs:
             niceness=more["niceness"],
             # Slurm rejects what can never start: a held job gets its exclusions on release.
             excluded=() if is_held else placement.excluded,
-            after=after,
-            awaited=tuple(map(self._condition, self._chain(run, Ends()).waiting)),
+            after=tuple(filter(None, [after, *map(self._slurm_job_of, self._chain(run, Ends()).waiting)])),
             is_held=is_held,
             is_restarted=more.get("is_restarted", False),
             notice_s=more.get("notice_s", 0),
@@ -193,27 +190,14 @@ class Runs:
             self.files(run.guid).note_end(dependency_failed(failed)._replace(ended=self._clock.now()))
         return bool(failed)
 
-    def _condition(self, awaited: AwaitedRun) -> str:
-        """Slurm's condition that a run has ended.
-
-        Raises:
-            ServiceError: It is being submitted, or Slurm has forgotten it and would take it for a success.
-        """
+    def _slurm_job_of(self, awaited: AwaitedRun) -> str:
+        """The Slurm job of a run that has not ended; ServiceError if it is being submitted."""
         files = self.files(awaited.guid)
         submission = files.submission(files.attempt)
         if submission is None:
             text = f"no job can start after {awaited.name} yet: it is being submitted"
             raise ServiceError(text, code="JobNotSubmitted", hint="Try again in a moment.")
-        if awaited.guid in self._due:
-            self.record_due()
-            report = files.engine_report(files.attempt)
-            if report and report.state == EndState.GONE.value:
-                text = (
-                    f"no job can start after {awaited.name} yet: Slurm no longer knows it, nor how it ended"
-                )
-                hint = f"That is settled within {self._settings.lost_s:g} s: try again then."
-                raise ServiceError(text, code="JobNotEnded", hint=hint)
-        return dependency_on(submission.slurm_job, must_succeed=awaited.must_succeed)
+        return submission.slurm_job
 
     def _chain(self, run: Run, known: Ends, depth: int = 0) -> Chain:
         """What became of the runs after which one starts.
@@ -413,11 +397,6 @@ class Runs:
                     files.note_engine_report(files.attempt, due.report)
                 if due.end:
                     files.note_end(due.end)
-            if due.again:
-                with contextlib.suppress(ServiceError):  # it is tried again when somebody looks again
-                    excluded, is_held = self._slurm.placement(due.again)
-                    placement = Placement(excluded, 0 if is_held else run.state["node_count"])
-                    self.submit(run, placement, attempt=self.files(run.guid).attempt + 1)
             before = due
             status, due = self._observed(run)
             if due is None or not (before.report and due.end):
@@ -438,19 +417,14 @@ class Runs:
         chain = self._chain(run, Ends() if known is None else known, depth) if is_queued else Chain()
         if chain.failed:
             end = self._end(run, dependency_failed(chain.failed))
-            number = self._number_left(files, attempt, submission) if submission else ""
-            return ended(status, end), PendingNotes(end=end, overdue=number)
+            return ended(status, end), PendingNotes(
+                end=end, overdue=submission.slurm_job if submission else ""
+            )
         status = replace(status, waiting=chain.reason)
         if submission is None:
             due = self._due_unsubmitted(run, files)
             return (ended(status, due.end) if due and due.end else status), due
         observation = self._observe(files, attempt, submission)
-        if is_queued and observation and observation.line.waits_in_vain:
-            # What decides is how the predecessors end, which may be later, or other than Slurm has it.
-            if deleted := self._deleted_predecessor(run):
-                end = self._end(run, dependency_failed(deleted, "was deleted"))
-                return ended(status, end), PendingNotes(end=end)
-            return status, None if chain.waiting else PendingNotes(again=submission.slurm_job)
         due = self._due_submitted(run, status, submission, observation and observation.line)
         if due and due.end:
             return ended(status, due.end), due
@@ -463,13 +437,6 @@ class Runs:
         is_chained = attempt == 1 and AFTER in run.state
         reason = parse.pending_reason(observation.line, observation.asked, is_chained=is_chained)
         return replace(status, waiting=reason), due
-
-    def _number_left(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> str:
-        """The number of an attempt that Slurm will not end itself for a predecessor that has failed."""
-        observation = self._observe(files, attempt, submission)
-        if observation is None or end_state_of(observation.line.state):
-            return ""
-        return "" if observation.line.reason.startswith("Dependency") else submission.slurm_job
 
     def _observe(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> Observation | None:
         """Slurm's report on an attempt; queried more often for a young one about to start."""

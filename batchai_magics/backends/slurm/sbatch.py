@@ -17,7 +17,7 @@ from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.runner import NodeStatus, PlannedRun
 from batchai_magics.backends.slurm import parse
 from batchai_magics.backends.slurm.node.node_setups import FAILED, NodeSetups, problem
-from batchai_magics.backends.slurm.node.run_files import JobBundle, RunFiles
+from batchai_magics.backends.slurm.node.run_files import JobBundle, RunFiles, dependency
 from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
 from batchai_magics.launch.plan import GRACE_S, LaunchMode, Plan
@@ -181,8 +181,7 @@ class SubmitOptions:
     log: Path
     niceness: int = 0
     excluded: tuple[str, ...] = ()
-    after: str = ""  # the number of the job that must end first
-    awaited: tuple[str, ...] = ()  # conditions on other jobs, such as afterok:12
+    after: tuple[str, ...] = ()  # the numbers of the jobs that must end first
     is_held: bool = False
     is_restarted: bool = False  # whether Slurm is to queue it again when it loses its nodes
     notice_s: int = 0  # how long before its end its program is signalled; 0: never
@@ -209,9 +208,7 @@ class SubmitOptions:
         args += [f"--signal=B:USR1@{self.notice_s}"] * bool(self.notice_s)
         args += [f"--partition={self.partition}"] * bool(self.partition)
         args += [f"--exclude={','.join(self.excluded)}"] * bool(self.excluded)
-        conditions = [*[f"afterany:{self.after}"] * bool(self.after), *self.awaited]
-        args += [f"--dependency={','.join(conditions)}"] * bool(conditions)
-        args += ["--kill-on-invalid-dep=yes"] * bool(self.awaited)
+        args += [f"--dependency={dependency(self.after)}"] * bool(self.after)
         return [*args, *["--hold"] * self.is_held, *self.more]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from batchai_magics.backends.node.launcher import Deadline
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of, outcome_of
+from batchai_magics.backends.slurm.node.run_files import dependency
 from batchai_magics.launch.plan import Limits
 from batchai_magics.untrusted_files import tail_of
 
@@ -130,8 +131,8 @@ def requeue() -> str:
     return _change_job("requeue", os.environ["SLURM_JOB_ID"])
 
 
-def wait_for(conditions: Sequence[str]) -> str:
-    """Has Slurm queue this job again until conditions are met; returns why it would not, if so.
+def wait_for(slurm_jobs: Sequence[str]) -> str:
+    """Has Slurm queue this job again until other ones have ended; returns why it would not, if so.
 
     That also works for a job that is not to be queued again when it loses its nodes; it remains one.
     """
@@ -141,7 +142,7 @@ def wait_for(conditions: Sequence[str]) -> str:
         _change_job("update", job, f"requeue={before}")
         return refusal
     # Slurm forgets the conditions of a job once it has started it. Without them, it starts it soon.
-    _change_job("update", job, f"requeue={before}", f"dependency={','.join(conditions)}")
+    _change_job("update", job, f"requeue={before}", f"dependency={dependency(slurm_jobs)}")
     return ""
 
 

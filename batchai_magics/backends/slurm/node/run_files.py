@@ -12,7 +12,7 @@ import json
 import re
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -89,9 +89,9 @@ class ArrayTask(NamedTuple):
     task: int
 
 
-def dependency_on(slurm_job: str, *, must_succeed: bool) -> str:
-    """Slurm's condition that a job has ended."""
-    return f"{'afterok' if must_succeed else 'afterany'}:{slurm_job}"
+def dependency(slurm_jobs: Sequence[str]) -> str:
+    """Slurm's condition that jobs have ended, however that was: whether they succeeded, their files say."""
+    return f"afterany:{':'.join(slurm_jobs)}"
 
 
 class AttemptStart(NamedTuple):

@@ -13,12 +13,12 @@ from pathlib import Path
 from batchai_magics.backends.folders import notification_sending
 from batchai_magics.backends.folders.run_end import read_awaited
 from batchai_magics.backends.node.attempt import AttemptRunner
-from batchai_magics.backends.node.outcome import dependency_failed, failed_with, not_run
+from batchai_magics.backends.node.outcome import dependency_failed, failed_with, lost, not_run
 from batchai_magics.backends.node.ranks import termination
 from batchai_magics.backends.node.ranks.signal_pipe import SignalPipe
 from batchai_magics.backends.slurm.node import allocation
 from batchai_magics.backends.slurm.node.attempt_ends import RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import RunFiles, dependency_on, read_secrets
+from batchai_magics.backends.slurm.node.run_files import RunFiles, read_secrets
 from batchai_magics.backends.slurm.node.scratch import ScratchError
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmLauncher
 from batchai_magics.launch.outcome import Outcome
@@ -34,9 +34,9 @@ def main() -> None:
         return
     running = RunningAttempt(files, int(sys.argv[2]))
     try:
-        outcome = _failed_predecessor(files)
-        if outcome is None and (conditions := _open_conditions(files)):
-            refusal = allocation.wait_for(conditions)
+        outcome, open_jobs = _predecessors(files)
+        if outcome is None and open_jobs:
+            refusal = allocation.wait_for(open_jobs)
             if not refusal:
                 return
             outcome = failed_with("JobLaunchFailed", _NOT_QUEUED.format(refusal))
@@ -55,27 +55,25 @@ def main() -> None:
     sys.exit(0 if outcome.is_success or outcome.is_requeued else 1)
 
 
-def _open_conditions(files: RunFiles) -> list[str]:
-    """Slurm's conditions for the runs which have not ended, although Slurm has started this one after them.
+def _predecessors(files: RunFiles) -> tuple[Outcome | None, list[str]]:
+    """The outcome of a job that starts after one which has failed, and the Slurm jobs of those still open.
 
-    They run again, as other jobs of Slurm's or as the same ones: Slurm cannot know.
+    Some may run again, as other jobs of Slurm's or as the same ones: Slurm cannot know. One that is over and
+    has left no outcome was killed; one that was deleted had ended.
     """
-    conditions = []
+    outcome, open_jobs = None, []
     for earlier in read_awaited(files):
         predecessor = files.of_run(earlier.guid)
         submission = None if predecessor.outcome else predecessor.submission(predecessor.attempt)
         if submission and (predecessor.is_requeued or allocation.is_open(submission.slurm_job)):
-            conditions.append(dependency_on(submission.slurm_job, must_succeed=earlier.must_succeed))
-    return conditions
-
-
-def _failed_predecessor(files: RunFiles) -> Outcome | None:
-    """The outcome of a job that starts after one which has failed, whatever its script's exit code was."""
-    for earlier in read_awaited(files):
-        end = files.of_run(earlier.guid).outcome
+            open_jobs.append(submission.slurm_job)
+            continue
+        end = predecessor.outcome
+        if end is None and predecessor.root.exists():
+            end = lost({})
         if end and earlier.has_failed(end):
-            return dependency_failed(earlier.name)
-    return None
+            outcome = dependency_failed(earlier.name)
+    return outcome, open_jobs
 
 
 def _run(files: RunFiles, running: RunningAttempt, signal_pipe: SignalPipe) -> Outcome:

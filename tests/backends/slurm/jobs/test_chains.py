@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import time
-from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.errors import SpecError
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
@@ -32,43 +28,20 @@ def state_in_slurm(slurm: RealSlurm, job: str) -> str:
     return slurm.ask("squeue", "--noheader", "--states=all", f"--jobs={job}", "--format=%T").strip()
 
 
-def test_slurm_itself_ends_what_waits_for_a_job_that_fails(place: Place, slurm: RealSlurm) -> None:
-    first = place.start("sleep 3; exit 1", "first")
-    second = place.start(name="second", **after(first))
+def test_the_end_of_a_predecessor_counts_and_not_its_script_while_nobody_looks(
+    place: Place, slurm: RealSlurm
+) -> None:
+    lost, done = place.start(HOLD, "lost"), place.start(HOLD, "done")
+    for job in (lost, done):
+        place.is_up(job)
+    second, fourth = place.start(name="second", **after(lost)), place.start(name="fourth", **after(done))
     third = place.start(name="third", **after(second))
-    jobs = [number(place, job) for job in (second, third)]
-    until(lambda: [state_in_slurm(slurm, job) for job in jobs] == ["CANCELLED"] * 2)  # no status is read
-    assert [first_error(place.wait(job)).code for job in (third, second)] == ["DependencyFailed"] * 2
-
-
-def excluded_nodes(slurm: RealSlurm, job: str) -> list[str]:
-    return re.findall(r"ExcNodeList=node\S+", slurm.ask("scontrol", "show", "job", job))
-
-
-def kill(slurm: RealSlurm, job: str) -> None:
-    """Kills the program of a job, which can report nothing then."""
-    slurm.ask("scancel", "--batch", "--signal=KILL", job)
-
-
-def test_what_waits_for_a_job_that_could_not_report_its_end_names_it(place: Place, slurm: RealSlurm) -> None:
-    place.is_up(place.start(HOLD))
-    second = place.start(name="second", **after(place.job()))
-    kill(slurm, number(place, place.job()))
-    until(lambda: state_in_slurm(slurm, number(place, second)) == "CANCELLED")
-    with closing(SlurmBackend(replace(place.backend.settings, lost_s=3.0))) as backend:
-        until(lambda: backend.show(second).state is ExecutionState.FAILED or backend.reconcile())
-        assert first_error(backend.show(second)).code == "DependencyFailed"
-
-
-def test_a_job_that_slurm_cancelled_runs_if_its_predecessor_succeeded(place: Place, slurm: RealSlurm) -> None:
-    place.is_up(place.start(HOLD))
-    second = place.start("echo ran", "second", **after(place.job()))
-    files(place, place.job()).note_end(Outcome(0, ended=time.time()))
-    kill(slurm, number(place, place.job()))  # only its batch script fails
-    until(lambda: state_in_slurm(slurm, number(place, second)) == "CANCELLED")
-    job = place.wait(second)
-    assert (job.state, place.log(second)) == (ExecutionState.SUCCEEDED, b"ran\n")
-    assert excluded_nodes(slurm, number(place, second, 2)) == excluded_nodes(slurm, number(place, second))
+    files(place, done).note_end(Outcome(0, ended=time.time()))
+    for job in (lost, done):  # their programs, which can report nothing then
+        slurm.ask("scancel", "--batch", "--signal=KILL", number(place, job))
+    until(lambda: all(files(place, job).outcome for job in (second, third, fourth)))  # no status is read
+    assert [first_error(place.wait(job)).code for job in (second, third)] == ["DependencyFailed"] * 2
+    assert (place.wait(fourth).state, place.log(fourth)) == (ExecutionState.SUCCEEDED, b"hello\n")
 
 
 def test_a_dependency_of_slurms_own_does_not_go_with_it(place: Place) -> None:

@@ -44,16 +44,23 @@ def test_word_that_the_job_has_to_end_may_come_behind_the_ends_of_all_it_has_sta
 
 
 @pytest.mark.slow
-def test_a_job_that_cannot_go_back_to_the_queue_fails_instead_of_running_beside_its_predecessor(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("is_requeued", "code", "text"),
+    [
+        (True, "JobLaunchFailed", "Slurm did not queue the job again: "),
+        (False, "DependencyFailed", "first did not succeed"),  # it is over, and has left no outcome
+    ],
+)
+def test_a_job_never_runs_beside_its_predecessor_or_after_one_that_was_killed(
+    tmp_path: Path, is_requeued: bool, code: str, text: str
 ) -> None:
     first, second = RunFiles(tmp_path / "first"), RunFiles(tmp_path / "second")
     first.note_submission(1, SlurmSubmission("7", 1.0))
-    first.ask_to_stop(1, Stop(REQUEUE, 2.0))
+    if is_requeued:
+        first.ask_to_stop(1, Stop(REQUEUE, 2.0))
     write_awaited(second, [AwaitedRun("first", "first", must_succeed=True)])
     words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
     done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol
     assert done.returncode == 1
     (error,) = second.outcome.errors
-    assert error["code"] == "JobLaunchFailed"
-    assert error["message"].startswith("Slurm did not queue the job again: ")
+    assert (error["code"], error["message"].startswith(text)) == (code, True)

@@ -266,19 +266,6 @@ def test_a_job_whose_predecessor_has_failed_is_not_submitted(
     assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
 
 
-def test_a_job_does_not_start_after_one_that_slurm_has_forgotten_before_its_end_is_known(
-    runs: Runs, slurm: ScriptedSlurm, job: Run, tmp_path: Path
-) -> None:
-    follow(runs)
-    patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
-    for _ in range(2):
-        with pytest.raises(ServiceError, match="after first yet: Slurm no longer knows it"):
-            patient.submit(job, PLACEMENT)
-    assert slurm.submitted == []
-    runs.submit(job, PLACEMENT)  # which counts it as lost without a delay
-    assert runs.files("guid").outcome.errors[0]["code"] == "DependencyFailed"
-
-
 def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
@@ -288,16 +275,6 @@ def test_a_job_whose_predecessor_is_deleted_while_it_is_prepared_is_refused(
     with pytest.raises(NotFoundError):
         runs.submit_array([job, job], PLACEMENT, limit=0, after="")
     assert slurm.submitted == []
-
-
-def test_a_job_that_slurm_cancelled_with_a_predecessor_that_was_deleted_then_has_failed(
-    runs: Runs, slurm: ScriptedSlurm, job: Run
-) -> None:
-    files = submitted_behind_a_running_one(runs, slurm, job)
-    slurm.lines = {"1": JobLine("1", "CANCELLED", "DependencyNeverSatisfied", "N/A", "", "guid")}
-    shutil.rmtree(files.root)
-    (error,) = runs.statuses([job])[0].result.errors
-    assert (error["code"], "first was deleted" in error["message"]) == ("DependencyFailed", True)
 
 
 def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script(
