@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 from batchai_magics.backends.base import CommandEnd, CommandOutput
 from batchai_magics.backends.machines.machine import CommandLine, Machine
 from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.slurm import parse
-from batchai_magics.backends.slurm.parse import JobLine, NodeLine
+from batchai_magics.backends.slurm.parse import NodeLine, SlurmJob
 from batchai_magics.errors import CapabilityError, ServiceError
 
 TIMEOUT_S = 60.0  # a busy controller responds late
@@ -34,7 +34,7 @@ class SlurmClient:
         answer = self._run(args, env=env, answer=script.with_name(f"submit-{uuid.uuid4().hex}"))
         return parse.job_number(answer)
 
-    def jobs(self) -> dict[str, JobLine]:
+    def jobs(self) -> dict[str, SlurmJob]:
         """This user's jobs by number: pending, running and recently ended ones."""
         listed = [f"--user={self.machine.user}", "--array", "--states=all"]
         form = f"--format={parse.SEPARATOR.join(parse.JOB_FIELDS)}"
@@ -49,9 +49,12 @@ class SlurmClient:
         """Slurm's configuration, by the names used in its configuration file."""
         return parse.configuration(self._run(["scontrol", "show", "config"]))
 
-    def accounting(self, args: Sequence[str], more: Mapping[str, str]) -> str:
-        """The output of an accounting query, run with `more` environment variables."""
-        return self._run(args, env={**self._environ, **more})
+    def past_jobs(self, numbers: Collection[str]) -> list[SlurmJob]:
+        """All jobs that ever had these numbers, without their steps, from accounting."""
+        form = [f"--delimiter={parse.SEPARATOR}", f"--format={','.join(parse.PAST_FIELDS)}"]
+        listed = ["--allocations", "--duplicates", f"--jobs={','.join(sorted(numbers))}"]
+        env = {**self._environ, "SLURM_TIME_FORMAT": "%s"}  # seconds since 1970
+        return parse.past_jobs(self._run(["sacct", "--noheader", "--parsable2", *listed, *form], env=env))
 
     def cancel(self, number: str) -> None:
         """Cancels a pending or running job; no effect on one that has ended."""

@@ -7,24 +7,34 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from typing import NamedTuple
 
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
 from batchai_magics.errors import CapabilityError, ServiceError
 from batchai_magics.models.states import NodeState
 
 SEPARATOR = "\x1f"  # occurs in no name, nor in reasons that people write
 JOB_FIELDS = ("%i", "%T", "%r", "%S", "%N", "%k")
+PAST_FIELDS = ("JobID", "State", "ExitCode", "Submit", "End", "JobName", "Comment")
 NODE_FIELDS = ("%N", "%P", "%T", "%c", "%l", "%E", "%f", "%G", "%s")
 OLDEST = (20, 11)  # older versions have other states and formats
 
 
-class JobLine(NamedTuple):
-    """A job as listed by squeue."""
+class SlurmJob(NamedTuple):
+    """A job as Slurm's controller has it, or, once that has forgotten it, the accounting database.
+
+    Times are in seconds since 1970, 0.0 if they are unknown.
+    """
 
     number: str
-    state: str  # PENDING, RUNNING, …
-    reason: str  # why it is pending
-    start: str  # when Slurm expects it to start, or `N/A`
-    nodes: str
-    comment: str  # the guid of its run
+    state: str  # PENDING, RUNNING, …; in the database, `CANCELLED by 1000` includes who cancelled it
+    reason: str = ""  # why it is pending
+    start: str = ""  # when Slurm expects it to start, or `N/A`
+    nodes: str = ""
+    comment: str = ""  # the guid of its run; not every database stores it
+    asked: float = 0.0  # when Slurm said so
+    exit_code: str = ""  # exit code of its batch script and the signal that ended it: `3:0`
+    submitted: float = 0.0
+    ended: float = 0.0
+    name: str = ""
 
     @property
     def is_starting(self) -> bool:
@@ -32,10 +42,27 @@ class JobLine(NamedTuple):
         return self.state == "RUNNING" or (self.state == "PENDING" and self.reason == "None")
 
     @property
+    def end_state(self) -> EndState | None:
+        """The state in which it ended; None if it has not."""
+        return end_state_of(self.state)
+
+    @property
     def first_node(self) -> str:
         """The first of its nodes, which runs its script; empty before allocation."""
         match = re.match(r"([^,\[]+)(?:\[(\d+))?", self.nodes)
         return "".join(match.groups("")) if match else ""
+
+    @property
+    def description(self) -> str:
+        """How it ended, a sentence without its period: `Slurm's accounting says FAILED with exit code 3`."""
+        match = re.fullmatch(r"(\d+):(\d+)", self.exit_code)
+        code, signal = map(int, match.groups()) if match else (0, 0)
+        state = re.sub(r" by (\d+)$", r" by the user with number \1", self.state)
+        words = f"{state}{f' with exit code {code}' * bool(code)}{f' by signal {signal}' * bool(signal)}"
+        return f"Slurm's accounting says {words}"
+
+
+UNKNOWN_JOB = SlurmJob("", "")  # stands for a job that Slurm does not know
 
 
 class NodeLine(NamedTuple):
@@ -111,26 +138,26 @@ _LIMITS = re.compile(r"(Assoc|QOS)\w*")
 _START = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)")
 
 
-def pending_reason(line: JobLine, now: float | None = None, *, is_chained: bool = False) -> str:
+def pending_reason(line: SlurmJob, *, is_chained: bool = False) -> str:
     """Why a job is pending and when Slurm expects it to start; empty if Slurm does not know.
 
-    `now` (seconds since 1970) is the time of the query: expected starts a year after it are ignored.
-    `is_chained`: it is the first attempt of a job that starts after others, which the service names.
+    Expected starts a year after the query are ignored. `is_chained`: it is the first attempt of a job that
+    starts after others, which the service names.
     """
     if line.state == "CONFIGURING":
         return "its nodes are being started"
     if line.state not in WAITING_STATES:
         return ""
     words = "" if is_chained and line.reason == "Dependency" else _reason_text(line.reason)
-    return "; ".join(filter(None, (words, _expected_start(line, now))))
+    return "; ".join(filter(None, (words, _expected_start(line))))
 
 
-def _expected_start(line: JobLine, now: float | None) -> str:
+def _expected_start(line: SlurmJob) -> str:
     start = _START.fullmatch(line.start)
     if not start:
         return ""
     begins = datetime.fromisoformat(line.start).replace(tzinfo=timezone.utc)  # the time zone hardly matters
-    is_far = now is not None and begins - datetime.fromtimestamp(now, timezone.utc) > MAX_START_DELAY
+    is_far = line.asked and begins - datetime.fromtimestamp(line.asked, timezone.utc) > MAX_START_DELAY
     if is_far and line.reason.partition(",")[0] in _QUEUE_REASONS:
         return "when it starts is not known: a job ahead of it has no time limit"
     return f"Slurm expects it to start on {start[1]} at {start[2]}"
@@ -159,10 +186,26 @@ def job_number(text: str) -> str:
     return text.strip().splitlines()[-1].partition(";")[0] if text.strip() else ""
 
 
-def jobs(text: str) -> dict[str, JobLine]:
+def jobs(text: str) -> dict[str, SlurmJob]:
     """Parses the output of squeue, by job number."""
-    lines = (JobLine(*fields) for fields in _rows(text, len(JOB_FIELDS)))
+    lines = (SlurmJob(*fields) for fields in _rows(text, len(JOB_FIELDS)))
     return {line.number: line for line in lines}
+
+
+def past_jobs(text: str) -> list[SlurmJob]:
+    """Parses the output of sacct, in its order."""
+    return [
+        SlurmJob(
+            number,
+            state,
+            comment=comment,
+            exit_code=code,
+            submitted=float(submit) if submit.isdigit() else 0.0,  # `Unknown`
+            ended=float(end) if end.isdigit() else 0.0,
+            name=name,
+        )
+        for number, state, code, submit, end, name, comment in _rows(text, len(PAST_FIELDS))
+    ]
 
 
 def nodes(text: str) -> list[NodeLine]:

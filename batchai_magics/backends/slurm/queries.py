@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
-import re
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +16,8 @@ from batchai_magics.backends.folders import private_files
 from batchai_magics.backends.service.file_repository import FileClock, try_lock
 from batchai_magics.backends.service.runner import Run
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
 from batchai_magics.backends.slurm.node.run_files import SlurmSubmission
-from batchai_magics.backends.slurm.parse import SEPARATOR, JobLine, NodeLine
+from batchai_magics.backends.slurm.parse import UNKNOWN_JOB, NodeLine, SlurmJob
 from batchai_magics.backends.slurm.sbatch import job_name
 from batchai_magics.errors import BatchAIError, ServiceError
 from batchai_magics.untrusted_files import read_json
@@ -32,14 +29,6 @@ _POLL_S = 0.05
 MTIME_ROUNDING_S = 2.0  # file systems may round mtimes down by this much
 FIRST_QUERY_TIMEOUT_S = 3.0  # how long to wait for another process's first query
 Query = Callable[[], Sequence[tuple[Any, ...]]]
-UNKNOWN_JOB = JobLine("", "", "", "", "", "")  # stands for a job that Slurm does not know
-
-
-class Observation(NamedTuple):
-    """Slurm's report on an attempt, and the time of the query."""
-
-    asked: float
-    line: JobLine
 
 
 class CachedReply(NamedTuple):
@@ -77,22 +66,22 @@ class QueryCache:
         """The minimum interval between queries about new jobs."""
         return min(NEW_JOB_INTERVAL_S, self._look_s)
 
-    def jobs(self, *, since: float = 0.0, max_age_s: float = math.inf) -> tuple[float, dict[str, JobLine]]:
+    def jobs(self, *, since: float = 0.0, max_age_s: float = math.inf) -> tuple[float, dict[str, SlurmJob]]:
         """This user's jobs by number, and the time of the query.
 
         Not from before `since`, and at most `max_age_s` old, unless Slurm is unreachable or was queried just
         now.
         """
         cached = self._latest("jobs", lambda: list(self._slurm.jobs().values()), since, max_age_s)
-        return cached.asked, {line[0]: JobLine(*line) for line in cached.lines}
+        return cached.asked, {line[0]: SlurmJob(*line) for line in cached.lines}
 
-    def of_job(self, number: str, *, since: float, max_age_s: float = math.inf) -> Observation | None:
+    def of_job(self, number: str, *, since: float, max_age_s: float = math.inf) -> SlurmJob | None:
         """Slurm's report on a job after `since`; `UNKNOWN_JOB` for an unknown one, None without a report."""
         try:
             asked, lines = self.jobs(since=since, max_age_s=max_age_s)
         except ServiceError:
             return None
-        return Observation(asked, lines.get(number, UNKNOWN_JOB)) if asked > since else None
+        return lines.get(number, UNKNOWN_JOB)._replace(asked=asked) if asked > since else None
 
     def nodes(self, *, since: float = 0.0) -> list[NodeLine]:
         """The nodes of all partitions."""
@@ -215,110 +204,9 @@ def _read(file: Path) -> CachedReply | None:
     return CachedReply(asked, changed, tried, tuple(tuple(line) for line in lines))
 
 
-FIELDS = ("JobID", "State", "ExitCode", "Submit", "End", "JobName", "Comment")
-TIMES = {"SLURM_TIME_FORMAT": "%s"}  # sets the output format of times: seconds since 1970
-_MAX_CLOCK_SKEW_S = 3600.0  # the largest clock difference expected between two machines
-_STORED = "slurmdbd"
-_EXIT = re.compile(r"(\d+):(\d+)")  # exit code and signal
-
-
-class PastJob(NamedTuple):
-    """A job, or one attempt of it, in the accounting database; not every cluster stores comments."""
-
-    number: str
-    state: str  # `CANCELLED by 1000` includes who cancelled it
-    exit_code: str  # exit code of its batch script and the signal that ended it: `3:0`
-    submitted: float  # seconds since 1970
-    ended: float  # seconds since 1970; 0.0 if unknown
-    name: str
-    comment: str
-
-    @property
-    def end_state(self) -> EndState | None:
-        """The state in which it ended; None if it has not."""
-        return end_state_of(self.state)
-
-    @property
-    def description(self) -> str:
-        """How it ended, a sentence without its period: `Slurm's accounting says FAILED with exit code 3`."""
-        match = _EXIT.fullmatch(self.exit_code)
-        code, signal = (int(part) for part in match.groups()) if match else (0, 0)
-        state = re.sub(r" by (\d+)$", r" by the user with number \1", self.state)
-        words = f"{state}{f' with exit code {code}' * bool(code)}{f' by signal {signal}' * bool(signal)}"
-        return f"Slurm's accounting says {words}"
-
-
-def sacct_args(numbers: Collection[str]) -> list[str]:
-    """The sacct command for all jobs that ever had these numbers, without their steps."""
-    return [
-        "sacct",
-        "--noheader",
-        "--allocations",
-        "--duplicates",
-        "--parsable2",
-        f"--delimiter={SEPARATOR}",
-        f"--jobs={','.join(numbers)}",
-        f"--format={','.join(FIELDS)}",
-    ]
-
-
-def has_accounting(configuration: Mapping[str, str]) -> bool:
-    """Whether a cluster with this configuration has accounting that can be queried."""
-    return configuration.get("AccountingStorageType", "").rpartition("/")[2] == _STORED
-
-
-def parse_past_jobs(text: str) -> list[PastJob]:
-    """Parses the output of `sacct`, in its order."""
-    rows = (line.split(SEPARATOR) for line in text.splitlines())
-    return [
-        PastJob(number, state, code, _seconds(submit), _seconds(end), name, comment)
-        for number, state, code, submit, end, name, comment in (
-            row for row in rows if len(row) == len(FIELDS)
-        )
-    ]
-
-
-def ended_job(
-    jobs: Iterable[PastJob], number: str, *, guid: str, name: str, submitted: float
-) -> PastJob | None:
-    """An attempt of a run that has ended; None if it is not among these jobs.
-
-    Slurm reuses job numbers, and users reuse names: the comment (the guid) or the submit time identifies the
-    attempt.
-    """
-
-    def is_own(job: PastJob) -> bool:
-        if job.number != number or job.comment:
-            return job.number == number and job.comment == guid
-        return job.name == job_name(name) and job.submitted >= submitted - _MAX_CLOCK_SKEW_S
-
-    own = sorted(filter(is_own, jobs), key=lambda job: job.submitted)
-    return own[-1] if own and own[-1].end_state else None
-
-
-def _seconds(text: str) -> float:
-    """A time in seconds; 0.0 for `Unknown` and `None`."""
-    return float(text) if text.isdigit() else 0.0
-
-
 TTL_S = 60.0  # cache TTL
-
-
-class PolledTogether(threading.local):
-    """The runs that the current thread polls as one batch."""
-
-    def __init__(self) -> None:
-        self.runs: Collection[Run] = ()
-
-    @contextlib.contextmanager
-    def of(self, runs: Collection[Run]) -> Iterator[None]:
-        """Sets the batch within the context; an enclosing batch takes precedence."""
-        before = self.runs
-        self.runs = before or runs
-        try:
-            yield
-        finally:
-            self.runs = before
+MAX_CLOCK_SKEW_S = 3600.0  # the largest clock difference expected between two machines
+_STORED = "slurmdbd"
 
 
 class AccountingCache:
@@ -329,11 +217,11 @@ class AccountingCache:
         self._lock = threading.Lock()
         self._available: bool | None = None
         self._queried: dict[str, float] = {}  # time of the query, by job number
-        self._jobs: Sequence[PastJob] = ()
+        self._jobs: Sequence[SlurmJob] = ()
 
     def of(
         self, run: Run, submission: SlurmSubmission, others: Callable[[], Collection[str]]
-    ) -> PastJob | None:
+    ) -> SlurmJob | None:
         """An attempt of a run that has ended; `others` are job numbers to query at the same time.
 
         None if unknown: there is no accounting, it does not respond, or it has no record of that end.
@@ -347,7 +235,7 @@ class AccountingCache:
 
     def _query(self, numbers: Collection[str]) -> None:
         try:
-            jobs = parse_past_jobs(self._slurm.accounting(sacct_args(sorted(numbers)), TIMES))
+            jobs = self._slurm.past_jobs(numbers)
         except BatchAIError:  # sacct is not installed here, or its database is down
             jobs = []
         self._queried, self._jobs = dict.fromkeys(numbers, time.monotonic()), jobs
@@ -356,7 +244,26 @@ class AccountingCache:
         """Whether accounting is configured; queried once."""
         if self._available is None:
             try:
-                self._available = has_accounting(self._slurm.configuration())
+                kind = self._slurm.configuration().get("AccountingStorageType", "")
+                self._available = kind.rpartition("/")[2] == _STORED
             except BatchAIError:
                 return False
         return self._available
+
+
+def ended_job(
+    jobs: Iterable[SlurmJob], number: str, *, guid: str, name: str, submitted: float
+) -> SlurmJob | None:
+    """An attempt of a run that has ended; None if it is not among these jobs.
+
+    Slurm reuses job numbers, and users reuse names: the comment (the guid) or the submit time identifies the
+    attempt.
+    """
+
+    def is_own(job: SlurmJob) -> bool:
+        if job.number != number or job.comment:
+            return job.number == number and job.comment == guid
+        return job.name == job_name(name) and job.submitted >= submitted - MAX_CLOCK_SKEW_S
+
+    own = sorted(filter(is_own, jobs), key=lambda job: job.submitted)
+    return own[-1] if own and own[-1].end_state else None

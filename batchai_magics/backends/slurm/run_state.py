@@ -12,10 +12,10 @@ from batchai_magics.backends.node.outcome import REQUEUE, failed_with, lost
 from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.backends.slurm import home_check
-from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of, logged_end, outcome_of
+from batchai_magics.backends.slurm.node.attempt_ends import EndState, logged_end, outcome_of
 from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
-from batchai_magics.backends.slurm.parse import WAITING_STATES, JobLine
+from batchai_magics.backends.slurm.parse import WAITING_STATES, SlurmJob
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.models.states import ExecutionState
@@ -44,7 +44,7 @@ def ended(status: RunStatus, end: Outcome) -> RunStatus:
     return RunStatus.of_end(end, status.started, status.attempts)
 
 
-def requeued(status: RunStatus, start: AttemptStart | None, line: JobLine, *, is_later: bool) -> RunStatus:
+def requeued(status: RunStatus, start: AttemptStart | None, line: SlurmJob, *, is_later: bool) -> RunStatus:
     """The status, changed to queued if Slurm reported so after the run's start; the program could not."""
     is_up = status.state is ExecutionState.RUNNING or bool(start and start.ending)
     if not is_later or line.state not in WAITING_STATES or not is_up:
@@ -68,13 +68,11 @@ def _open_state(
     return ExecutionState.QUEUED, submission.time if submission else 0.0
 
 
-def reported_end(line: JobLine | None, files: RunFiles) -> EndState | None:
+def reported_end(line: SlurmJob | None, files: RunFiles) -> EndState | None:
     """How Slurm reports that an attempt ended; None if it has not, or it is unknown."""
     if line is None:
         return None
-    ending = (
-        end_state_of(line.state) if line.comment == files.comment else EndState.GONE
-    )  # Slurm reuses job numbers
+    ending = line.end_state if line.comment == files.comment else EndState.GONE  # Slurm reuses job numbers
     is_vague = ending in (EndState.FAILED, EndState.CANCELLED, EndState.COMPLETED, EndState.GONE)
     return (logged_end(files.batch_log) or ending) if is_vague else ending
 
@@ -121,7 +119,7 @@ class Evidence(NamedTuple):
     attempt: int
     home: Path
     partition: str
-    line: JobLine | None
+    line: SlurmJob | None
 
     @property
     def has_started(self) -> bool:

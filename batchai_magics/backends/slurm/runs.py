@@ -19,7 +19,7 @@ from batchai_magics.backends.service.runner import PlannedRun, Run, RunStatus, w
 from batchai_magics.backends.slurm import parse, run_state
 from batchai_magics.backends.slurm.client import TIMEOUT_S, SlurmClient
 from batchai_magics.backends.slurm.clusters import Placement
-from batchai_magics.backends.slurm.node.attempt_ends import EndState, end_state_of
+from batchai_magics.backends.slurm.node.attempt_ends import EndState
 from batchai_magics.backends.slurm.node.run_files import (
     ArrayTask,
     EngineReport,
@@ -30,12 +30,9 @@ from batchai_magics.backends.slurm.node.run_files import (
     array_logs,
     written_at,
 )
-from batchai_magics.backends.slurm.parse import JobLine
+from batchai_magics.backends.slurm.parse import SlurmJob
 from batchai_magics.backends.slurm.queries import (
     AccountingCache,
-    Observation,
-    PastJob,
-    PolledTogether,
     QueryCache,
 )
 from batchai_magics.backends.slurm.run_state import (
@@ -92,7 +89,8 @@ class Runs:
     ) -> None:
         self._layout, self._slurm, self._queries = layout, slurm, queries
         self._settings, self._clock = settings, queries.clock
-        self._accounting, self._batch = AccountingCache(slurm), PolledTogether()
+        self._accounting = AccountingCache(slurm)
+        self._batch: Collection[Run] = ()  # the runs that were read together last
         self._due: dict[str, Run] = {}  # the runs of which something is to be recorded, by guid
 
     def files(self, guid: str) -> RunFiles:
@@ -270,7 +268,8 @@ class Runs:
         """Within the context, these runs may be read from a snapshot, which the first read takes."""
         folders, queries = self.folders(runs), self._queries.files
         files = [*folders, *queries] if runs else ()  # a folder is a file, too: whether it is still there
-        with private_files.read_ahead(folders, files), self._batch.of(runs):
+        self._batch = runs
+        with private_files.read_ahead(folders, files):
             yield
 
     def statuses(self, runs: Sequence[Run]) -> list[RunStatus]:
@@ -339,7 +338,7 @@ class Runs:
     def _cancel_if_pending(self, files: RunFiles, number: str, reason: str) -> bool:
         """Cancels a pending run; False if it has started meanwhile."""
         self._slurm.cancel_if_pending(number)
-        if (line := self._slurm.jobs().get(number)) and not end_state_of(line.state):
+        if (line := self._slurm.jobs().get(number)) and not line.end_state:
             return False
         if reason != REQUEUE:
             with private_files.left_for_later_if_full():
@@ -424,30 +423,30 @@ class Runs:
         if submission is None:
             due = self._due_unsubmitted(run, files)
             return (ended(status, due.end) if due and due.end else status), due
-        observation = self._observe(files, attempt, submission)
-        due = self._due_submitted(run, status, submission, observation and observation.line)
+        job = self._observe(files, attempt, submission)
+        due = self._due_submitted(run, status, submission, job)
         if due and due.end:
             return ended(status, due.end), due
-        if observation is None:
+        if job is None:
             return status, due
-        is_later = observation.asked > files.written_at("begun", attempt) + SKEW_S
-        status = requeued(status, files.attempt_start(attempt), observation.line, is_later=is_later)
+        is_later = job.asked > files.written_at("begun", attempt) + SKEW_S
+        status = requeued(status, files.attempt_start(attempt), job, is_later=is_later)
         if status.state is not ExecutionState.QUEUED or chain.waiting:
             return status, due
         is_chained = attempt == 1 and AFTER in run.state
-        reason = parse.pending_reason(observation.line, observation.asked, is_chained=is_chained)
+        reason = parse.pending_reason(job, is_chained=is_chained)
         return replace(status, waiting=reason), due
 
-    def _observe(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> Observation | None:
+    def _observe(self, files: RunFiles, attempt: int, submission: SlurmSubmission) -> SlurmJob | None:
         """Slurm's report on an attempt; queried more often for a young one about to start."""
         since = files.written_at("submission", attempt)
         age_s = max(0.0, self._clock.now() - since)  # not exact, but close enough
         if age_s < self._queries.new_job_interval_s:  # Slurm has hardly seen it
             return None
-        observation = self._queries.of_job(submission.slurm_job, since=since)
-        if observation and observation.line.is_starting and not files.attempt_start(attempt):
+        job = self._queries.of_job(submission.slurm_job, since=since)
+        if job and job.is_starting and not files.attempt_start(attempt):
             return self._queries.of_job(submission.slurm_job, since=since, max_age_s=age_s / 2)
-        return observation
+        return job
 
     def _due_unsubmitted(self, run: Run, files: RunFiles) -> PendingNotes | None:
         since = written_at(files.bundle) or run.created
@@ -473,7 +472,7 @@ class Runs:
         return ""
 
     def _due_submitted(
-        self, run: Run, status: RunStatus, submission: SlurmSubmission, line: JobLine | None
+        self, run: Run, status: RunStatus, submission: SlurmSubmission, line: SlurmJob | None
     ) -> PendingNotes | None:
         files = self.files(run.guid)
         attempt = files.attempt
@@ -533,7 +532,7 @@ class Runs:
         is_stopped = files.stop(attempt) is not None
         return is_stopped and self._clock.age_s(files.written_at("stop", attempt)) > limit_s
 
-    def _accounted(self, run: Run, submission: SlurmSubmission) -> PastJob | None:
+    def _accounted(self, run: Run, submission: SlurmSubmission) -> SlurmJob | None:
         """What accounting has of a run that has ended and that the controller has forgotten."""
         known = run._replace(guid=self.files(run.guid).comment)
         return self._accounting.of(known, submission, self._forgotten)
@@ -542,7 +541,7 @@ class Runs:
         """The numbers of the jobs of the batch and its predecessors that the controller has forgotten."""
         with contextlib.suppress(ServiceError):
             _, lines = self._queries.jobs()
-            files = map(RunFiles, self.folders(self._batch.runs))
+            files = map(RunFiles, self.folders(self._batch))
             latest = [each.submission(each.attempt) for each in files if not each.outcome]
             return {one.slurm_job for one in latest if one and one.slurm_job not in lines}
         return set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from batchai_magics.backends.slurm import queries
+from batchai_magics.backends.slurm import parse, queries
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
 from batchai_magics.backends.slurm.parse import SEPARATOR
 
@@ -29,8 +29,8 @@ BARE = """\
 """
 
 
-def past_jobs(text: str) -> list[queries.PastJob]:
-    return queries.parse_past_jobs(text.replace("|", SEPARATOR))
+def past_jobs(text: str) -> list[parse.SlurmJob]:
+    return parse.past_jobs(text.replace("|", SEPARATOR))
 
 
 def end_of(text: str, number: str, name: str, *, guid: str = "", submitted: float = 1795381031.5):
@@ -86,23 +86,3 @@ def test_where_comments_are_not_kept_name_and_time_tell_jobs_apart() -> None:
 def test_nothing_and_noise_are_no_jobs() -> None:
     assert past_jobs("") == []
     assert past_jobs("sacct: error: Problem talking to the database: Connection refused\n") == []
-
-
-def test_jobs_are_asked_for_together_without_their_steps() -> None:
-    words = queries.sacct_args(["7", "8"])
-    assert words[0] == "sacct"
-    assert {"--allocations", "--duplicates", "--jobs=7,8"} < {*words}
-
-
-@pytest.mark.parametrize(
-    ("kind", "is_kept"),
-    [
-        ("accounting_storage/slurmdbd", True),
-        ("slurmdbd", True),
-        ("accounting_storage/none", False),
-        ("(null)", False),
-    ],
-)
-def test_only_slurmdbd_can_be_asked(kind: str, is_kept: bool) -> None:
-    assert queries.has_accounting({"AccountingStorageType": kind}) is is_kept
-    assert not queries.has_accounting({})

@@ -82,21 +82,21 @@ def test_a_node_has_one_core_at_least(cores: str, count: int) -> None:
     ],
 )
 def test_why_a_job_waits_is_told_in_words(reason: str, start: str, words: str) -> None:
-    line = parse.JobLine("7", "PENDING", reason, start, "", "guid")
-    assert parse.pending_reason(line, NOW) == words
+    job = parse.SlurmJob("7", "PENDING", reason, start, "", "guid", asked=NOW)
+    assert parse.pending_reason(job) == words
 
 
 @pytest.mark.parametrize(
     "state", ["REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"]
 )
 def test_a_job_that_waits_for_another_time_says_why(state: str) -> None:
-    line = parse.JobLine("7", state, "job requeued in held state", "N/A", "", "guid")
+    line = parse.SlurmJob("7", state, "job requeued in held state", "N/A", "", "guid")
     assert parse.pending_reason(line) == "it was queued again and is held: use scontrol release"
 
 
 @pytest.mark.parametrize("state", ["RUNNING", "COMPLETING", "COMPLETED"])
 def test_a_job_that_waits_no_longer_says_nothing(state: str) -> None:
-    line = parse.JobLine("7", state, "Resources", "2026-11-22T14:05:59", "n1", "guid")
+    line = parse.SlurmJob("7", state, "Resources", "2026-11-22T14:05:59", "n1", "guid")
     assert parse.pending_reason(line) == ""
 
 

@@ -15,11 +15,11 @@ import pytest
 from batchai_magics.backends.machines.machine import LocalMachine
 from batchai_magics.backends.service.file_repository import FileClock, try_lock
 from batchai_magics.backends.slurm.client import SlurmClient
-from batchai_magics.backends.slurm.parse import JobLine
+from batchai_magics.backends.slurm.parse import SlurmJob
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, CachedReply, QueryCache
 from batchai_magics.errors import ServiceError
 
-LINE = JobLine("7", "RUNNING", "None", "N/A", "n1", "guid")
+LINE = SlurmJob("7", "RUNNING", "None", "N/A", "n1", "guid")
 
 
 class Counted(SlurmClient):
@@ -29,7 +29,7 @@ class Counted(SlurmClient):
         super().__init__(LocalMachine())
         self.count, self.is_down, self.line = 0, False, LINE
 
-    def jobs(self) -> dict[str, JobLine]:
+    def jobs(self) -> dict[str, SlurmJob]:
         self.count += 1
         if self.is_down:
             raise ServiceError("down", code="SlurmUnavailable")
@@ -89,7 +89,7 @@ class Stuck(Counted):
         super().__init__()
         self.asking, self.answering = Event(), Event()
 
-    def jobs(self) -> dict[str, JobLine]:
+    def jobs(self) -> dict[str, SlurmJob]:
         self.asking.set()
         self.answering.wait()
         return super().jobs()

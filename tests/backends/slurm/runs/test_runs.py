@@ -26,7 +26,7 @@ from batchai_magics.backends.slurm.node.run_files import (
     RunFiles,
     SlurmSubmission,
 )
-from batchai_magics.backends.slurm.parse import JobLine
+from batchai_magics.backends.slurm.parse import SlurmJob
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S, QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -43,7 +43,7 @@ class ScriptedSlurm(SlurmClient):
 
     def __init__(self) -> None:
         super().__init__(LocalMachine())
-        self.lines: dict[str, JobLine] = {}
+        self.lines: dict[str, SlurmJob] = {}
         self.submitted: list[list[str]] = []
         self.cancelled: list[str] = []
         self.is_down = False
@@ -58,7 +58,7 @@ class ScriptedSlurm(SlurmClient):
     def cancel(self, number: str) -> None:
         self.cancelled.append(number)
 
-    def jobs(self) -> dict[str, JobLine]:
+    def jobs(self) -> dict[str, SlurmJob]:
         if self.is_down:
             raise ServiceError("down", code="SlurmUnavailable")
         return self.lines
@@ -68,7 +68,7 @@ class ScriptedSlurm(SlurmClient):
 
     def report(self, state: str, comment: str = "guid") -> None:
         """Reports job 1 in this state."""
-        self.lines = {"1": JobLine("1", state, "Resources", "N/A", "", comment)}
+        self.lines = {"1": SlurmJob("1", state, "Resources", "N/A", "", comment)}
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_job_that_failed_before_its_script_wrote_anything_shows_that_the_home_
 ) -> None:
     patient = Runs(Layout(tmp_path), slurm, opened(slurm, tmp_path), SlurmSettings(home=tmp_path))
     note_submitted(runs)
-    slurm.lines = {"1": JobLine("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
+    slurm.lines = {"1": SlurmJob("1", "FAILED", "JobLaunchFailure", "N/A", "n[07-9,12]", "guid")}
     (error,) = patient.reconcile(job).result.errors
     assert error["code"] == "HomeNotShared"
     test = f"`srun --partition=p --nodelist=n07 ls -d {runs.files('guid').script}`"
@@ -205,7 +205,7 @@ def test_slurm_is_asked_sooner_again_only_about_a_job_that_is_to_begin_now(
 ) -> None:
     answers = QueryCache(slurm, tmp_path / "asked", 60.0, FileClock(tmp_path / "clock"))
     unhurried = Runs(Layout(tmp_path), slurm, answers, SlurmSettings(home=tmp_path))
-    slurm.lines = {"1": JobLine("1", state, reason, "N/A", "", "guid")}
+    slurm.lines = {"1": SlurmJob("1", state, reason, "N/A", "", "guid")}
     note_submitted(runs, ago_s=8)
     unhurried.reconcile(job)
     (file,) = (tmp_path / "asked").glob("jobs-*.json")
@@ -242,7 +242,7 @@ def follow(runs: Runs, *, must_succeed: bool = True) -> RunFiles:
 def submitted_behind_a_running_one(runs: Runs, slurm: ScriptedSlurm, job: Run) -> RunFiles:
     """Submits a job after one that runs; returns the files of the latter."""
     files = follow(runs)
-    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
+    slurm.lines = {"7": SlurmJob("7", "RUNNING", "None", "N/A", "", "first")}
     runs.submit(job, PLACEMENT)
     age(runs, "submission", 1.0)
     return files
@@ -282,8 +282,8 @@ def test_the_state_of_a_predecessor_counts_and_not_what_slurm_says_of_its_script
 ) -> None:
     files = submitted_behind_a_running_one(runs, slurm, job)
     slurm.lines = {
-        "7": JobLine("7", "COMPLETED", "None", "N/A", "", "first"),
-        "1": JobLine("1", "PENDING", "Resources", "N/A", "", "guid"),
+        "7": SlurmJob("7", "COMPLETED", "None", "N/A", "", "first"),
+        "1": SlurmJob("1", "PENDING", "Resources", "N/A", "", "guid"),
     }
     files.note_end(FAILED)
     assert runs.statuses([job])[0].result.errors[0]["code"] == "DependencyFailed"
@@ -297,9 +297,9 @@ def test_a_predecessor_that_could_not_report_its_end_is_recorded_when_only_its_s
     runs: Runs, slurm: ScriptedSlurm, job: Run
 ) -> None:
     files = follow(runs)
-    slurm.lines = {"7": JobLine("7", "RUNNING", "None", "N/A", "", "first")}
+    slurm.lines = {"7": SlurmJob("7", "RUNNING", "None", "N/A", "", "first")}
     runs.submit(job, PLACEMENT)
-    slurm.lines = {"7": JobLine("7", "OUT_OF_MEMORY", "None", "N/A", "", "first")}
+    slurm.lines = {"7": SlurmJob("7", "OUT_OF_MEMORY", "None", "N/A", "", "first")}
     for _ in range(3):  # a report, an end, and what follows from it
         runs.statuses([job])
         runs.record_due()

@@ -16,7 +16,7 @@ from batchai_magics.backends.service.file_repository import FileClock
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm.client import SlurmClient
 from batchai_magics.backends.slurm.node.run_files import RunFiles, SlurmSubmission
-from batchai_magics.backends.slurm.parse import JobLine, NodeLine
+from batchai_magics.backends.slurm.parse import NodeLine, SlurmJob
 from batchai_magics.backends.slurm.queries import QueryCache
 from batchai_magics.backends.slurm.runs import Runs
 from batchai_magics.backends.slurm.settings import SlurmSettings
@@ -41,11 +41,11 @@ class ScriptedSlurm(SlurmClient):
 
     def __init__(self) -> None:
         super().__init__(LocalMachine())
-        self.lines: list[JobLine] = []
+        self.lines: list[SlurmJob] = []
         self.cancelled: list[str] = []
         self.asked = 0
 
-    def jobs(self) -> dict[str, JobLine]:
+    def jobs(self) -> dict[str, SlurmJob]:
         self.asked += 1
         return {line.number: line for line in self.lines}
 
@@ -58,7 +58,7 @@ class ScriptedSlurm(SlurmClient):
     def report(self, state: str) -> None:
         """Reports job 7 in this state."""
         nodes = "" if state == "CANCELLED" else "n1"
-        self.lines = [JobLine("7", state, "None", "N/A", nodes, GUID)]
+        self.lines = [SlurmJob("7", state, "None", "N/A", nodes, GUID)]
 
 
 class Host:
