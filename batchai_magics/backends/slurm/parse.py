@@ -188,8 +188,10 @@ def job_number(text: str) -> str:
 
 def jobs(text: str) -> dict[str, SlurmJob]:
     """Parses the output of squeue, by job number."""
-    lines = (SlurmJob(*fields) for fields in _rows(text, len(JOB_FIELDS)))
-    return {line.number: line for line in lines}
+    return {
+        number: SlurmJob(number, state, reason, start, nodes, comment)
+        for number, state, reason, start, nodes, comment in _rows(text, len(JOB_FIELDS))
+    }
 
 
 def past_jobs(text: str) -> list[SlurmJob]:

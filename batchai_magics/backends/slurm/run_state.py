@@ -13,7 +13,7 @@ from batchai_magics.backends.node.ranks.signed_records import exits_in
 from batchai_magics.backends.service.runner import RunStatus
 from batchai_magics.backends.slurm import home_check
 from batchai_magics.backends.slurm.node.attempt_ends import EndState, logged_end, outcome_of
-from batchai_magics.backends.slurm.node.run_files import AttemptEnd, AttemptStart, RunFiles
+from batchai_magics.backends.slurm.node.run_files import AttemptNote, AttemptStart, RunFiles
 from batchai_magics.backends.slurm.node.scratch import ScratchCollection
 from batchai_magics.backends.slurm.parse import WAITING_STATES, SlurmJob
 from batchai_magics.launch.outcome import Outcome
@@ -53,7 +53,7 @@ def requeued(status: RunStatus, start: AttemptStart | None, line: SlurmJob, *, i
 
 
 def _open_state(
-    files: RunFiles, attempt: int, start: AttemptStart | None, attempt_end: AttemptEnd | None
+    files: RunFiles, attempt: int, start: AttemptStart | None, attempt_end: AttemptNote | None
 ) -> tuple[ExecutionState, float]:
     """The state of a run that has not ended, and since when."""
     stop, submission = files.last_stop(attempt or 1), files.submission(attempt)

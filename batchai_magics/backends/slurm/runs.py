@@ -22,11 +22,10 @@ from batchai_magics.backends.slurm.clusters import Placement
 from batchai_magics.backends.slurm.node.attempt_ends import EndState
 from batchai_magics.backends.slurm.node.run_files import (
     ArrayTask,
-    EngineReport,
+    AttemptNote,
     JobBundle,
     RunFiles,
     SlurmSubmission,
-    Stop,
     array_logs,
     written_at,
 )
@@ -60,7 +59,7 @@ class PendingNotes(NamedTuple):
     """What is to be recorded of an open run whose own program cannot, or that is overdue in ending."""
 
     submission: SlurmSubmission | None = None  # of the first attempt, whose submitter died before it noted it
-    report: EngineReport | None = None  # that the attempt is over
+    report: AttemptNote | None = None  # that the attempt is over
     end: Outcome | None = None
     overdue: str = ""  # the number of the Slurm job to cancel
 
@@ -318,7 +317,7 @@ class Runs:
         asked = attempt
         # If the disk is full, Slurm's own signal still ends the run, but cannot requeue it.
         with contextlib.nullcontext() if reason == REQUEUE else private_files.left_for_later_if_full():
-            asked = files.ask_to_stop(attempt, Stop(reason, self._clock.now()))
+            asked = files.ask_to_stop(attempt, AttemptNote(reason, self._clock.now()))
         if submission is None:
             return bool(asked)
         if asked > attempt:
@@ -482,7 +481,7 @@ class Runs:
             return PendingNotes(overdue=overdue) if overdue else None
         if ending is EndState.GONE and self._is_cancelled_task(files, submission):
             ending = EndState.CANCELLED
-        now = EngineReport(ending.value, self._clock.now())
+        now = AttemptNote(ending.value, self._clock.now())
         over = files.engine_report(attempt)
         evidence = Evidence(files, attempt, self._layout.home, run.state.get("partition", ""), line)
         is_cancelled = ending is EndState.CANCELLED and not status.nodes

@@ -13,7 +13,7 @@ from pathlib import Path
 from batchai_magics.backends.node.outcome import LOST, NO_CODE, NODE_LOST, REQUEUE, failed_with, stopped
 from batchai_magics.backends.slurm.node.run_files import (
     NOT_REPORTED,
-    AttemptEnd,
+    AttemptNote,
     AttemptStart,
     RankMark,
     RunFiles,
@@ -130,7 +130,7 @@ class RunningAttempt:
     def record_end(self) -> None:
         """Records that the attempt ended and the run has not; an earlier record takes precedence."""
         words = self.reason or _REASONS.get(batch_log_text(self._files.batch_log), _REASONS["JOB REQUEUE"])
-        self._files.note_attempt_end(self.submission, self.restarts, AttemptEnd(words, time.time()))
+        self._files.note_attempt_end(self.submission, self.restarts, AttemptNote(words, time.time()))
 
     @property
     def previous_end(self) -> str:

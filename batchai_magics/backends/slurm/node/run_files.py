@@ -70,7 +70,9 @@ def written_at(file: Path) -> float:
         return 0.0
 
 
-Note = Literal["submission", "begun", "left", "stop", "over"]
+# Of an attempt: that it was submitted; that it runs; why it ended while its run goes on (a sentence without
+# full stop); why it is to end (`requeue`, `terminate` or a sentence); how it ended, as Slurm said first.
+NoteKind = Literal["submission", "begun", "left", "stop", "over"]
 NOT_REPORTED = "it exited without reporting a status: its node was lost, or its program was killed"
 ROOM, ROOM_OF_RANK = 1 << 13, 1 << 8  # bytes reserved for the record of how a run ended
 
@@ -109,24 +111,10 @@ class AttemptStart(NamedTuple):
     ending: float = 0.0
 
 
-class AttemptEnd(NamedTuple):
-    """An attempt is over and the run is not; `reason` is a sentence without its full stop."""
+class AttemptNote(NamedTuple):
+    """Why an attempt ended or is to end, or Slurm's word for its end, and since when: see `NoteKind`."""
 
     reason: str
-    time: float
-
-
-class Stop(NamedTuple):
-    """An attempt is to end: `requeue`, `terminate`, or a sentence."""
-
-    reason: str
-    time: float
-
-
-class EngineReport(NamedTuple):
-    """Slurm's first report that an attempt is over: the state, and when it was observed."""
-
-    state: str
     time: float
 
 
@@ -211,9 +199,9 @@ class RunFiles(JobLayout):
         attempts = read_as(AttemptStart, self._file("begun", attempt))
         return attempts._replace(nodes=tuple(attempts.nodes)) if attempts else None
 
-    def stop(self, attempt: int) -> Stop | None:
+    def stop(self, attempt: int) -> AttemptNote | None:
         """The stop request for an attempt, if any."""
-        return read_as(Stop, self._file("stop", attempt))
+        return read_as(AttemptNote, self._file("stop", attempt))
 
     def note_submission(self, attempt: int, submission: SlurmSubmission) -> bool:
         """Records a submission; False if another process has done so."""
@@ -237,13 +225,13 @@ class RunFiles(JobLayout):
             changed = {**start._asdict(), **fields}
             private_files.write(self._file("begun", attempt), json.dumps(changed))
 
-    def note_attempt_end(self, attempt: int, restarts: int, end: AttemptEnd) -> None:
+    def note_attempt_end(self, attempt: int, restarts: int, end: AttemptNote) -> None:
         """Records that an attempt ended although the run has not."""
         write_once(self._file("left", attempt, restarts), end._asdict())
 
-    def attempt_end(self, attempt: int, restarts: int) -> AttemptEnd | None:
+    def attempt_end(self, attempt: int, restarts: int) -> AttemptNote | None:
         """How an attempt ended; None while it has not, and for the run's last attempt."""
-        return read_as(AttemptEnd, self._file("left", attempt, restarts))
+        return read_as(AttemptNote, self._file("left", attempt, restarts))
 
     def attempts(self) -> list[RunAttempt]:
         """All attempts of the run, in order; one that reported no end was over when the next one started."""
@@ -275,12 +263,12 @@ class RunFiles(JobLayout):
         latest = self.attempt_start(attempt)
         return bool(latest and latest.restarts > restarts) or self._file("begun", attempt + 1).exists()
 
-    def last_stop(self, attempt: int) -> Stop | None:
+    def last_stop(self, attempt: int) -> AttemptNote | None:
         """The stop request for the latest attempt; after a requeue, that for the next one comes first."""
         stop = self.stop(attempt)
         return self.stop(attempt + 1) or stop if stop and stop.reason == REQUEUE else stop
 
-    def ask_to_stop(self, attempt: int, stop: Stop) -> int:
+    def ask_to_stop(self, attempt: int, stop: AttemptNote) -> int:
         """Asks an attempt to stop; returns the number of the attempt that will, 0 if it was asked before.
 
         That is the next attempt, possibly being submitted, if this one was only to be requeued.
@@ -292,16 +280,15 @@ class RunFiles(JobLayout):
         is_first = ends_run and write_once(self._file("stop", attempt + 1), stop._asdict())
         return attempt + 1 if is_first else 0
 
-    def engine_report(self, attempt: int) -> EngineReport | None:
+    def engine_report(self, attempt: int) -> AttemptNote | None:
         """Slurm's first report that an attempt is over; None before it."""
-        return read_as(EngineReport, self._file("over", attempt))
+        return read_as(AttemptNote, self._file("over", attempt))
 
-    def note_engine_report(self, attempt: int, report: EngineReport) -> EngineReport:
-        """Records Slurm's report; returns the one recorded first."""
+    def note_engine_report(self, attempt: int, report: AttemptNote) -> None:
+        """Records Slurm's report, unless there is one."""
         write_once(self._file("over", attempt), report._asdict())
-        return self.engine_report(attempt) or report
 
-    def written_at(self, note: Note, attempt: int) -> float:
+    def written_at(self, note: NoteKind, attempt: int) -> float:
         """The mtime of an attempt's note, by the file system's clock; 0.0 if it is missing."""
         return written_at(self._file(note, attempt))
 
@@ -340,7 +327,7 @@ class RunFiles(JobLayout):
         """Reserves disk space, so that the end can be recorded even when the disk is full."""
         private_files.write(self.room, " " * (ROOM + ROOM_OF_RANK * process_count))
 
-    def _file(self, name: Note, attempt: int, restarts: int | None = None) -> Path:
+    def _file(self, name: NoteKind, attempt: int, restarts: int | None = None) -> Path:
         number = attempt if restarts is None else f"{attempt}.{restarts}"
         return self.root / f"{name}-{number}.json"
 

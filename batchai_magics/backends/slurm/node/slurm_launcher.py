@@ -57,10 +57,10 @@ from batchai_magics.backends.slurm.node.attempt_ends import (
 )
 from batchai_magics.backends.slurm.node.node_setups import NodeSetups
 from batchai_magics.backends.slurm.node.run_files import (
+    AttemptNote,
     JobBundle,
     RankMark,
     RunFiles,
-    Stop,
     ending_mark,
     read_secrets,
 )
@@ -431,7 +431,7 @@ class SlurmReport(Report):
         """Records that the program that watches the run has it stopped."""
         self.is_stopped = True
         with contextlib.suppress(OSError):  # it ends all the same
-            self._files.ask_to_stop(self._running.submission, Stop(reason, time.time()))
+            self._files.ask_to_stop(self._running.submission, AttemptNote(reason, time.time()))
 
     def watch_program(self) -> WatchProgram:
         """The program that watches the job; the stacks of other nodes come through srun."""

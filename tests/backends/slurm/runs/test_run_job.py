@@ -14,7 +14,7 @@ from batchai_magics.backends.folders.run_end import AwaitedRun, write_awaited
 from batchai_magics.backends.node.launcher import PlanProcesses
 from batchai_magics.backends.node.outcome import REQUEUE
 from batchai_magics.backends.slurm.node.attempt_ends import TERMINATED, RunningAttempt
-from batchai_magics.backends.slurm.node.run_files import RunFiles, SlurmSubmission, Stop
+from batchai_magics.backends.slurm.node.run_files import AttemptNote, RunFiles, SlurmSubmission
 from batchai_magics.backends.slurm.node.slurm_launcher import SlurmReport
 from batchai_magics.launch.plan import LogPaths, Output, Plan, ProcessExit
 
@@ -57,7 +57,7 @@ def test_a_job_never_runs_beside_its_predecessor_or_after_one_that_was_killed(
     first, second = RunFiles(tmp_path / "first"), RunFiles(tmp_path / "second")
     first.note_submission(1, SlurmSubmission("7", 1.0))
     if is_requeued:
-        first.ask_to_stop(1, Stop(REQUEUE, 2.0))
+        first.ask_to_stop(1, AttemptNote(REQUEUE, 2.0))
     write_awaited(second, [AwaitedRun("first", "first", must_succeed=True)])
     words = [sys.executable, "-m", "batchai_magics.backends.slurm.node.run_job", str(second.root), "1"]
     done = subprocess.run(words, env={"PATH": "", "SLURM_JOB_ID": "8"}, check=False)  # there is no scontrol

@@ -8,7 +8,7 @@ import pytest
 
 from batchai_magics.backends.service.runner import Run, RunStatus
 from batchai_magics.backends.slurm.client import TIMEOUT_S
-from batchai_magics.backends.slurm.node.run_files import AttemptStart, EngineReport, Stop
+from batchai_magics.backends.slurm.node.run_files import AttemptNote, AttemptStart
 from batchai_magics.backends.slurm.queries import NEW_JOB_INTERVAL_S
 from batchai_magics.backends.slurm.runs import STOP_TIMEOUT_S
 from batchai_magics.launch.plan import GRACE_S
@@ -52,7 +52,7 @@ def test_a_job_that_another_host_has_told_to_stop_has_its_time_for_that(
 ) -> None:
     job = other.submitted()
     with clock_off(off_s):
-        other.files.ask_to_stop(1, Stop("terminate", time.time()))
+        other.files.ask_to_stop(1, AttemptNote("terminate", time.time()))
     here.runs.reconcile(job)
     assert slurm_client.cancelled == []
     here.passes(STOP_TIMEOUT_S + GRACE_S + 1)
@@ -68,7 +68,7 @@ def test_a_job_that_left_no_word_is_lost_in_time_and_not_before(
     other.files.note_attempt_start(1, AttemptStart("7", ("n1",), time.time()))
     slurm_client.report("NODE_FAIL")
     with clock_off(off_s):
-        other.files.note_engine_report(1, EngineReport("NODE_FAIL", time.time()))
+        other.files.note_engine_report(1, AttemptNote("NODE_FAIL", time.time()))
     assert here.runs.reconcile(job).is_open
     here.passes(LOST_S + 1)
     assert error_of(here.runs.reconcile(job)) == "JobNodeLost"
