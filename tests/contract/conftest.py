@@ -39,11 +39,13 @@ ENGINES = {"local": "docker", "arm": "podman", "slurm": "podman"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items[:] = [item for item in items if not _has_other_engine(item)]
+    items[:] = [item for item in items if not _is_shown_elsewhere(item)]
 
 
-def _has_other_engine(item: pytest.Item) -> bool:
+def _is_shown_elsewhere(item: pytest.Item) -> bool:
     params = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    if params.get("storage") == "containers" and params["place"] == "slurm over ssh":
+        return True  # to what is below it, a container is a share
     return {"engine", "place"} <= params.keys() and params["engine"] != ENGINES[str(params["place"])]
 
 

@@ -356,7 +356,7 @@ PLACES = {
         NOT_SLURMS,
         real_slurm.skip_reason,
         samples=frozenset({SERVICE, NODES}),
-        elsewhere=_OF_FILES,
+        elsewhere=_OF_FILES | {"test_workdir"},
     ),
     "slurm over ssh": PlaceKind(
         _over_ssh,
@@ -371,7 +371,7 @@ PLACES = {
     "slurm on any nodes": PlaceKind(
         _slurm_any,
         SLURM,
-        NOT_SLURMS | {"own_nodes", "fixed_nodes"},
+        NOT_SLURMS | {"own_nodes", "fixed_nodes", "node_commands"},  # the last is the same on fixed nodes
         real_slurm.skip_reason,
         only=frozenset({"test_clusters", "test_scheduling"}),
         samples=frozenset({SERVICE}),

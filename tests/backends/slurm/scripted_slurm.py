@@ -13,7 +13,8 @@ from batchai_magics.backends.slurm.settings import SlurmSettings
 
 CONFIGURATION = """\
 Configuration data
-AccountingStorageType = accounting_storage/slurmdbd
+AccountingStorageType = accounting_storage/{accounting}
+MaxArraySize = 3
 SuspendProgram = (null)
 ResumeProgram = (null)
 """
@@ -53,6 +54,7 @@ class ScriptedSlurm(LocalMachine):
     programs: set[str] = field(default_factory=set)
     refusal: str = ""
     accounted: list[str] = field(default_factory=list)  # the job numbers of each query of accounting
+    accounting: str = "slurmdbd"
     gres: str = "(null)"  # of each node
     is_closed: bool = False
     _numbers: count[int] = field(default_factory=lambda: count(1))
@@ -129,7 +131,7 @@ class ScriptedSlurm(LocalMachine):
     def _scontrol(self, words: list[str], env: Mapping[str, str]) -> str:
         match words:
             case ["show", "config"]:
-                return CONFIGURATION
+                return CONFIGURATION.format(accounting=self.accounting)
             case ["update", jobid, excluded]:
                 self.jobs[jobid.partition("=")[2]].excluded = excluded.partition("=")[2]
             case [("hold" | "release") as verb, number]:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 
 from tests.backends.local.namespace import scene, tell
-from tests.backends.slurm.real_slurm import MPI_ENV, RealSlurm, running, skip_reason
+from tests.backends.slurm.real_slurm import RealSlurm, running, skip_reason
 from tests.contract.place import HOLD, Place, PlaceOptions
 from tests.contract.places import place_on
-from tests.notebooks.quickstart import short_quickstart
-from tests.patience import NOTEBOOK_TIMEOUTS
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -51,26 +45,3 @@ def test_variables_for_slurms_commands_hide_no_job_and_no_node(place: Place, mon
     place.backend.terminate(first)
     until(lambda: place.backend.show(second).is_running)
     until(lambda: place.backend.show(first).is_cancelled)
-
-
-def test_the_quickstart_runs(slurm: RealSlurm, tmp_path: Path) -> None:
-    notebook = short_quickstart(tmp_path)
-    env = {
-        **os.environ,
-        **MPI_ENV,
-        "BATCHAI_BACKEND": "slurm",
-        "BATCHAI_SLURM_HOME": str(tmp_path / "home"),
-        "BATCHAI_SLURM_CONF": str(slurm.conf),
-    }
-    line = [sys.executable, "-m", "jupyter", "nbconvert", "--execute", "--to", "notebook"]
-    patience = [f"--ExecutePreprocessor.{name}={seconds}" for name, seconds in NOTEBOOK_TIMEOUTS.items()]
-    where = ["--inplace", *patience]
-    done = subprocess.run(
-        [*line, *where, str(notebook)], env=env, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    executed = nbformat.read(notebook, as_version=4)
-    shown = "".join(str(cell.get("outputs")) for cell in executed.cells)
-    assert "total images/sec" in shown
-    (told,) = (tmp_path / "home").glob(f"asked/nodes-{os.getuid()}-*.json")
-    assert "node1" in told.read_text()

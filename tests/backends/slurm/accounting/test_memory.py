@@ -1,4 +1,4 @@
-"""Jobs that the controller has forgotten: accounting is asked for all of them once, where there is any."""
+"""Jobs that the controller has forgotten: accounting is asked for all of them once."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @contextlib.contextmanager
-def forgotten(kind: type[RealSlurm], folder: Path, commands: list[str]) -> Iterator[Sequence[JobResource]]:
+def forgotten(folder: Path, commands: list[str]) -> Iterator[Sequence[JobResource]]:
     """Two jobs, one that died without a word, and one that was cancelled while it waited.
 
     Nobody looked until the controller had forgotten them.
     """
     with (
-        running(kind, folder / "slurm", count=2, silence_s=60) as slurm,
+        running(AccountedSlurm, folder / "slurm", count=2, silence_s=60) as slurm,
         place_on(slurm, folder, PlaceOptions()) as place,
     ):
         dies, waits = place.start(HOLD, "dies"), place.start(HOLD, "waits", nodeCount=2)
@@ -64,11 +64,8 @@ def end_without_a_word(slurm: RealSlurm, folder: Path, dies: str, waits: str) ->
             if "run_job" in " ".join(process.cmdline()):
                 process.send_signal(signal.SIGKILL)
     until(lambda: not slurm.ask("squeue", "-h", "-j", f"{dies},{waits}").strip())
-    if isinstance(slurm, AccountedSlurm):
-        states = ("sacct", "-nXP", "-oState", "-j", f"{dies},{waits}")
-        until(
-            lambda: {"FAILED", "CANCELLED"} == {line.split()[0] for line in slurm.ask(*states).splitlines()}
-        )
+    states = ("sacct", "-nXP", "-oState", "-j", f"{dies},{waits}")
+    until(lambda: {"FAILED", "CANCELLED"} == {line.split()[0] for line in slurm.ask(*states).splitlines()})
 
 
 def forget(slurm: RealSlurm) -> None:
@@ -87,17 +84,9 @@ def both_ended(place: Place, *ids: object) -> Sequence[JobResource]:
 def test_accounting_tells_how_forgotten_jobs_ended(tmp_path: Path, commands: list[str]) -> None:
     if reason := real_accounting.skip_reason():
         pytest.skip(reason)
-    with forgotten(AccountedSlurm, tmp_path, commands) as (died, waited):
+    with forgotten(tmp_path, commands) as (died, waited):
         assert first_error(died).code == "JobSupervisorLost"
         assert "Slurm's accounting says FAILED by signal 9" in first_error(died).message
         assert first_error(waited).code == "JobTerminated"
         assert f"CANCELLED by the user with number {os.getuid()}" in first_error(waited).message
         assert commands.count("sacct") == 1
-
-
-def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path, commands: list[str]) -> None:
-    with forgotten(RealSlurm, tmp_path, commands) as jobs:
-        for job in jobs:
-            assert "no longer knows the job" in first_error(job).message
-        assert "sacct" not in commands
-        assert commands.count("scontrol") == 1

@@ -13,9 +13,8 @@ from batchai_magics.backends.slurm.runner import SlurmBackend
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
 from batchai_magics.records.trial_record import TrialRecord
-from tests.backends.slurm.real_slurm import RealSlurm, running
-from tests.contract.place import Place, PlaceOptions
-from tests.contract.places import place_on
+from tests.backends.slurm.real_slurm import RealSlurm
+from tests.contract.place import Place
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -52,24 +51,6 @@ def test_jobs_are_tasks_of_one_array_of_which_only_so_many_run(
     ended = [place.wait(job.id).execution for job in jobs[1:3]]
     assert [each.exit_code for each in ended] == [0, 0], ended
     assert place.log(jobs[1].id) == b"done\n"
-
-
-def test_more_jobs_than_an_array_may_have_are_several_arrays_one_after_the_other(tmp_path) -> None:
-    options = {"count": 2, "more": "\nMaxArraySize=3"}
-    with (
-        running(RealSlurm, tmp_path / "slurm", **options) as slurm,
-        place_on(slurm, tmp_path, PlaceOptions()) as place,
-    ):
-        jobs = trials(place, "echo done", 5, parallel=2)
-        place.backend.create_jobs(jobs)
-        numbers = [files_of(place, job).submission(1).slurm_job.split("_") for job in jobs]
-        assert [task for _, task in numbers] == ["0", "1", "2", "0", "1"]
-        first, second = numbers[0][0], numbers[3][0]
-        assert [array for array, _ in numbers] == [first] * 3 + [second] * 2
-        started = [place.wait(job.id).execution.started for job in jobs]
-        ended = [place.backend.show(job.id).execution.ended for job in jobs]
-        assert max(ended[:3]) <= min(started[3:])
-        assert [place.log(job.id) for job in jobs] == [b"done\n"] * 5
 
 
 def test_a_task_whose_submitter_died_is_found_by_the_comment_of_its_array_and_its_number(

@@ -12,9 +12,9 @@ from batchai_magics.launch.outcome import Outcome
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.models.states import ExecutionState
 from tests.backends.slurm.job_files import files, first_error, number
+from tests.backends.slurm.jobs.test_attempts import AGAIN, TWICE
 from tests.backends.slurm.real_slurm import RealSlurm
 from tests.contract.place import HOLD, MOUNTED, Place, manual
-from tests.contract.resumable import RESUMED, said, started
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -50,14 +50,18 @@ def test_a_dependency_of_slurms_own_does_not_go_with_it(place: Place) -> None:
         place.start(name="second", batchaiSlurm="--dependency=singleton", **after(first))
 
 
-def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(again_place: Place) -> None:
+def test_a_job_goes_on_waiting_for_one_that_slurm_queues_again(
+    again_place: Place, again_slurm: RealSlurm
+) -> None:
     place = again_place
-    first = started(place, constraints={"maxWallClockTime": "PT10S"}, batchaiMaxRestarts=1)
+    first = place.start(TWICE, "first", **AGAIN)
+    until(lambda: place.log(first).startswith(b"up"))
     second = place.start("echo ran", "second", **after(first))
+    again_slurm.ask("scontrol", "requeue", number(place, first))
     until(lambda: place.backend.show(first).attempts)
-    assert place.backend.show(second).waiting == f"{first.name} has to succeed first"
+    assert place.backend.show(second).waiting == "first has to succeed first"
     assert place.wait(second).state is ExecutionState.SUCCEEDED
-    assert said(place, first) == RESUMED
+    assert len(place.backend.show(first).attempts) == 2
     assert place.backend.show(first).execution.ended <= place.backend.show(second).execution.started
 
 

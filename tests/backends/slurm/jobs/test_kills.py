@@ -16,7 +16,7 @@ from tests.contract.place import Place
 from tests.world import processes_of, until
 
 pytestmark = pytest.mark.slow
-ROUNDS = int(os.environ.get("TEST_KILLS", "3"))  # a hundred, by hand
+ROUNDS = int(os.environ.get("TEST_KILLS", "2"))  # a hundred, by hand
 COUNT = 4
 LINE = re.compile(rb"(\d+) (\d+) (\d+)")
 PRINTS = "i=0; while :; do i=$((i+1)); echo ${PMI_RANK:-$SLURM_PROCID} $$ $i; sleep 0.01; done"

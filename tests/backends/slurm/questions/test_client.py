@@ -19,7 +19,7 @@ from batchai_magics.backends.slurm.settings import SlurmSettings
 from batchai_magics.errors import CapabilityError
 from tests.contract.place import Place
 
-JOBS = 50
+JOBS = 20
 
 
 @pytest.fixture

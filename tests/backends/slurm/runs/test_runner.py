@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from batchai_magics.backends.base import CommandEnd, NewJob
 from batchai_magics.backends.folders import installed_programs, private_files
 from batchai_magics.backends.service.context import cluster_of
 from batchai_magics.backends.service.runner import RunRequest
@@ -31,6 +32,8 @@ from batchai_magics.models.cluster_spec import ClusterPatch
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.resources import Cluster, ExperimentSpec, JobResource, WorkspaceSpec
 from batchai_magics.models.states import ExecutionState
+from batchai_magics.records.record_files import TRIAL
+from batchai_magics.records.trial_record import TrialRecord
 from tests.backends.service.engine import CLUSTER, EXPERIMENT, WORKSPACE, cluster_spec, job_spec
 from tests.backends.slurm.scripted_slurm import Job, ScriptedSettings, ScriptedSlurm
 
@@ -239,6 +242,28 @@ def test_accounting_is_asked_once_for_all_predecessors_that_slurm_has_forgotten(
     assert world.slurm.accounted == ["1,2,3"]
 
 
+def test_where_there_is_no_accounting_nobody_asks_for_it(tmp_path: Path) -> None:
+    world = World(tmp_path / "home", lost_s=0.0)
+    with closing(world.backend):
+        world.slurm.accounting = "none"
+        world.job()
+        world.slurm.jobs.clear()
+        (error,) = world.backend.show(JOB).execution.errors
+    assert "no longer knows the job" in error.message
+    assert world.slurm.accounted == []
+
+
+def test_more_jobs_than_an_array_may_have_are_several_arrays_one_after_the_other(world: World) -> None:
+    records = [{TRIAL: TrialRecord("s", number, 2).to_text()} for number in range(5)]
+    jobs = [NewJob(EXPERIMENT.child(Kind.JOB, f"t{n}"), job_spec(), text) for n, text in enumerate(records)]
+    world.backend.create_jobs(jobs)
+    numbers = [world.files(job.id).submission(1).slurm_job for job in jobs]
+    assert numbers == ["1_0", "1_1", "1_2", "2_0", "2_1"]
+    first, second = world.slurm.jobs.values()
+    assert (first.option("array"), second.option("array")) == ("0-2%2", "0-1%2")
+    assert (first.option("dependency"), second.option("dependency")) == (None, "afterany:1")
+
+
 # -- resizing under runs
 
 
@@ -265,6 +290,14 @@ def test_without_own_nodes_no_node_is_excluded(world: World) -> None:
 
 
 # -- commands on nodes
+
+
+def test_without_own_nodes_any_node_of_the_partition_takes_commands(world: World) -> None:
+    said, end = world.backend.node_commands.execute(CLUSTER, "n3", "true")
+    assert (said, end) == (b"said on the node\n", CommandEnd(3))
+    assert "--nodelist=n3" in world.slurm.streamed[0].arguments
+    with pytest.raises(NotFoundError, match="id=n4"):
+        world.backend.node_commands.execute(CLUSTER, "n4", "true")
 
 
 def test_a_job_that_shares_nodes_asks_slurm_for_gpus(world: World) -> None:

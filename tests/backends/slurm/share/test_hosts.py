@@ -27,7 +27,7 @@ from tests.world import until
 
 pytestmark = pytest.mark.slow
 HOSTS = ("login1", "login2")
-COUNT = 4
+COUNT = 2
 # A name of its own for the machine: `unshare` asks for rights, which are there for oneself alone.
 AS_HOST = ("unshare", *(["-u"] if os.geteuid() == 0 else ["-Uuc", "--keep-caps"]), "sh", "-c")
 
