@@ -310,7 +310,7 @@ class AgentTools:
         resource = Sweep.find(self._context.backend, sweep, self._context.settings)
         definition, trials = resource.definition, resource.stored_trials()
         results = [(trial, resource.result(trial)) for trial in trials]
-        groups = seed_groups_of(results, definition.goal)
+        groups = seed_groups_of(results, definition.options.goal)
         shown: Data = _visible(
             {
                 "state": state_of(definition, trials),

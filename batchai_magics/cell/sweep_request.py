@@ -41,8 +41,7 @@ class SweepRequest:
     Attributes:
         template: The job with markers in place of the parameters' values; None where an option takes a
             number, in which case `cells` has each trial's job.
-        search: `grid`, `random`, `tpe` or `rows`.
-        space: The search space; None for rows.
+        options: The options, with the search that is made: `grid`, `random`, `tpe` or `rows`.
         trials: The parameters of each trial; of `tpe`, none yet.
         trial_count: How many trials there are to be.
     """
@@ -51,8 +50,6 @@ class SweepRequest:
     first: CellRequest  # the job of the first trial, or of the lowest values of the space
     template: CellRequest | None
     options: SweepOptions
-    search: str
-    space: SearchSpace | None
     trials: Trials
     trial_count: int
     cells: Sequence[CellRequest] = field(default=(), repr=False)
@@ -111,7 +108,8 @@ def parse_sweep(line: str, body: str, *, settings: Settings, notebook: Notebook)
     for trial in trials:
         if template and not all(map(is_plain, trial.values())):
             with_parameters(template, trial)  # the job of each is made later, and must be possible
-    return SweepRequest(first.name, first, template, options, search, space, trials, count, cells)
+    options = replace(options, search=search)
+    return SweepRequest(first.name, first, template, options, trials, count, cells)
 
 
 def _space_or_rows(text: str, notebook: Notebook) -> tuple[SearchSpace | None, Trials]:

@@ -170,7 +170,7 @@ def _check_is_complete(
     backend: Backend, sweep: SweepDefinition, experiment: ResourceId, trials: Mapping[int, str]
 ) -> None:
     """Raises UsageError if a sweep may still submit jobs: a new trial, or another run of one that fails."""
-    if sweep.ended or (len(trials) >= sweep.trial_count and not sweep.retries):
+    if sweep.ended or (len(trials) >= sweep.trial_count and not sweep.options.retries):
         return
     ids = {name: experiment.child(Kind.JOB, name) for name in trials.values()}
     states = backend.status(list(ids.values()))

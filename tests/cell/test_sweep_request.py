@@ -78,18 +78,18 @@ def test_a_value_with_quotes_reaches_the_job_as_it_is():
 def test_rows_come_from_a_variable():
     rows = pd.DataFrame({"lr": [0.1, 0.2]})
     request = sweep("s --sweep rows", rows=rows)
-    assert (request.search, request.trials) == ("rows", [{"lr": 0.1}, {"lr": 0.2}])
+    assert (request.options.search, request.trials) == ("rows", [{"lr": 0.1}, {"lr": 0.2}])
 
 
 def test_ranges_make_a_random_search_and_lists_a_grid():
-    assert sweep('s --sweep "lr=log(1e-5,1)" --trials 3').search == "random"
-    assert sweep('s --sweep "lr=1,2"').search == "grid"
+    assert sweep('s --sweep "lr=log(1e-5,1)" --trials 3').options.search == "random"
+    assert sweep('s --sweep "lr=1,2"').options.search == "grid"
     assert sweep('s --sweep "lr=1,2,3" --trials 2').trial_count == 2
 
 
 def test_a_search_by_optuna_chooses_its_trials_later():
     request = sweep('s --sweep "lr=log(1e-5,1)" --trials 3 --search tpe')
-    assert (request.search, request.trials, request.trial_count) == ("tpe", [], 3)
+    assert (request.options.search, request.trials, request.trial_count) == ("tpe", [], 3)
     made = request.template and request.job(0, {"lr": 0.25})
     assert made.spec.to_wire()["properties"]["environmentVariables"] == [
         {"name": "PARAM_LR", "value": "0.25"}

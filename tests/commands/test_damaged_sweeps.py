@@ -13,15 +13,15 @@ from batchai_magics.jobs.sweeps.sweep_definition import VERSION, SweepDefinition
 from batchai_magics.jobs.sweeps.sweep_handle import Sweep
 
 SHARE = "batchaishare"
+WRITTEN = {"version": VERSION, "name": "s", "digest": "", "options": {"search": "grid"}}
 DAMAGED = {
     "text": "no JSON",
     "deep": "[" * 100_000,
-    "huge": json.dumps(
-        {"version": VERSION, "name": "huge", "digest": "", "search": "grid", "trial_count": 10**9}
-    ),
-    "odd": json.dumps({"version": VERSION, "name": ["x"], "digest": "", "search": "grid"}),
-    "space": json.dumps({"version": VERSION, "name": "s", "digest": "", "search": "grid", "space": "lr="}),
-    "encoded": '{"version": 2, "name": "\\ud800", "digest": "", "search": "grid"}',
+    "huge": json.dumps({**WRITTEN, "trial_count": 10**9}),
+    "odd": json.dumps({**WRITTEN, "name": ["x"]}),
+    "options": json.dumps({**WRITTEN, "options": {"retries": -1}}),
+    "space": json.dumps({**WRITTEN, "options": {"search": "grid", "space": "lr="}}),
+    "encoded": json.dumps(WRITTEN).replace('"s"', '"\\ud800"'),
 }
 
 

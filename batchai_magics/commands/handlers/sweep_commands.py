@@ -60,7 +60,7 @@ def list_all(context: Context, arguments: Namespace) -> ValueWithNotes:
                     "trials": len(trials),
                     "ended": len(ended),
                     "failed": sum(trial.has_failed for trial in ended),
-                    "search": sweep.definition.search,
+                    "search": sweep.definition.options.search,
                     "parameters": list(sweep.parameters),
                 }
             )

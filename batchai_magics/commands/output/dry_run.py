@@ -83,7 +83,7 @@ def _cost_or_problem(request: CellRequest, settings: Settings, check: Callable[[
 
 def sweep_dry_run_text(request: SweepRequest, settings: Settings) -> DisplayText:
     """The trials of a sweep, and the dry run of the first one."""
-    head = f"sweep {request.name}: {request.trial_count} trials ({request.search})"
+    head = f"sweep {request.name}: {request.trial_count} trials ({request.options.search})"
     shown = [
         f"  {number}  {' '.join(f'{name}={value}' for name, value in trial.items())}"
         for number, trial in enumerate(request.trials[:_MAX_TRIALS], 1)

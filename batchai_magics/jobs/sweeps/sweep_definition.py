@@ -11,7 +11,7 @@ from typing import Any
 
 from batchai_magics.backends.base import STORAGE, Backend, Storage
 from batchai_magics.cell import CellRequest
-from batchai_magics.cell.cell_options import HEADLINE, Goal
+from batchai_magics.cell.cell_options import ROWS, Goal, SweepOptions
 from batchai_magics.cell.search_space import MAX_TRIALS, SearchSpace, Trials, search_space
 from batchai_magics.cell.sweep_request import SweepRequest, has_markers
 from batchai_magics.errors import NotFoundError, StorageError, UsageError
@@ -22,7 +22,7 @@ from batchai_magics.models.runs.watch_request import WatchRequest
 from batchai_magics.records.record_files import CHANNELS
 from batchai_magics.untrusted_files import parse_json
 
-VERSION = 2
+VERSION = 3
 MAX_BYTES = 64 << 20
 FOLDER = "sweeps"  # on the share, with a folder for each experiment
 CANCELLED, STOPPED = "cancelled", "stopped"  # why no further trial is started
@@ -35,8 +35,7 @@ class SweepDefinition:
     Attributes:
         name: The sweep's name, which its trials' names begin with.
         digest: A digest of the cell: an edited one is another sweep.
-        search: `grid`, `random`, `tpe` or `rows`.
-        space: The text of the search space; empty for rows.
+        options: The options, with the search that is made: `grid`, `random`, `tpe` or `rows`.
         trials: The parameters of the trials that are known from the start, by number from 1.
         trial_count: How many trials there are to be.
         template: The job with markers for the parameters, as JSON; None if only the cell can make it.
@@ -47,15 +46,9 @@ class SweepDefinition:
 
     name: str
     digest: str
-    search: str
-    space: str = ""
-    seed: int = 0
+    options: SweepOptions
     trials: Trials = field(default_factory=list)
     trial_count: int = 0
-    goal: Goal = HEADLINE
-    parallel: int = 0
-    retries: int = 0
-    prune: str = ""
     template: Mapping[str, Any] | None = field(default=None, repr=False)
     ended: str = ""
     note: str = ""
@@ -63,8 +56,9 @@ class SweepDefinition:
 
     @property
     def search_space(self) -> SearchSpace | None:
-        """The search space; None for rows."""
-        return search_space(self.space) if self.space else None
+        """The search space; None for rows, and for seeds alone."""
+        space, is_rows = self.options.space, self.options.search == ROWS
+        return search_space(space) if space and not is_rows else None
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -75,7 +69,7 @@ class SweepDefinition:
 
     def repeats(self, run: int) -> bool:
         """Whether a trial runs again if this run of it, counted from 1, fails."""
-        return run <= self.retries
+        return run <= self.options.retries
 
     def to_json(self) -> str:
         """The text of the file."""
@@ -92,16 +86,20 @@ class SweepDefinition:
         if not isinstance(data, dict) or data.get("version") != VERSION:
             raise ValueError("it is not a sweep that this version knows")
         try:
-            made = cls(**{each.name: data[each.name] for each in fields(cls) if each.name in data})
-            made = replace(made, goal=Goal(*made.goal))
+            options = SweepOptions(**data["options"])
+            options = replace(options, goal=Goal(*options.goal))
+            given = {each.name: data[each.name] for each in fields(cls) if each.name in data}
+            made = cls(**{**given, "options": options})
             _check_types(made)
             return made
-        except (TypeError, UsageError) as error:
+        except (KeyError, TypeError, UsageError) as error:
             raise ValueError(f"it is malformed: {error}") from None
 
 
-_TEXTS = ("name", "digest", "search", "space", "prune", "ended", "note")
-_NUMBERS = {"seed": 1 << 63, "trial_count": MAX_TRIALS, "parallel": MAX_TRIALS, "retries": MAX_TRIALS}
+_TEXTS = ("name", "digest", "ended", "note")
+_OPTION_TEXTS = ("search", "space", "prune")
+_COUNTS = ("seeds", "parallel", "retries")  # of the options
+_MAX_SEED = 1 << 63
 _LAST_S = 1e11  # the latest time that is read, in the year 5138
 _TEMPLATE: Mapping[str, Any] = {
     "spec": dict,
@@ -116,11 +114,13 @@ _TEMPLATE: Mapping[str, Any] = {
 
 def _check_types(made: SweepDefinition) -> None:
     """Raises TypeError for a field of another type, UsageError for an invalid search space."""
-    texts, numbers = (getattr(made, name) for name in _TEXTS), {n: getattr(made, n) for n in _NUMBERS}
-    rows, template, goal = made.trials, made.template, made.goal
+    rows, template, options, goal = made.trials, made.template, made.options, made.options.goal
+    texts = [getattr(made, name) for name in _TEXTS] + [getattr(options, name) for name in _OPTION_TEXTS]
+    counts = [made.trial_count, options.trials or 0, *(getattr(options, name) for name in _COUNTS)]
     are_right = (
         all(isinstance(text, str) for text in texts),
-        all(isinstance(value, int) and 0 <= value <= _NUMBERS[name] for name, value in numbers.items()),
+        all(isinstance(count, int) and 0 <= count <= MAX_TRIALS for count in counts),
+        isinstance(options.seed, int) and 0 <= options.seed <= _MAX_SEED,
         isinstance(made.since, int | float) and 0 <= made.since < _LAST_S,
         isinstance(rows, list) and len(rows) <= MAX_TRIALS and all(map(_is_trial, rows)),
         isinstance(goal.metric, str) and isinstance(goal.is_max, bool | None),
@@ -184,19 +184,12 @@ class SweepFiles:
 
 def definition_of(request: SweepRequest, name: str, *, now: float) -> SweepDefinition:
     """The definition of a new sweep."""
-    options = request.options
     return SweepDefinition(
         name=name,
         digest=digest_of(request),
-        search=request.search,
-        space=options.space if request.space else "",
-        seed=options.seed,
+        options=request.options,
         trials=request.trials,
         trial_count=request.trial_count,
-        goal=options.goal,
-        parallel=options.parallel,
-        retries=options.retries,
-        prune=options.prune,
         template=template_json(request.template) if request.template else None,
         since=now,
     )

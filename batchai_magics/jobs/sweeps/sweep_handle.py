@@ -145,7 +145,7 @@ class Sweep:
     def best(self) -> Job | None:
         """The job of the best trial so far; None without a value, or if neither direction is better."""
         definition, trials = self._read(takes_step=True)
-        best = best_of(self._results_of(trials, definition), definition.goal)
+        best = best_of(self._results_of(trials, definition), definition.options.goal)
         return best.job if best else None
 
     def results(self) -> DataFrame:
@@ -177,7 +177,7 @@ class Sweep:
         definition, trials = self._read(takes_step=True)
         if SEED not in definition.parameters:
             return SeedGroups()
-        return seed_groups_of(self._results_of(trials, definition), definition.goal)
+        return seed_groups_of(self._results_of(trials, definition), definition.options.goal)
 
     def rows(self) -> list[dict[str, object]]:
         """The rows of `results`, each with the number of its trial under `trial`."""
@@ -210,7 +210,7 @@ class Sweep:
     def snapshot(self, *, takes_step: bool = True) -> SweepSnapshot:
         """The sweep at this moment, with one request for all states; `takes_step`: its next one."""
         definition, trials = self._read(takes_step=takes_step)
-        goal, state = definition.goal, state_of(definition, trials)
+        goal, state = definition.options.goal, state_of(definition, trials)
         return SweepSnapshot(state, definition.note, definition.parameters, trials, goal.metric, goal.is_max)
 
     def stored_trials(self) -> tuple[Trial, ...]:
@@ -323,7 +323,7 @@ class Sweep:
 
     def _are_pruned(self, definition: SweepDefinition, runs: Mapping[int, Sequence[JobResource]]) -> set[int]:
         """The trials that were pruned: their jobs are cancelled, and have the tag."""
-        if not definition.prune:
+        if not definition.options.prune:
             return set()
         cancelled = {number: each[-1] for number, each in runs.items() if each[-1].word == CANCELLED_JOB}
         unread = [job for job in cancelled.values() if job.id.key not in self._pruned]
@@ -340,7 +340,7 @@ class Sweep:
         self, trials: Sequence[Trial], definition: SweepDefinition
     ) -> list[tuple[Trial, TrialResult]]:
         """The result of each trial; those of ended runs are read once."""
-        goal, preferences = definition.goal, preferences_of(definition.goal)
+        goal, preferences = definition.options.goal, preferences_of(definition.options.goal)
         patterns = definition.template["patterns"] if definition.template else None
         results = []
         for trial in trials:

@@ -78,7 +78,7 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
     failures = quick_failures(trials, definition.since)
     is_over = all(trial.ended_at for trial in trials)
     note = failure_note(failures) if len(failures) >= MAX_QUICK_FAILURES and not is_over else ""
-    if definition.retries or not is_over:  # no later trial would start either
+    if definition.options.retries or not is_over:  # no later trial would start either
         latest = [trial.runs[-1] for trial in trials if trial.runs]
         note = next((why for run in latest if (why := run.lost_predecessor)), note)
     if note:
@@ -86,9 +86,9 @@ def _take(sweep: SteppedSweep, definition: SweepDefinition, trials: Sequence[Tri
         sweep.files.write(ended_definition(definition, STOPPED, note))
         _end_waiting(sweep, trials)
         return True
-    pruned = _prune(sweep, definition, trials) if definition.prune else False
+    pruned = _prune(sweep, definition, trials) if definition.options.prune else False
     due = _due_jobs(definition, trials)
-    due += _suggested(sweep, definition, trials) if definition.search == TPE else []
+    due += _suggested(sweep, definition, trials) if definition.options.search == TPE else []
     if due:
         check_rights(sweep, trials)
     return (bool(due) and _start(sweep, definition, due)) or pruned
@@ -164,11 +164,11 @@ def new_job_of(
 
 def record_of(definition: SweepDefinition, number: int, share: str) -> TrialRecord:
     """The record of a trial of this sweep."""
-    has_steps = definition.search == TPE or definition.retries or definition.prune
+    has_steps = definition.options.search == TPE or definition.options.retries or definition.options.prune
     return TrialRecord(
         definition.name,
         number,
-        parallel=definition.parallel,
+        parallel=definition.options.parallel,
         steps_on="end" if has_steps else "failure",
         share=share,
     )
@@ -213,14 +213,14 @@ def _study(sweep: SteppedSweep, definition: SweepDefinition, submitted: Sequence
         for trial, result in zip(submitted, results, strict=True)
     ]
     space = definition.search_space or SearchSpace({})
-    return Study(space, definition.seed, bool(is_max(results, definition.goal)), studied)
+    return Study(space, definition.options.seed, bool(is_max(results, definition.options.goal)), studied)
 
 
 def _parallel(sweep: SteppedSweep, definition: SweepDefinition) -> int:
     """How many trials may be open at once: as asked, or as many as the cluster has nodes for."""
     spec = definition.template and definition.template["spec"]["properties"]
-    if definition.parallel or not spec:
-        return definition.parallel or 1
+    if definition.options.parallel or not spec:
+        return definition.options.parallel or 1
     cluster = sweep.backend.show(ResourceId.parse(spec["cluster"]["id"]))
     scale = cluster.spec.scale_settings if isinstance(cluster, Cluster) else None
     node_count = scale.auto_scale.maximum_node_count if scale and scale.auto_scale else 0

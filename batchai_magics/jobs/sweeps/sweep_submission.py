@@ -46,7 +46,7 @@ def submit_sweep(backend: Backend, request: SweepRequest, settings: Settings) ->
         NotFoundError: Something that the jobs refer to, such as their cluster, does not exist.
         SpecError: A value of a job is impossible on its cluster.
     """
-    if request.search == TPE or request.options.prune:
+    if request.options.search == TPE or request.options.prune:
         optuna_module()
     first = request.template or request.first
     check_sweep(backend, request, settings)
