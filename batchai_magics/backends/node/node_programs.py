@@ -5,68 +5,29 @@ from __future__ import annotations
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[2]
-_FILES = (
-    "launch/outcome.py",
-    "launch/plan.py",
-    "launch/references.py",
-    "backends/folders/private_files.py",
-    "backends/folders/layout.py",
-    "backends/folders/run_end.py",
-    "models/states.py",
-    # watches the run
-    "backends/folders/rank_files.py",
-    "backends/folders/notification_sending.py",
-    "backends/folders/outbox.py",
-    "backends/folders/run_measures.py",
-    "backends/folders/run_watch.py",
-    "backends/folders/rank_files.py",
-    "metrics/runs/log_records.py",
-    "errors.py",
-    "log_lines.py",
-    "metrics/column.py",
-    "metrics/measurement.py",
-    "metrics/measurement_table.py",
-    "metrics/programs.py",
-    "metrics/runs/fits.py",
-    "metrics/runs/mean_rates.py",
-    "metrics/runs/metric_summary.py",
-    "metrics/runs/metric_traits.py",
-    "metrics/runs/resource_usage.py",
-    "metrics/runs/resumed_attempts.py",
-    "metrics/runs/run_header.py",
-    "metrics/runs/run_metrics.py",
-    "metrics/runs/steady_speed.py",
-    "metrics/runs/step_series.py",
-    "metrics/runs/stop_evaluation.py",
-    "metrics/runs/tidy_table.py",
-    "metrics/runs/timeline.py",
-    "models/prices.py",
-    "models/resource_ids.py",
-    "models/response_object.py",
-    "models/secret_masking.py",
-    "models/stop_conditions.py",
-    "models/telemetry_records.py",
-    "models/wire_times.py",
-    "options/regular_expressions.py",
-    "untrusted_files.py",
-)
+_FILES = ("errors.py", "log_lines.py", "untrusted_files.py", "options/regular_expressions.py")
 _FOLDERS = (
-    *("backends/node", "backends/node/ranks"),
-    *("metrics/grammar", "metrics/reading", "models/runs", "records"),
+    *(
+        "backends/node",
+        "backends/node/ranks",
+        "backends/folders",
+        "launch",
+        "models",
+        "models/runs",
+        "records",
+    ),
+    *("metrics", "metrics/grammar", "metrics/reading", "metrics/runs"),
 )
 
 
 def program_files(*folders: str) -> list[str]:
     """Their paths relative to the package, with those in these folders.
 
-    No `__init__` on these paths imports anything else.
+    There is no `__init__` among them: nothing is imported that a program does not name.
     """
-    found = [
-        path.relative_to(PACKAGE)
-        for folder in (*_FOLDERS, *folders)
-        for path in (PACKAGE / folder).glob("*.py")
-    ]
-    return sorted({*_FILES, *map(str, found)})
+    paths = (path for folder in (*_FOLDERS, *folders) for path in (PACKAGE / folder).glob("*.py"))
+    found = [path.relative_to(PACKAGE).as_posix() for path in paths if path.name != "__init__.py"]
+    return sorted([*_FILES, *found])
 
 
 RUN_COMMAND = "batchai_magics.backends.node.run_command"  # runs a shell command on a node

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from batchai_magics.backends.node.node_programs import PACKAGE, program_files, start_words
+from batchai_magics.backends.node.node_programs import start_words
 
 
 @pytest.mark.slow
@@ -19,7 +19,3 @@ def test_a_node_that_does_not_see_the_programs_names_the_setting(section: str) -
     assert done.stderr.strip() == (
         f"this node does not see /no/where: set {section}.home to a folder that all nodes share"
     )
-
-
-def test_every_listed_file_of_the_programs_exists() -> None:
-    assert [name for name in program_files("backends/slurm/node") if not (PACKAGE / name).is_file()] == []
