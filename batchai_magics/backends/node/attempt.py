@@ -13,7 +13,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -24,7 +23,7 @@ from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, mount_mark
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.backends.node.ranks.signed_records import SignedRecord, seal_record
 from batchai_magics.backends.node.restarts import MAX_NOTICE_S, TIME_LIMIT, EndWarning, ExecutionLog
-from batchai_magics.backends.node.watch_process import WatchProcess, watch_options, watching
+from batchai_magics.backends.node.watch_process import WatchProcess
 from batchai_magics.launch.outcome import Outcome
 from batchai_magics.launch.plan import Plan
 from batchai_magics.records.record_files import WATCH
@@ -181,16 +180,19 @@ class AttemptRunner:
             outcome = interrupted.with_ranks(processes.ends, plan) if interrupted else processes.outcome()
         return outcome.with_watch_notes(unchecked)
 
-    def _watched(self, unchecked: list[str]) -> AbstractContextManager[WatchProcess | None]:
+    @contextlib.contextmanager
+    def _watched(self, unchecked: list[str]) -> Iterator[WatchProcess | None]:
         """Runs the program that watches the run, if it needs one; then adds what could not be done."""
-        stop_if, watch = self._files.stop_if, self._files.records / WATCH
-        program = self._report.watch_program() if stop_if.exists() or watch.exists() else None
-        if program is None:
-            return contextlib.nullcontext()
-        words, log, env = program.command(self._files.root), program.log, self._launcher.env
-        options, lost = watch_options(stop_if, watch), self._note_unwatched
-        child = WatchProcess(words, log=log, env=env, options=options, lost=lost)
-        return watching(child, warn=unchecked.append)
+        files = self._files
+        is_needed = files.stop_if.exists() or (files.records / WATCH).exists()
+        if not (is_needed and (program := self._report.watch_program())):
+            yield None
+            return
+        watcher = WatchProcess(program, files, self._launcher.env, lost=self._note_unwatched)
+        try:
+            yield watcher
+        finally:
+            unchecked += watcher.close()
 
     def _check(self, watcher: WatchProcess) -> None:
         """Has the attempt end if the program that watches it says so."""

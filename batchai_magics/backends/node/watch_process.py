@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import select
@@ -11,13 +10,15 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from batchai_magics.backends.node.job_layout import JobLayout
 from batchai_magics.backends.node.ranks.rank import die_with_parent
 from batchai_magics.launch.outcome import RunAttempt
+from batchai_magics.records import record_files
 from batchai_magics.untrusted_files import read_json
 
 WATCH = "batchai_magics.backends.folders.run_watch"  # whose `main` watches a run
@@ -46,46 +47,26 @@ class WatchProgram(NamedTuple):
         return [*self.start, str(root), json.dumps(times), *map(shlex.join, self.stack_commands)]
 
 
-class WatchOptions(NamedTuple):
-    """What the program watches, and whether it may be started again during an attempt."""
-
-    subject: str
-    may_restart: bool
-
-
-def watch_options(stop_if: Path, watch: Path) -> WatchOptions:
-    """The options of a run with these files, of which either may be missing.
-
-    A second start reads the logs anew: conditions hold as before, and notifications are sent once, but
-    exports would have each number twice.
-    """
-    try:
-        has_exports = bool(read_json(watch).get("exports"))
-    except (OSError, ValueError, AttributeError):  # the program itself reports a malformed file
-        has_exports = False
-    subject = "the conditions of this job are" if stop_if.exists() else "this job is"
-    return WatchOptions(subject, may_restart=not has_exports)
-
-
 class WatchProcess:
     """The program that watches a run; one that dies before the run is over is started again.
 
-    `lost` takes why the run is no longer watched, in a sentence without its period, once.
+    Not one that exports, since a second start reads the logs anew: conditions hold as before, and
+    notifications are sent once, but exports would have each number twice. `lost` takes why the run is no
+    longer watched, in a sentence without its period, once.
     """
 
     def __init__(
         self,
-        args: Sequence[str],
-        *,
-        log: Path,
+        program: WatchProgram,
+        files: JobLayout,
         env: Mapping[str, str] | None = None,
-        options: WatchOptions,
+        *,
         lost: Callable[[str], None],
     ) -> None:
-        """Starts it. Its stderr goes to `log`."""
-        self._args, self._log, self._env = args, log, env
-        self._subject, self._lost = options.subject, lost
-        self._starts_left = _MAX_STARTS if options.may_restart else 1
+        """Starts it for the run of these files."""
+        self._args, self._log, self._env, self._lost = program.command(files.root), program.log, env, lost
+        self._subject = "the conditions of this job are" if files.stop_if.exists() else "this job is"
+        self._starts_left = 1 if _has_exports(files.records / record_files.WATCH) else _MAX_STARTS
         self._ended_s: float | None = None
         self._is_lost = False
         self._printed = b""
@@ -159,15 +140,11 @@ class WatchProcess:
 _ENDED_AS_TOLD = (0, -signal.SIGTERM)
 
 
-@contextlib.contextmanager
-def watching(process: WatchProcess, *, warn: Callable[[str], None]) -> Iterator[WatchProcess]:
-    """Watches within the context; then reports what could not be done."""
+def _has_exports(watch: Path) -> bool:
     try:
-        yield process
-    finally:
-        notes = process.close()
-    for note in notes:
-        warn(note)
+        return bool(read_json(watch).get("exports"))
+    except (OSError, ValueError, AttributeError):  # the program itself reports a malformed file
+        return False
 
 
 def _signal_name(number: int) -> str:

@@ -12,13 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from batchai_magics.backends.node.watch_process import (
-    STOP,
-    WatchOptions,
-    WatchProcess,
-    watch_options,
-    watching,
-)
+from batchai_magics.backends.node.job_layout import JobLayout
+from batchai_magics.backends.node.watch_process import STOP, WatchProcess, WatchProgram
 from tests.world import until
 
 pytestmark = pytest.mark.slow
@@ -32,18 +27,21 @@ print(os.getpid(), file=sys.stderr, flush=True)
 over.wait()
 print(*{notes}, sep="\\n")
 """
-OPTIONS = WatchOptions("the conditions of this job are", may_restart=True)
 
 
 class Watched:
     """A program that prints these notes, and what is reported about it."""
 
-    def __init__(
-        self, folder: Path, options: WatchOptions = OPTIONS, *, notes: Sequence[str] = (), stop: str = ""
-    ) -> None:
-        self.log, self.lost, self.notes = folder / "log", list[str](), list[str]()
-        args = [sys.executable, "-c", PROGRAM.format(notes=[*notes], stop=stop)]
-        self.process = WatchProcess(args, log=self.log, env=None, options=options, lost=self.lost.append)
+    def __init__(self, folder: Path, *, notes: Sequence[str] = (), stop: str = "", export: str = "") -> None:
+        self.log, self.lost = folder / "log", list[str]()
+        files = JobLayout(folder)
+        files.records.mkdir()
+        if export:
+            (files.records / "watch.json").write_text(json.dumps({"exports": [export]}))
+        else:
+            files.stop_if.touch()
+        start = [sys.executable, "-c", PROGRAM.format(notes=[*notes], stop=stop)]
+        self.process = WatchProcess(WatchProgram(start, self.log, ()), files, lost=self.lost.append)
 
     def kill(self, start: int) -> None:
         """Kills the program of this start, from 1, once it runs."""
@@ -56,9 +54,7 @@ class Watched:
 
     def close(self) -> list[str]:
         """Ends it; what could not be done."""
-        with watching(self.process, warn=self.notes.append):
-            pass
-        return self.notes
+        return self.process.close()
 
 
 @pytest.mark.parametrize("notes", [[], ["one"], ["one", "two"]])
@@ -103,8 +99,7 @@ def test_one_that_is_killed_again_and_again_is_reported_while_the_run_goes_on(tm
 
 
 def test_one_that_exports_is_not_started_again(tmp_path: Path) -> None:
-    (tmp_path / "watch.json").write_text(json.dumps({"exports": ["tensorboard:runs"]}))
-    watched = Watched(tmp_path, watch_options(tmp_path / "stop-if.json", tmp_path / "watch.json"))
+    watched = Watched(tmp_path, export="tensorboard:runs")
     watched.kill(1)
     until(lambda: watched.process.check() or watched.lost)
     assert watched.lost == watched.close()
