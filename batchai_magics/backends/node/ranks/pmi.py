@@ -162,18 +162,16 @@ class ProcessManager:
             reply(rank, "response_to_init", rc="0" if is_known else "-1", pmi_version="1", pmi_subversion="1")
         ]
 
-    def _maxes(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        limits = {"kvsname_max": MAX_NAME, "keylen_max": MAX_KEY, "vallen_max": MAX_VALUE}
-        return [reply(rank, "maxes", rc="0", **{name: str(limit) for name, limit in limits.items()})]
-
-    def _appnum(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        return [reply(rank, "appnum", rc="0", appnum="0")]
-
-    def _name(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        return [reply(rank, "my_kvsname", rc="0", kvsname=self.name)]
-
-    def _universe(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
-        return [reply(rank, "universe_size", rc="0", size=str(self.size))]
+    def _fact(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
+        """Answers a question whose answer is the same for all ranks."""
+        facts = {
+            "maxes": {"kvsname_max": MAX_NAME, "keylen_max": MAX_KEY, "vallen_max": MAX_VALUE},
+            "appnum": {"appnum": 0},
+            "my_kvsname": {"kvsname": self.name},
+            "universe_size": {"size": self.size},
+        }
+        name = pairs["cmd"].removeprefix("get_")
+        return [reply(rank, name, rc="0", **{key: str(value) for key, value in facts[name].items()})]
 
     def _put(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         key, value = pairs.get("key", ""), pairs.get("value", "")
@@ -190,13 +188,6 @@ class ProcessManager:
             return [reply(rank, "get_result", rc="-1", msg=problem)]
         return [reply(rank, "get_result", rc="0", msg="success", value=value or "")]
 
-    def _get_by_index(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
-        index, entries = pairs.get("idx", ""), list(self._space.items())
-        if self._space_problem(pairs) or not index.isdecimal() or int(index) >= len(entries):
-            return [reply(rank, "getbyidx_results", rc="-2", reason="no_more_keyvals")]
-        key, value = entries[int(index)]
-        return [reply(rank, "getbyidx_results", rc="0", nextidx=str(int(index) + 1), key=key, val=value)]
-
     def _barrier(self, rank: int, _: Mapping[str, str]) -> list[Reply]:
         self._at_barrier.add(rank)
         if len(self._at_barrier) < self.size:
@@ -209,7 +200,10 @@ class ProcessManager:
         return [reply(rank, "finalize_ack", rc="0")]
 
     def _abort(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
-        code = _number(pairs.get("exitcode", "1"))
+        try:
+            code = int(pairs.get("exitcode", "1"))
+        except ValueError:
+            code = 1
         message = pairs.get("message") or pairs.get("msg") or ""
         self.abort = self.abort or Abort(rank, code, message)
         return []
@@ -234,13 +228,9 @@ class ProcessManager:
 _Command = Callable[[ProcessManager, int, Mapping[str, str]], list[Reply]]
 _COMMANDS: Mapping[str, _Command] = {
     "init": ProcessManager._init,
-    "get_maxes": ProcessManager._maxes,
-    "get_appnum": ProcessManager._appnum,
-    "get_my_kvsname": ProcessManager._name,
-    "get_universe_size": ProcessManager._universe,
+    **dict.fromkeys(("get_maxes", "get_appnum", "get_my_kvsname", "get_universe_size"), ProcessManager._fact),
     "put": ProcessManager._put,
     "get": ProcessManager._get,
-    "getbyidx": ProcessManager._get_by_index,
     "barrier_in": ProcessManager._barrier,
     "finalize": ProcessManager._finalize,
     "abort": ProcessManager._abort,
@@ -260,13 +250,6 @@ def _entry_problem(key: str, value: str) -> str:
     if not key:
         return "no_key"
     return "too_long" if len(key) > MAX_KEY or len(value) > MAX_VALUE else ""
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        return 1
 
 
 def manager_of(plan: Plan, kind: type[ProcessManager] = ProcessManager) -> ProcessManager:

@@ -72,16 +72,6 @@ def test_what_cannot_be_answered_is_refused_with_the_reason(line: str, answer: s
     assert replies_to(manager(), line) == [answer]
 
 
-def test_all_entries_can_be_listed_one_by_one() -> None:
-    to = manager()
-    replies_to(to, "cmd=put kvsname=kvs key=a value=1")
-    assert replies_to(to, *(f"cmd=getbyidx kvsname=kvs idx={index}" for index in (0, 1, 2))) == [
-        "cmd=getbyidx_results rc=0 nextidx=1 key=PMI_process_mapping val=(vector,(0,1,2))",
-        "cmd=getbyidx_results rc=0 nextidx=2 key=a val=1",
-        "cmd=getbyidx_results rc=-2 reason=no_more_keyvals",
-    ]
-
-
 @given(st.permutations(range(4)))
 def test_a_barrier_opens_for_all_when_the_last_rank_comes_and_then_again(order: list[int]) -> None:
     to = manager(4)
@@ -89,20 +79,6 @@ def test_a_barrier_opens_for_all_when_the_last_rank_comes_and_then_again(order: 
         replies = [to.receive(rank, b"cmd=barrier_in\n") for rank in order]
         assert replies[:-1] == [[]] * 3
         assert replies[-1] == [Reply(rank, b"cmd=barrier_out rc=0\n") for rank in range(4)]
-
-
-def test_a_name_is_published_once_and_taken_back() -> None:
-    to = manager()
-    publish = "cmd=publish_name service=s port=p"
-    assert replies_to(to, publish, publish) == [
-        "cmd=publish_result rc=0 info=ok msg=success",
-        "cmd=publish_result rc=-1 info=already_published msg=already_published",
-    ]
-    assert replies_to(to, "cmd=lookup_name service=s", rank=1) == [
-        "cmd=lookup_result rc=0 info=ok msg=success port=p"
-    ]
-    assert "rc=0" in replies_to(to, "cmd=unpublish_name service=s")[0]
-    assert "rc=-1" in replies_to(to, "cmd=lookup_name service=s")[0]
 
 
 def test_starting_more_processes_is_refused_and_said_once() -> None:
