@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from batchai_magics.backends.folders import private_files
-from batchai_magics.backends.node.job_environment import inherited
+from batchai_magics.backends.node.job_environment import of_submitter
 from batchai_magics.backends.node.ranks import leftovers, termination
 from batchai_magics.backends.node.ranks.leftovers import LEFTOVER_S, MARK, LiveProcess
 
@@ -275,8 +275,4 @@ def redirect_output(log: Path) -> None:
 
 def clean_environment(python: str, pass_env: str = "") -> dict[str, str]:
     """The environment of jobs, with `python`'s folder first on PATH, for its `python` and `mpirun`."""
-    env = inherited(os.environ, pass_env)
-    own, others = str(Path(python).parent), env.get("PATH", os.defpath).split(os.pathsep)
-    env["PATH"] = os.pathsep.join([own, *others[others[0] == own :]])  # a supervisor may have added it
-    env["PYTHONUNBUFFERED"] = "1"
-    return env
+    return of_submitter(os.environ, str(Path(python).parent), pass_env)

@@ -69,12 +69,13 @@ def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
 
 
 def of_submitter(environ: Mapping[str, str], folder: str, patterns: str = "") -> dict[str, str]:
-    """The environment that jobs inherit, with the folder of their Python first on PATH.
+    """The environment that jobs inherit, with the folder of their Python first on PATH, if one is given.
 
-    So `python` and `mpirun` are taken from it.
+    So `python` and `mpirun` are taken from it. A program that a job starts may have put it there already.
     """
     env = inherited(environ, patterns)
-    env["PATH"] = ":".join(filter(None, [folder, env.get("PATH", os.defpath)]))
+    paths = env.get("PATH", os.defpath).split(os.pathsep)
+    env["PATH"] = os.pathsep.join([*[folder] * bool(folder), *paths[paths[0] == folder :]])
     env["PYTHONUNBUFFERED"] = "1"
     return env
 
