@@ -23,8 +23,6 @@ from batchai_magics.backends.local.process import Program
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.state.store import Store
 from batchai_magics.backends.node.job_layout import JobLayout
-from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState
 
 MODULE = "notification_sender"
@@ -39,10 +37,9 @@ def main() -> None:
     layout, box = Layout(home), Outbox(home, guid)
     with Store(layout.database, may_make=False).read() as db:
         run = job_table.find(db, guid)
-    if run and run.ended is not None:
-        errors = () if run.state is ExecutionState.SUCCEEDED else run.errors  # else they are warnings
-        ranks = tuple(ProcessExit(**rank) for rank in run.ranks)
-        end = Outcome(run.exit_code, errors, ranks, ended=run.ended)
+    if run and run.outcome:
+        has_failed = run.state is not ExecutionState.SUCCEEDED  # else what is told are warnings
+        end = run.outcome if has_failed else run.outcome._replace(errors=())
         for notification in end_notifications(layout.job(guid), end):
             box.put(notification)
     is_all_sent = Sender(box, by=socket.gethostname()).send()

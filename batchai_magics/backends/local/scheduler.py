@@ -50,7 +50,8 @@ def _assign(db: Database, cluster: str, job: JobRow) -> bool:
 
     here, chosen = machine_devices.machine(), dict[str, list[str]]()
     for node in node_table.shared_nodes(db, cluster):
-        free = [gpu for gpu in here.gpu_share(node.position, node.mates) if gpu not in node.used]
+        used = node.gpus.split(",")
+        free = [gpu for gpu in here.gpu_share(node.position, node.mates) if gpu not in used]
         if len(free) >= job.gpu_count and len(chosen) < job.node_count:
             chosen[node.id] = free[: job.gpu_count]
     if len(chosen) < job.node_count:

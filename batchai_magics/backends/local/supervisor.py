@@ -23,7 +23,7 @@ from batchai_magics.backends.folders.run_end import make_attempt_files, write_en
 from batchai_magics.backends.local import machine_devices, process, scheduler, unmanaged_mounts
 from batchai_magics.backends.local.process import Program, Secrets
 from batchai_magics.backends.local.state import job_table, node_table
-from batchai_magics.backends.local.state.job_table import QUEUED_AGAIN, Attempts, JobRow, run_attempts
+from batchai_magics.backends.local.state.job_table import Attempts, JobRow
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node import mpi_launchers
 from batchai_magics.backends.node.attempt import AttemptRunner
@@ -235,7 +235,7 @@ class LocalLauncher(ChildLauncher):
         self, plan: Plan, job: JobLayout, attempts: Attempts, secrets: Secrets, signal_pipe: SignalPipe
     ) -> None:
         self._job, self.number = job, max(1, len(attempts))
-        self.previous_end = attempts[-2].get("reason", QUEUED_AGAIN) if self.number > 1 else ""
+        self.previous_end = attempts[-2].reason if self.number > 1 else ""
         self.registry_password = secrets.registry_password
         submitter_env = json.loads(job.environment.read_text(encoding="utf-8"))
         env = {**os.environ, **submitter_env, **secrets.variables}
@@ -315,8 +315,12 @@ class LocalReport(Report):
 
     def begin(self) -> bool:
         """Marks the job as running; False if it was told to stop first."""
-        guid = self._guid
-        return self._store.insist(lambda db: job_table.begin(db, guid, node_table.ids_of_run(db, guid)))
+
+        def begin(db: Database) -> bool:
+            nodes = [node.id for node in node_table.job_nodes(db, self._guid)]
+            return job_table.begin(db, self._guid, nodes)
+
+        return self._store.insist(begin)
 
     def start_clock(self, limits: Limits) -> None:
         """Begins the time that the attempt has."""
@@ -359,7 +363,7 @@ class LocalReport(Report):
         log, run = self._job.supervisor_log, self.read()
         os.close(private_files.opener(str(log), os.O_WRONLY | os.O_CREAT))
         start = process.start_command(sys.executable, WATCH.partition(".")[2], [])
-        return WatchProgram(start, log, run_attempts(run.attempts if run else ()))
+        return WatchProgram(start, log, run.attempts if run else ())
 
     def finish(self, outcome: Outcome, *, takes_next: bool = False) -> None:
         """Writes the outcome and releases the nodes, even on a full disk.

@@ -16,37 +16,11 @@ from typing import Any, NamedTuple
 
 from batchai_magics.backends.node.outcome import dependency_failed
 from batchai_magics.launch.outcome import Outcome, RunAttempt
+from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.states import ExecutionState, NodeState
 
-Attempts = tuple[Mapping[str, Any], ...]
+Attempts = tuple[RunAttempt, ...]
 QUEUED_AGAIN = "it was queued again"  # default reason
-
-
-def start_attempt(attempts: Attempts, nodes: Sequence[str], now: float) -> Attempts:
-    """Appends an attempt that starts now on these nodes."""
-    return (*attempts, {"nodes": [*nodes], "started": now})
-
-
-def end_attempt(attempts: Attempts, reason: str, now: float) -> Attempts:
-    """Ends the latest attempt, with a reason, if it is open."""
-    if not attempts or "ended" in attempts[-1]:
-        return attempts
-    return (*attempts[:-1], {**attempts[-1], "ended": now, "reason": reason or QUEUED_AGAIN})
-
-
-def run_attempts(attempts: Attempts) -> tuple[RunAttempt, ...]:
-    """These attempts as every engine has them."""
-    return tuple(
-        RunAttempt(tuple(each["nodes"]), each["started"], each.get("ended"), each.get("reason", ""))
-        for each in attempts
-    )
-
-
-def has_history(attempts: Attempts) -> bool:
-    """Whether there was a requeue: a single attempt says no more than the job itself."""
-    return len(attempts) > 1 or any("ended" in each for each in attempts)
-
-
 OPEN = tuple(state for state in ExecutionState if not state.is_final)
 IS_OPEN = f"state IN ({', '.join(repr(state.value) for state in OPEN)})"
 
@@ -79,9 +53,9 @@ class JobRow(NamedTuple):
     ended: float | None = None
     exit_code: int | None = None
     errors: tuple[dict[str, Any], ...] = ()  # JSON of the service's error details, and of warnings
-    ranks: tuple[dict[str, Any], ...] = ()  # JSON of how each process ended, first failure first
+    ranks: tuple[ProcessExit, ...] = ()  # how each process ended, first failure first
     again: str = ""  # why it is to be queued again
-    attempts: Attempts = ()  # JSON of each time that it was begun
+    attempts: Attempts = ()  # each time that it was begun
     owner: str = ""  # the user who created it; empty for this machine's own
     gpu_count: int = 0  # how many GPUs of each node it shares with others; 0: it has whole nodes
     max_running: int = 0  # how many jobs of its owner may run at a time; 0: any number
@@ -93,6 +67,18 @@ class JobRow(NamedTuple):
     def is_open(self) -> bool:
         """Whether it has not ended."""
         return not self.state.is_final
+
+    @property
+    def needs_process(self) -> bool:
+        """Whether a process has to live for it while it is open, as in NEEDS_PROCESS."""
+        return bool(self.supervisor or self.is_assigned or self.needs_secrets)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended, with its warnings among the errors; None while it is open."""
+        if self.ended is None:
+            return None
+        return Outcome(self.exit_code, self.errors, self.ranks, ended=self.ended)
 
     @classmethod
     def of(cls, row: sqlite3.Row | dict[str, Any]) -> JobRow:
@@ -113,20 +99,26 @@ def awaited(text: str) -> tuple[Awaited, ...]:
     return tuple(Awaited(*each) for each in json_items(text))
 
 
-_LISTS = ("errors", "ranks", "attempts")  # kept as JSON
-_READERS: Mapping[str, Callable[[Any], Any]] = dict(
-    state=ExecutionState,
-    needs_secrets=bool,
-    is_assigned=bool,
-    **dict.fromkeys(_LISTS, json_items),
-    after=awaited,
-)
+def _attempts(text: str) -> Attempts:
+    """The attempts in a column."""
+    return tuple(RunAttempt(**{**each, "nodes": tuple(each["nodes"])}) for each in json_items(text))
+
+
+_READERS: Mapping[str, Callable[[Any], Any]] = {
+    "state": ExecutionState,
+    "needs_secrets": bool,
+    "is_assigned": bool,
+    "errors": json_items,
+    "ranks": lambda text: tuple(ProcessExit(**each) for each in json_items(text)),
+    "attempts": _attempts,
+    "after": awaited,
+}
 
 
 def insert(db: sqlite3.Connection, job: JobRow) -> None:
     """Inserts a new run."""
     values = job._asdict() | {"state": job.state.value}
-    for name in (*_LISTS, "after"):
+    for name in ("errors", "ranks", "attempts", "after"):
         values[name] = json.dumps(values[name])
     db.execute(f"INSERT INTO job ({', '.join(values)}) VALUES (:{', :'.join(values)})", values)
 
@@ -134,6 +126,11 @@ def insert(db: sqlite3.Connection, job: JobRow) -> None:
 def find(db: sqlite3.Connection, guid: str) -> JobRow | None:
     """The run with that guid, or None."""
     return next(iter(_all(db, "SELECT * FROM job WHERE guid = ?", guid)), None)
+
+
+def find_all(db: sqlite3.Connection, guids: Sequence[str]) -> list[JobRow]:
+    """Those of these runs that exist."""
+    return _all(db, f"SELECT * FROM job WHERE {OF_RUNS}", json.dumps(guids))
 
 
 def find_open(db: sqlite3.Connection, guid: str) -> JobRow | None:
@@ -201,12 +198,12 @@ def claim(db: sqlite3.Connection, guid: str, supervisor: str) -> bool:
 def begin(db: sqlite3.Connection, guid: str, nodes: Sequence[str] = ()) -> bool:
     """Sets an open run to running on these nodes; False if it has to stop instead."""
     run, now = find(db, guid), time.time()
-    begun = start_attempt(run.attempts if run else (), nodes, now)
+    begun = (*(run.attempts if run else ()), RunAttempt(tuple(nodes), now))
     return _change(
         db,
         "UPDATE job SET state = ?, changed = ?, started = ?, attempts = ?, errors = '[]'"
         f" WHERE guid = ? AND {IS_OPEN} AND stop = ''",
-        *(ExecutionState.RUNNING.value, now, now, json.dumps(begun), guid),
+        *(ExecutionState.RUNNING.value, now, now, _json(begun), guid),
     )
 
 
@@ -238,13 +235,15 @@ def set_terminating(db: sqlite3.Connection, guid: str) -> None:
 def requeue(db: sqlite3.Connection, guid: str, reason: str = "") -> None:
     """Sets an open run to queued; a supervisor that holds its secrets stays with it."""
     run, now = find(db, guid), time.time()
-    begun = end_attempt(run.attempts, reason or run.again, now) if run else ()
+    begun = run.attempts if run else ()
+    if run and begun and begun[-1].ended is None:
+        begun = (*begun[:-1], begun[-1]._replace(ended=now, reason=reason or run.again or QUEUED_AGAIN))
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = NULL, is_assigned = 0, spawner = '', stop = '',"
         " again = '', errors = '[]', attempts = ?,"
         " supervisor = CASE WHEN needs_secrets THEN supervisor ELSE '' END"
         f" WHERE guid = ? AND {IS_OPEN}",
-        (ExecutionState.QUEUED.value, now, json.dumps(begun), guid),
+        (ExecutionState.QUEUED.value, now, _json(begun), guid),
     )
 
 
@@ -252,9 +251,8 @@ def end(db: sqlite3.Connection, guid: str, outcome: Outcome) -> None:
     """Records the outcome of an open run, which has ended now unless it says when."""
     now = outcome.ended or time.time()
     said = (*outcome.errors, *outcome.warnings)
-    ranks = [rank._asdict() for rank in outcome.ranks]
     state = ExecutionState.SUCCEEDED if outcome.is_success else ExecutionState.FAILED
-    values = (state.value, now, now, now, outcome.exit_code, json.dumps(said), json.dumps(ranks), guid)
+    values = (state.value, now, now, now, outcome.exit_code, json.dumps(said), _json(outcome.ranks), guid)
     db.execute(
         "UPDATE job SET state = ?, changed = ?, started = coalesce(started, ?), ended = ?, exit_code = ?,"
         f" errors = ?, ranks = ?, is_assigned = 0, after = '[]' WHERE guid = ? AND {IS_OPEN}",
@@ -283,6 +281,10 @@ def delete(db: sqlite3.Connection, run: JobRow) -> None:
 
 def _all(db: sqlite3.Connection, query: str, *values: object) -> list[JobRow]:
     return [JobRow.of(row) for row in db.execute(query, values).fetchall()]
+
+
+def _json(values: Sequence[RunAttempt | ProcessExit]) -> str:
+    return json.dumps([each._asdict() for each in values])
 
 
 def _change(db: sqlite3.Connection, statement: str, *values: object) -> bool:

@@ -70,13 +70,21 @@ class NodeRow(NamedTuple):
     error: str = ""  # why it cannot be used
 
 
-class JobNode(NamedTuple):
-    """A node assigned to a job, and its position in its cluster."""
+class ClusterNode(NamedTuple):
+    """A node with its position in its cluster, and the GPUs that a job, or all jobs, share of it."""
 
     id: str
     mates: int  # how many nodes its cluster has
     position: int  # how many of them come before it
-    gpus: str  # those that the job has there; empty for all of the node's
+    gpus: str  # separated by commas; empty for none, and of a job that has the whole node
+
+
+_POSITION = (
+    "SELECT node.id,"
+    " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
+    " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
+    " AND mate.ordinal < node.ordinal) AS position"
+)
 
 
 def of_cluster(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
@@ -94,28 +102,17 @@ def not_leaving(db: sqlite3.Connection, cluster: str) -> list[NodeRow]:
     return _all(db, query, cluster, *(state.value for state in order))
 
 
-def job_nodes(db: sqlite3.Connection, guid: str) -> list[JobNode]:
+def job_nodes(db: sqlite3.Connection, guid: str) -> list[ClusterNode]:
     """The nodes assigned to a run."""
-    query = (
-        "SELECT node.id,"
-        " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster) AS mates,"
-        " (SELECT count(*) FROM node AS mate WHERE mate.cluster = node.cluster"
-        " AND mate.ordinal < node.ordinal) AS position, held.gpus"
-        " FROM node_run AS held JOIN node ON node.id = held.node WHERE held.job = ? ORDER BY ordinal"
-    )
-    return [JobNode(**dict(row)) for row in db.execute(query, (guid,))]
+    held = "node_run AS held JOIN node ON node.id = held.node WHERE held.job = ?"
+    query = f"{_POSITION}, held.gpus FROM {held} ORDER BY ordinal"
+    return [ClusterNode(**dict(row)) for row in db.execute(query, (guid,))]
 
 
 def preparing(db: sqlite3.Connection, id: str = "") -> list[NodeRow]:
     """The nodes that are not ready yet, or only the one with that id."""
     query = "SELECT * FROM node WHERE state = ? AND ? IN ('', id)"
     return _all(db, query, NodeState.PREPARING.value, id)
-
-
-def ids_of_run(db: sqlite3.Connection, guid: str) -> list[str]:
-    """The ids of the nodes assigned to a run."""
-    query = "SELECT id FROM node_run AS held JOIN node ON id = held.node WHERE held.job = ? ORDER BY ordinal"
-    return [id for (id,) in db.execute(query, (guid,))]
 
 
 def ids(db: sqlite3.Connection) -> set[str]:
@@ -180,27 +177,15 @@ def assign(db: sqlite3.Connection, cluster: str, job: job_table.JobRow) -> bool:
     return True
 
 
-class SharedNode(NamedTuple):
-    """A node whose GPUs jobs may share: its position in its cluster, as in `JobNode`, and the GPUs in use."""
-
-    id: str
-    mates: int
-    position: int
-    used: frozenset[str]
-
-
-def shared_nodes(db: sqlite3.Connection, cluster: str) -> list[SharedNode]:
+def shared_nodes(db: sqlite3.Connection, cluster: str) -> list[ClusterNode]:
     """The nodes of a cluster that share their GPUs already, then those that are idle."""
-    used: dict[str, set[str]] = {}
-    for node, gpus in db.execute("SELECT node, gpus FROM gpu_share"):
-        used.setdefault(node, set()).update(gpus.split(","))
-    rows = of_cluster(db, cluster)
-    found = [
-        SharedNode(row.id, len(rows), position, frozenset(used.get(row.id, ())))
-        for position, row in enumerate(rows)
-        if row.state is NodeState.IDLE or (row.state is NodeState.RUNNING and row.job is None)
-    ]
-    return sorted(found, key=lambda node: not node.used)
+    used = "SELECT group_concat(gpus) FROM gpu_share WHERE gpu_share.node = node.id"
+    query = (
+        f"{_POSITION}, coalesce(({used}), '') AS gpus FROM node"
+        " WHERE cluster = ? AND (state = ? OR (state = ? AND job IS NULL)) ORDER BY gpus = '', ordinal"
+    )
+    values = (cluster, NodeState.IDLE.value, NodeState.RUNNING.value)
+    return [ClusterNode(**dict(row)) for row in db.execute(query, values)]
 
 
 def assign_gpus(db: sqlite3.Connection, guid: str, gpus: Mapping[str, Sequence[str]]) -> None:

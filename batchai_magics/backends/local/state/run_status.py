@@ -9,14 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from batchai_magics.backends.folders.layout import Layout
-from batchai_magics.backends.local import process
 from batchai_magics.backends.local.reconciler import end_of, is_watched
 from batchai_magics.backends.local.state import job_table
-from batchai_magics.backends.local.state.job_table import JobRow, has_history, json_items, run_attempts
+from batchai_magics.backends.local.state.job_table import JobRow
 from batchai_magics.backends.service.runner import RunStatus, waiting_reason
 from batchai_magics.backends.service.stored_descriptions import moment
 from batchai_magics.launch.outcome import Outcome
-from batchai_magics.launch.plan import ProcessExit
 from batchai_magics.models.resource_ids import Kind, ResourceId
 from batchai_magics.models.states import ExecutionState, NodeState
 
@@ -27,14 +25,6 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"  # the address of all nodes
 NO_USAGE = job_table.NodeUsage()
 _DELETED = RunStatus(ExecutionState.FAILED, 0.0, result=Outcome(None))
-# Every column of a list of thousands of jobs takes time.
-_QUERY = (
-    "SELECT guid, owner, is_assigned, max_running, nullif(after, '[]') AS after,"
-    " state, changed, started, ended, exit_code, errors, ranks, attempts,"
-    " iif(supervisor = '', spawner, supervisor) AS process,"
-    f" {job_table.NEEDS_PROCESS} AS needs_process"
-    f" FROM job WHERE {job_table.OF_RUNS}"
-)
 
 
 def run_statuses(
@@ -44,19 +34,15 @@ def run_statuses(
 
     Such a run has the end that reconciliation will record. A deleted one is over.
     """
-    rows = {row["guid"]: row for row in db.execute(_QUERY, (json.dumps(guids),))}
+    jobs = {job.guid: job for job in job_table.find_all(db, guids)}
     held: dict[str, tuple[str, ...]] = {}  # the nodes of each run that has some
-    if any(row["is_assigned"] for row in rows.values()):
+    if any(job.is_assigned for job in jobs.values()):
         query = "SELECT held.job, held.node FROM node_run AS held JOIN node ON id = held.node"
         for run, node in db.execute(f"{query} ORDER BY ordinal"):
             held[run] = (*held.get(run, ()), node)
-    waiting = _wait_reasons(db, list(rows.values()))
-    statuses = {guid: _status(row, held.get(guid, ()), waiting.get(guid, "")) for guid, row in rows.items()}
-    lost = [
-        guid
-        for guid, row in rows.items()
-        if row["needs_process"] and statuses[guid].is_open and not process.is_alive(row["process"])
-    ]
+    waiting = _wait_reasons(db, list(jobs.values()))
+    statuses = {guid: _status(job, held.get(guid, ()), waiting.get(guid, "")) for guid, job in jobs.items()}
+    lost = [guid for guid, job in jobs.items() if job.is_open and job.needs_process and not is_watched(job)]
     for guid in lost:
         job = job_table.find_open(db, guid)
         if job and not is_watched(job):
@@ -75,38 +61,35 @@ def _without_supervisor(layout: Layout, job: JobRow, status: RunStatus) -> RunSt
     return replace(of_end, result=recorded)
 
 
-def _wait_reasons(db: sqlite3.Connection, rows: Sequence[sqlite3.Row]) -> Mapping[str, str]:
+def _wait_reasons(db: sqlite3.Connection, jobs: Sequence[JobRow]) -> Mapping[str, str]:
     """Why runs are queued that start after others, or whose users run as many jobs as they may, by guid."""
-    limited = [row for row in rows if row["max_running"] and row["state"] == ExecutionState.QUEUED.value]
+    limited = [job for job in jobs if job.max_running and job.state is ExecutionState.QUEUED]
     usage = job_table.usage_by_owner(db) if limited else {}
     reasons = {
-        row["guid"]: f"{row['max_running']} of its user's jobs are running, as many as may run at a time"
-        for row in limited
-        if not row["is_assigned"] and usage.get(row["owner"], NO_USAGE).job_count >= row["max_running"]
+        job.guid: f"{job.max_running} of its user's jobs are running, as many as may run at a time"
+        for job in limited
+        if not job.is_assigned and usage.get(job.owner, NO_USAGE).job_count >= job.max_running
     }
-    chained = {row["guid"]: job_table.awaited(row["after"]) for row in rows if row["after"]}
     return reasons | {
-        guid: waiting_reason((each.name, each.must_succeed) for each in after)
-        for guid, after in chained.items()
+        job.guid: waiting_reason((each.name, each.must_succeed) for each in job.after)
+        for job in jobs
+        if job.after
     }
 
 
-def _status(row: sqlite3.Row, nodes: tuple[str, ...], waiting: str) -> RunStatus:
+def _status(job: JobRow, nodes: tuple[str, ...], waiting: str) -> RunStatus:
     """The status of a run, from its row."""
-    errors, attempts = json_items(row["errors"]), json_items(row["attempts"])
-    result = None
-    if row["ended"] is not None:
-        ranks = tuple(ProcessExit(**rank) for rank in json_items(row["ranks"]))
-        result = Outcome(row["exit_code"], errors, ranks, ended=row["ended"])
+    # A single attempt says no more than the job itself.
+    has_history = len(job.attempts) > 1 or any(each.ended is not None for each in job.attempts)
     return RunStatus(
-        state=ExecutionState(row["state"]),
-        changed=float(row["changed"]),
-        started=row["started"],
+        state=job.state,
+        changed=job.changed,
+        started=job.started,
         nodes=nodes,
         waiting=waiting,
-        attempts=run_attempts(attempts) if has_history(attempts) else (),
-        result=result,
-        warnings=() if result else errors,
+        attempts=job.attempts if has_history else (),
+        result=job.outcome,
+        warnings=() if job.outcome else job.errors,
     )
 
 
