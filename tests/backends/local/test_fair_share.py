@@ -9,7 +9,7 @@ import pytest
 from batchai_magics.backends.local.settings import LocalSettings
 from batchai_magics.backends.local.state import job_table, node_table, run_status
 from batchai_magics.errors import ConflictError
-from batchai_magics.models.resource_ids import Kind, ResourceId
+from batchai_magics.models.resource_ids import Kind
 from tests.backends.local.still import Still
 from tests.contract.place import manual
 
@@ -134,15 +134,3 @@ def test_jobs_start_in_the_order_that_users_are_told(still: Still, seed: int) ->
     told = queue(still)
     assert len(started) + len(told) == 15
     assert assign(still, 99) == told
-
-
-def test_the_jobs_ahead_are_those_that_start_before(still: Still) -> None:
-    ready(still, 1)
-    ids: dict[str, ResourceId] = {
-        name: still.job(name, owner=owner)
-        for name, owner in (("a1", "ann"), ("a2", "ann"), ("a3", "ann"), ("b1", "bob"))
-    }
-    assert assign(still, 1) == ["a1"]
-    with still.store.read() as db:
-        ahead = {name: [id.name for id in run_status.jobs_ahead_of(db, ids[name])] for name in ("a3", "b1")}
-    assert ahead == {"a3": ["b1", "a2"], "b1": []}

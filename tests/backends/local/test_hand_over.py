@@ -11,7 +11,7 @@ from typing import NoReturn
 import psutil
 import pytest
 
-from batchai_magics.backends.local import process, scheduler, supervisor
+from batchai_magics.backends.local import process, supervisor
 from batchai_magics.backends.local.state import job_table
 from batchai_magics.backends.local.supervisor import LocalReport
 from batchai_magics.backends.node.outcome import REQUEUE, TERMINATE
@@ -207,34 +207,9 @@ def fail(error: Exception) -> NoReturn:
     raise error
 
 
-def test_a_supervisor_that_takes_no_more_jobs_leaves_the_queue_alone(still: Still) -> None:
-    assert not finish(still, running(still, "b"), takes_next=False)
-    assert not still.assigned()
-
-
 @pytest.mark.parametrize("column", ["python = '/other/python'", "needs_secrets = 1, supervisor = '1:1:x'"])
 def test_a_job_of_another_interpreter_or_with_secrets_is_not_taken(still: Still, column: str) -> None:
     job = running(still, "b")
     still.change(f"UPDATE job SET {column} WHERE key != ?", job.key)
     assert not finish(still, job)
     assert not still.assigned()
-
-
-def test_a_job_that_was_deleted_meanwhile_has_no_next_job(still: Still) -> None:
-    job = running(still, "b")
-    guid = still.state(job)["guid"]
-    still.layout.job(guid).root.mkdir(parents=True, exist_ok=True)
-    still.change("DELETE FROM job WHERE key = ?", job.key)
-    writer = LocalReport(still.store, still.layout.job(guid))
-    writer.finish(Outcome(0), takes_next=True)
-    assert writer.next_job is None
-
-
-def test_nothing_is_handed_over_on_another_cluster(still: Still) -> None:
-    job = running(still)
-    still.cluster("other")
-    still.prepare()
-    still.job("z", cluster="other")
-    with still.store.write() as db:
-        row = job_table.find(db, still.state(job)["guid"])
-        assert scheduler.hand_over_nodes(db, row) is None

@@ -14,15 +14,6 @@ from tests.world import World
 pytestmark = pytest.mark.slow
 
 
-def test_what_is_kept_is_counted_part_by_part(world: World) -> None:
-    world.run("one")
-    (world.home / "shares" / "extra").write_bytes(bytes(10_000))
-    kept = {part.name: part for part in world.backend.cleaning.stored_items()}
-    assert {"jobs", "file shares", "state"} <= kept.keys()
-    assert kept["file shares"].size_bytes > 10_000
-    assert kept["file shares"].path == str(world.home / "shares")
-
-
 def test_a_link_to_itself_hides_no_file_beside_it(world: World) -> None:
     shares = world.home / "shares"
     for number in range(20):

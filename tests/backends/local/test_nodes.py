@@ -52,13 +52,6 @@ def test_a_deleted_cluster_ends_its_setup(world: World) -> None:
     until(lambda: not processes_of(world.home))
 
 
-def test_a_node_that_idled_away_leaves_no_folder(world: World) -> None:
-    cluster = world.make_cluster(2, **set_up_by("true"))
-    until(lambda: world.backend.show(cluster.id).node_states.idle_node_count == 2)
-    world.resize(cluster.id, 0)
-    until(lambda: len(list(world.home.glob("clusters/*/nodes/tvm-*"))) == 2)  # the default cluster's
-
-
 def test_a_killed_setup_task_makes_the_node_unusable(world: World) -> None:
     cluster = world.make_cluster(**set_up_by("sleep 1000"))
     (node,) = world.backend.nodes(cluster.id)

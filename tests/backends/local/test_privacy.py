@@ -205,18 +205,6 @@ def test_a_home_in_a_closed_folder_of_another_user_is_refused(
     assert caught.value.code == "HomeNotOwned"
 
 
-def test_the_folders_above_a_new_home_are_closed_too(tmp_path: Path) -> None:
-    private_files.make_home(tmp_path / "a" / "b")
-    assert not open_to_others(tmp_path / "a")
-
-
-def test_a_file_in_the_way_of_a_folder_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError):
-        private_files.make_folder(tmp_path / "file")
-    private_files.make_folder(tmp_path)
-
-
 def test_a_file_is_made_closed_and_one_that_is_there_is_closed_and_kept(tmp_path: Path) -> None:
     file = tmp_path / "file"
     private_files.make_file(file)

@@ -136,20 +136,12 @@ def test_a_job_that_was_to_stop_has_stopped(still: Still, stop: str, state: str,
     assert (still.state(job)["state"], codes(still, job)) == (state, code)
 
 
-def test_a_supervisor_that_never_began_is_quoted(still: Still) -> None:
+def test_a_supervisor_that_never_began_is_quoted_as_far_as_its_last_words_are_text(still: Still) -> None:
     job = lost(still, state="queued")
-    say(still, job, "first\nno such module\n")
+    say(still, job, "first\nno café".encode() + b" \xff\n")
     reconciler.recover_jobs(still.store, still.layout)
     (error,) = json.loads(still.state(job)["errors"])
-    assert (error["code"], error["message"].endswith(": no such module")) == ("JobLaunchFailed", True)
-
-
-def test_last_words_that_are_no_text_are_quoted_as_far_as_they_go(still: Still) -> None:
-    job = lost(still, state="queued")
-    say(still, job, "no café".encode() + b" \xff")
-    reconciler.recover_jobs(still.store, still.layout)
-    (error,) = json.loads(still.state(job)["errors"])
-    assert error["message"].endswith(": no café \ufffd")
+    assert (error["code"], error["message"].endswith(": no café \ufffd")) == ("JobLaunchFailed", True)
 
 
 def test_a_supervisor_that_ended_without_a_word_is_said_to_have(still: Still) -> None:
@@ -237,12 +229,3 @@ def test_a_job_that_changed_hands_while_we_looked_is_left_alone(
     monkeypatch.setattr(termination, "kill", meanwhile)
     reconciler.recover_jobs(still.store, still.layout)
     assert (still.state(job)["state"], codes(still, job)) == (state, [])
-
-
-def test_a_job_whose_spawner_turns_out_to_live_is_left_alone(still: Still, monkeypatch) -> None:
-    job = lost(still, supervisor="", spawner=dead())
-    monkeypatch.setattr(
-        termination, "kill", lambda find: still.change("UPDATE job SET spawner = ?", process.own_identity())
-    )
-    reconciler.recover_jobs(still.store, still.layout)
-    assert still.state(job)["state"] == "running"

@@ -103,47 +103,17 @@ def test_a_cluster_that_begins_to_scale_keeps_its_nodes_within_the_new_bounds(
     assert adjusted(still, cluster) == left
 
 
-def bounds(still: Still) -> dict[str, tuple[int | None, int | None]]:
-    rows = still.rows("SELECT key, minimum, maximum FROM cluster JOIN resource USING (guid)")
-    return {row["key"].rpartition("/")[2]: (row["minimum"], row["maximum"]) for row in rows}
-
-
-def test_a_cluster_has_bounds_while_it_scales_by_itself_and_no_other_cluster_gets_them(still: Still) -> None:
-    cluster = still.cluster(scale=manual(2))
-    still.cluster("other", scale=auto(1, 3))
-    still.patch(cluster, auto(0, 4))
-    assert bounds(still) == {"c": (0, 4), "other": (1, 3)}
-    still.patch(cluster, manual(2))
-    assert bounds(still) == {"c": (None, None), "other": (1, 3)}
-    assert scaling_of(still, cluster) == patch_of(manual(2)).scale_settings
-
-
 def patch_of(scale: dict[str, object]) -> ClusterPatch:
     return ClusterPatch.from_wire({"properties": {"scaleSettings": scale}})
 
 
-def scaling_of(still: Still, cluster: ResourceId) -> object:
-    (row,) = still.rows("SELECT spec FROM resource WHERE key = ?", cluster.key)
-    return ClusterSpec.from_wire(json.loads(row["spec"])).scale_settings
-
-
-@pytest.mark.parametrize(
-    ("scale", "stop"),
-    [
-        (auto(0, 1), "requeue"),
-        (manual(1), "requeue"),
-        (manual(1, "terminate"), "terminate"),
-        (manual(1, "waitforjobcompletion"), ""),
-    ],
-)
-def test_jobs_whose_nodes_have_to_go_are_told_what_was_asked_for(still: Still, scale, stop: str) -> None:
+def test_jobs_whose_nodes_have_to_go_for_a_smaller_maximum_are_queued_again(still: Still) -> None:
     cluster = still.cluster(scale=manual(2))
     guid = still.state(still.job())["guid"]
     still.change("UPDATE node SET state = 'running', job = ?, since = ordinal", guid)
-    stopped = still.patch(cluster, scale)
-    assert stopped == ([guid] if stop else [])
+    assert still.patch(cluster, auto(0, 1)) == [guid]
     (row,) = still.rows("SELECT stop FROM job")
-    assert row["stop"] == stop
+    assert row["stop"] == "requeue"
     assert list(still.nodes(cluster).values()) == ["leaving", "running"]
 
 

@@ -8,9 +8,7 @@ import pytest
 
 from batchai_magics.backends.local import process, unmanaged_mounts
 from batchai_magics.backends.node.ranks.leftovers import mount_mark
-from batchai_magics.errors import SpecError
 from batchai_magics.jobs.job_handle import Job
-from batchai_magics.models.job_spec import JobSpec
 from batchai_magics.models.resources import Cluster
 from tests.backends.local.namespace import AS_SOMEBODY, scene, tell
 from tests.world import PATIENCE_S, World, until
@@ -160,27 +158,6 @@ def jobs_with_mounts_of_their_own(folder: Path) -> None:
 
 
 # -- refused -------------------------------------------------------------------
-
-
-def test_one_mount_inside_another_is_refused() -> None:
-    inner = volumes("mount x", "autoafs/inner")
-    share = {
-        "accountName": "a",
-        "azureFileUrl": "https://a.file.core.windows.net/s",
-        "relativeMountPath": "autoafs",
-    }
-    with pytest.raises(SpecError, match="one inside the other"):
-        JobSpec.from_wire(
-            {
-                "properties": {
-                    "cluster": {"id": "c"},
-                    "nodeCount": 1,
-                    "stdOutErrPathPrefix": SHARE,
-                    "mountVolumes": {**inner, "azureFileShares": [share]},
-                    "customToolkitSettings": {"commandLine": "true"},
-                }
-            }
-        )
 
 
 # -- deleting ------------------------------------------------------------------

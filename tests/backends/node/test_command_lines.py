@@ -40,13 +40,6 @@ def test_an_engine_gets_folders_and_names_of_variables_and_the_command_as_one_wo
     assert all(f"--env={name} " in line for name in containers.FORWARDED_VARIABLES)
 
 
-def test_ranks_share_the_machines_memory_whatever_size_was_asked_for() -> None:
-    line = container("docker", is_rank=True).command("x")
-    assert "--ipc=host" in line
-    assert "--shm-size" not in line
-    assert "--shm-size" not in container("docker", Image("tf")).command("x")
-
-
 def test_apptainers_processes_end_with_their_command_and_need_no_removal() -> None:
     apptainer = container("/usr/bin/apptainer")
     assert apptainer.command("x") == (
@@ -158,46 +151,6 @@ def test_an_engine_gets_the_names_of_what_tunes_a_job_where_it_starts(engine: st
     assert not {name for name in of_the_image if f"--env={name}" in words}
 
 
-@pytest.mark.parametrize(
-    ("launcher", "engine", "size", "note"),
-    [
-        (LaunchMode.MPI, ("docker",), "1g", "shmSize is not used"),
-        (LaunchMode.DIRECT, ("docker",), "1g", ""),
-        (LaunchMode.MPI, (), "1g", ""),
-        (LaunchMode.MPI, ("docker",), "", ""),
-    ],
-)
-def test_what_is_not_as_asked_for_is_noted(launcher, engine, size, note) -> None:
-    asked = plan("x")._replace(launcher=launcher, containers=Containers(Image("tf", shm_size=size), engine))
-    made = containers.with_container_note(asked).notes
-    assert made[0] == "first"
-    assert [note in last for last in made[1:]] == ([True] if note else [])
-
-
-def test_a_job_without_an_image_has_nothing_to_be_told() -> None:
-    assert containers.with_container_note(plan("x")) == plan("x")
-
-
-def test_every_process_is_put_into_a_container_of_its_own() -> None:
-    asked = plan("one", "two")._replace(containers=Containers(Image("tf"), ("docker",)), secrets=("TOKEN",))
-    made = containers.in_containers(asked, [Path("/home")])
-    assert [process.command.rpartition(" ")[2] for process in made.processes] == ["one", "two"]
-    assert ["--name=batchai-guid-1 " in process.command for process in made.processes] == [False, True]
-    assert all(" --env=COLOUR " in p.command and " --env=TOKEN " in p.command for p in made.processes)
-    assert made.containers.removals == tuple(
-        ("docker", "rm", "--force", f"batchai-guid-{rank}") for rank in range(2)
-    )
-    assert "--ipc=host" not in made.processes[0].command
-
-
-def test_ranks_in_containers_are_told_to_copy_what_they_share() -> None:
-    asked = plan("x")._replace(containers=Containers(Image("tf"), ("docker",)), launcher=LaunchMode.MPI)
-    (process,) = containers.in_containers(asked, [Path("/home")]).processes
-    assert process.env == containers.RANK_ENV
-    assert " --env=MPIR_CVAR_CH4_CMA_ENABLE " in process.command
-    assert "--ipc=host" in process.command
-
-
 @pytest.mark.parametrize("of", [Containers(Image("tf")), Containers(None, ("docker",))])
 def test_without_an_image_or_an_engine_a_plan_stays_as_it_is(of: Containers) -> None:
     assert containers.in_containers(plan("x")._replace(containers=of), [Path("/home")]) == plan("x")._replace(
@@ -237,28 +190,6 @@ def plan(*commands: str) -> Plan:
         python="/venv/bin/python",
         notes=("first",),
     )
-
-
-def test_open_mpi_comes_first_on_the_path_where_it_is_meant(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "/opt/mpirun")
-    made = mpi_launchers.with_open_mpi(plan("true", "mpirun -mca a b x"), **job)
-    assert {path.name: str(path.readlink()) for path in job["programs"].iterdir()} == {
-        "mpirun": "/opt/mpirun",
-        "mpiexec": "/opt/mpirun",
-    }
-    assert made.notes == ("first",)
-    for node in made.nodes:
-        assert node.env["PATH"] == os.pathsep.join([str(job["programs"]), "/venv/bin", "/theirs"])
-        assert (node.env["COLOUR"], node.env["OMPI_MCA_rmaps_base_oversubscribe"]) == ("red", "1")
-    assert job["hosts"].read_text().startswith("localhost slots=")
-
-
-def test_where_open_mpi_is_missing_the_plan_says_so(job: dict[str, Path], monkeypatch) -> None:
-    monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "")
-    made = mpi_launchers.with_open_mpi(plan("mpirun -mca a b x"), **job)
-    assert made.notes[0] == "first"
-    assert "Open MPI" in made.notes[1]
-    assert made.nodes == plan("x").nodes
 
 
 def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypatch) -> None:
@@ -304,13 +235,6 @@ def test_ranks_share_memory_and_containers_loopback_alone(monkeypatch) -> None:
 def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, rendezvous: Rendezvous) -> None:
     asked = plan("x")._replace(containers=Containers(Image("tf"), engine), launcher=LaunchMode.MPI)
     assert containers.in_containers(asked, [Path("/home")]).rendezvous is rendezvous
-
-
-def test_podman_hands_on_the_connection_to_the_process_manager_as_the_third_descriptor() -> None:
-    line = container("podman", is_rank=True).command("x")
-    assert "--preserve-fds=1 --env=PMI_FD=3" in line
-    assert line.endswith('3<&"$PMI_FD"')
-    assert "PMI_FD" not in container("podman").command("x") + container("docker", is_rank=True).command("x")
 
 
 def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> None:

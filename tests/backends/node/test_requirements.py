@@ -17,7 +17,6 @@ from batchai_magics.launch.plan import (
     Output,
     Plan,
     PlanNode,
-    Requirement,
 )
 
 
@@ -79,23 +78,3 @@ def test_an_image_that_cannot_be_pulled_is_named_with_the_last_word(tmp_path: Pa
     assert end
     assert end.errors[0]["code"] == "FailedStartingContainer"
     assert "me.azurecr.io/tf could not be pulled: unauthorized" in end.errors[0]["message"]
-
-
-def test_directories_are_made_or_have_to_be_there(tmp_path: Path) -> None:
-    made = Directory("MADE", str(tmp_path / "made" / "deep"), Requirement.CREATE)
-    missing = Directory("MISSING", str(tmp_path / "missing"), Requirement.EXIST)
-    ignored = Directory("IGNORED", str(tmp_path / "ignored"), Requirement.NOTHING)
-    end = requirements.directories(plan(tmp_path, ignored, made, missing))
-    assert (tmp_path / "made" / "deep").is_dir()
-    assert not (tmp_path / "ignored").exists()
-    assert end
-    assert "($MISSING) is not there" in end.errors[0]["message"]
-    (tmp_path / "missing").mkdir()
-    assert requirements.directories(plan(tmp_path, ignored, made, missing)) is None
-
-
-def test_a_directory_in_the_way_of_which_a_file_is_fails_the_job(tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    end = requirements.directories(plan(tmp_path, Directory("OUT", "file/deep", Requirement.CREATE)))
-    assert end
-    assert "($OUT) cannot be made" in end.errors[0]["message"]

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from batchai_magics.backends.node.ranks import signed_records
 from batchai_magics.backends.node.ranks.signed_records import LogSeal, seal_record, seals_in
 
 SEALS = {"stdout.txt": LogSeal(7, "abc"), "stderr.txt": LogSeal(0, "def", 3)}
@@ -26,14 +23,6 @@ def test_a_record_has_its_room_from_the_start_and_many_logs_more(tmp_path: Path)
     many = {f"stdout-{rank}.txt": LogSeal(rank, "0" * 64) for rank in range(200)}
     assert record.write(many)
     assert seals_in(tmp_path / "logs") == many
-
-
-@pytest.mark.parametrize("cut", [0, 1, 20])
-def test_a_record_that_was_not_finished_tells_of_none(tmp_path: Path, cut: int) -> None:
-    seal_record(tmp_path / "logs").write(SEALS)
-    text = (tmp_path / "logs").read_text()
-    (tmp_path / "logs").write_text(text[:cut].ljust(signed_records.SEAL_ROOM))
-    assert seals_in(tmp_path / "logs") == {}
 
 
 def test_without_a_record_nothing_is_known(tmp_path: Path) -> None:
