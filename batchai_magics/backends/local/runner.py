@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
@@ -11,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -29,9 +27,9 @@ from batchai_magics.backends.local.state.job_table import Awaited
 from batchai_magics.backends.local.state.run_status import LOOPBACK, run_statuses
 from batchai_magics.backends.local.state.store import Database, Store
 from batchai_magics.backends.node.job_environment import RUN_SCRIPT, without_logins
+from batchai_magics.backends.node.node_programs import RUN_COMMAND
 from batchai_magics.backends.node.outcome import TERMINATE, dependency_failed, failed_with, stopped
 from batchai_magics.backends.node.ranks import termination
-from batchai_magics.backends.node.ranks.leftovers import MARK
 from batchai_magics.backends.service.host_runs import HostRuns
 from batchai_magics.backends.service.repository import OWNER
 from batchai_magics.backends.service.runner import (
@@ -226,43 +224,19 @@ class LocalRunner(Runner):
 
     def _output(self, guid: str, command: NodeCommand) -> CommandOutput:
         from batchai_magics.backends.base import CommandEnd
-        from batchai_magics.backends.machines.machine import output_of
-        from batchai_magics.backends.node.ranks.temporary_folder import TemporaryFolder
+        from batchai_magics.backends.machines.machine import CommandLine, LocalMachine
 
-        mark, is_over = f"exec-{uuid.uuid4()}", False
-        with contextlib.ExitStack() as left:
-            try:  # before the start: an interrupt may come at any moment
-                temporary = TemporaryFolder()
-                left.callback(temporary.remove)
-                env = {
-                    **clean_environment(sys.executable),
-                    "AZ_BATCHAI_MOUNT_ROOT": str(self.layout.mounts(guid)),
-                    "TMPDIR": temporary.path(str(self.layout.tmpdir(guid, command.node))),
-                    MARK: mark,
-                }
-                try:
-                    child = subprocess.Popen(
-                        ["/bin/bash", "-c", command.command],
-                        cwd=self.layout.node(guid, command.node),
-                        env=env,
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        start_new_session=True,  # Ctrl-C is for this process, which then ends the command
-                    )
-                except FileNotFoundError:
-                    raise api_errors.node_not_found(command.node) from None
-                left.enter_context(child)
-                yield from output_of(child.stdout, child.stderr, command.tick_s)
-                code = child.wait()
-                is_over = True
-            finally:
-                if not is_over:
-                    try:
-                        termination.end_all(lambda: process.marked(mark))
-                    except KeyboardInterrupt:  # a second Ctrl-C: no grace period
-                        termination.kill(lambda: process.marked(mark))
-                        raise
+        env = {
+            **clean_environment(sys.executable),
+            "AZ_BATCHAI_MOUNT_ROOT": str(self.layout.mounts(guid)),
+            "TMPDIR": str(self.layout.tmpdir(guid, command.node)),
+        }
+        words = process.start_command(sys.executable, RUN_COMMAND.partition(".")[2], ["", command.command])
+        line = CommandLine(words, env, str(self.layout.node(guid, command.node)))
+        try:
+            code = yield from LocalMachine().stream(line, tick_s=command.tick_s)
+        except FileNotFoundError:  # it was removed meanwhile
+            raise api_errors.node_not_found(command.node) from None
         yield CommandEnd(code if code >= 0 else 128 - code)
 
     # -- runs

@@ -35,7 +35,10 @@ def main() -> None:
         if code_file:
             _write(code_file, str(code))
     else:
-        termination.end_all()
+        if sys.platform == "linux":
+            termination.end_all()
+        else:
+            os.killpg(child.pid, signal.SIGKILL)
         code = 128 + signal.SIGTERM
     temporary.remove()
     sys.exit(0 if code_file else code)
