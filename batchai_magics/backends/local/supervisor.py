@@ -44,7 +44,7 @@ from batchai_magics.launch.plan import Limits, Plan, thread_share
 from batchai_magics.launch.references import Bindings
 from batchai_magics.models.states import ExecutionState
 from batchai_magics.records.record_files import TRIAL
-from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_file, read_json, read_text
+from batchai_magics.untrusted_files import MAX_PLAN_BYTES, read_file, read_text
 
 TAKE_OVER_S = 60.0  # how long after its start a supervisor takes further jobs
 SWEEP_STEP = "jobs.sweeps.next_step"  # of an upper layer: a process of its own, which none here waits for
@@ -115,9 +115,10 @@ class Supervisor:
         """Runs the job on its nodes and records its outcome; True if it is requeued."""
         plan, launcher = None, None
         try:
-            plan = bind(self.store, self.layout, job.root.name)
+            plan, bindings = bind(self.store, self.layout, job.root.name)
             run = report.read()
-            launcher = LocalLauncher(plan, job, run.attempts if run else (), secrets, self._signal_pipe)
+            attempts = run.attempts if run else ()
+            launcher = LocalLauncher(plan, bindings, job, attempts, secrets, self._signal_pipe)
             report.start_clock(launcher.plan.limits)
             outcome = AttemptRunner(launcher.plan, launcher, report).run()
         except Exception as error:  # noqa: BLE001 whatever happened, the job must not stay "running"
@@ -177,8 +178,8 @@ def _finish(job: JobLayout, report: LocalReport, outcome: Outcome, *, takes_next
     return outcome.is_requeued
 
 
-def bind(store: Store, layout: Layout, guid: str) -> Plan:
-    """Makes the folders of a run that has got its nodes; returns its Plan, which is written as well.
+def bind(store: Store, layout: Layout, guid: str) -> tuple[Plan, Bindings]:
+    """Makes the folders of a run that has got its nodes; returns its Plan, which it writes, and its bindings.
 
     LookupError if the nodes are unknown.
     """
@@ -201,28 +202,18 @@ def bind(store: Store, layout: Layout, guid: str) -> Plan:
         devices=[node.gpus or ",".join(here.gpu_share(node.position, node.mates)) for node in nodes],
         threads=thread_share(cores, plan.processes_per_node),
     )
-    if job.preflight.exists():
-        body = {"home": str(layout.home), "bindings": bindings._asdict()}
-        private_files.write(job.bindings, json.dumps(body))
-    return _bound(plan, bindings, home=layout.home, job=job)
+    return _bound(plan, bindings, job), bindings
 
 
-def bind_smaller(job: JobLayout, plan: Plan, numbers: Sequence[int]) -> Plan:
-    """The plan of a bound job for some of its nodes, which replaces that for all."""
-    body = read_json(job.bindings, MAX_PLAN_BYTES)
-    return _bound(plan, Bindings(**body["bindings"]).of_nodes(numbers), home=Path(body["home"]), job=job)
-
-
-def _bound(plan: Plan, bindings: Bindings, *, home: Path, job: JobLayout) -> Plan:
+def _bound(plan: Plan, bindings: Bindings, job: JobLayout) -> Plan:
     """The plan of a job with these bindings and this machine's programs; writes it, and creates its files."""
     plan = plan.resolved(bindings)
     make_attempt_files(job, plan)
-    chosen = mpi_launchers.with_open_mpi(plan, programs=job.bin, hosts=job.host_file)
-    bound = mpi_launchers.with_launcher_note(chosen) if chosen.notes == plan.notes else chosen
+    bound = mpi_launchers.with_own_launcher(plan, programs=job.bin, hosts=job.host_file)
     if bound.containers.engine:
         from batchai_magics.backends.node import containers  # few jobs need it
 
-        folders = (home, Path(RUN_SCRIPT))
+        folders = (job.root.parents[1], Path(RUN_SCRIPT))  # the home first
         bound = bound.changed(lambda part: containers.in_containers(part, folders))
     bound.write(str(job.plan))
     return bound
@@ -232,9 +223,15 @@ class LocalLauncher(ChildLauncher):
     """Starts processes as children of a supervisor, and ends with them what they have started."""
 
     def __init__(
-        self, plan: Plan, job: JobLayout, attempts: Attempts, secrets: Secrets, signal_pipe: SignalPipe
+        self,
+        plan: Plan,
+        bindings: Bindings,
+        job: JobLayout,
+        attempts: Attempts,
+        secrets: Secrets,
+        signal_pipe: SignalPipe,
     ) -> None:
-        self._job, self.number = job, max(1, len(attempts))
+        self._bindings, self._job, self.number = bindings, job, max(1, len(attempts))
         self.previous_end = attempts[-2].reason if self.number > 1 else ""
         self.registry_password = secrets.registry_password
         submitter_env = json.loads(job.environment.read_text(encoding="utf-8"))
@@ -250,7 +247,7 @@ class LocalLauncher(ChildLauncher):
 
     def smaller(self, plan: Plan, nodes: Sequence[int]) -> Plan:
         """The plan for some of its nodes, by number."""
-        smaller = bind_smaller(self._job, plan, nodes)
+        smaller = _bound(plan, self._bindings.of_nodes(nodes), self._job)
         self.plan = with_attempt(smaller, self.number, self._job.root)
         return self.plan
 

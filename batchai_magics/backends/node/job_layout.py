@@ -27,8 +27,6 @@ class JobLayout:
     stop_if = RunEntry("stop-if.json")  # the job's stop conditions, if it has any
     preflight = RunEntry("preflight.json")  # that its nodes are checked first, if it asks for that
     preflight_exits = RunEntry("preflight-exits")  # an exit record for every node that was checked
-    # The nodes and ports that it has got, if it may leave some of them out.
-    bindings = RunEntry("bindings.json")
     preparation_exits = RunEntry("preparation-exits")  # an exit record for every node that was prepared
     mounts = RunEntry("mounts")  # `$AZ_BATCHAI_JOB_MOUNT_ROOT`: links to shares
     shared_temp = RunEntry("shared")  # `$AZ_BATCHAI_SHARED_JOB_TEMP`

@@ -83,13 +83,6 @@ def starts_launcher(command: str) -> bool:
     return bool(re.search(_STARTS_MPI, command))
 
 
-def with_launcher_note(plan: Plan) -> Plan:
-    """The plan with a note if a process starts its own launcher."""
-    if not any(starts_launcher(process.command) for process in plan.processes):
-        return plan
-    return plan._replace(notes=(*plan.notes, OWN_LAUNCHER))
-
-
 # Options of Open MPI's mpirun that MPICH's does not have.
 _OPTIONS = r"(?:^|\s)(?:-{1,2}mca|--allow-run-as-root|--oversubscribe|--?bind-to|--?map-by|-x|--tag-output)\s"
 # As set on the recipes' machines, and required for root in a container.
@@ -122,8 +115,8 @@ def _is_open_mpi(mpirun: Path) -> bool:
     return b"Open MPI" in done.stdout or b"OpenRTE" in done.stdout
 
 
-def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
-    """The plan with this machine's Open MPI for commands written for it; with a note if it is not installed.
+def with_own_launcher(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
+    """The plan with a note if commands start their own launcher, and with Open MPI for those written for it.
 
     `programs` is a folder to put first on PATH, `hosts` the host file to replace.
     """
@@ -131,15 +124,19 @@ def with_open_mpi(plan: Plan, *, programs: Path, hosts: Path) -> Plan:
         import shutil  # supervisors start without it
 
         shutil.rmtree(programs, ignore_errors=True)
-    if not any(needs_open_mpi(process.command) for process in plan.processes):
+    if not any(starts_launcher(process.command) for process in plan.processes):
         return plan
+    noted = plan._replace(notes=(*plan.notes, OWN_LAUNCHER))
+    if not any(needs_open_mpi(process.command) for process in plan.processes):
+        return noted
     mpirun = find_open_mpi()
     if not mpirun:
         note = "the command has options of Open MPI, which is not installed here: MPICH's mpirun refuses them"
         return plan._replace(notes=(*plan.notes, note))
-    link_launchers(mpirun, programs)
-    hosts.write_text(host_file(len(plan.nodes), os.cpu_count() or 1), encoding="utf-8")
-    return plan._replace(
+    _link_launchers(mpirun, programs)
+    slots = max(len(plan.nodes), os.cpu_count() or 1)  # all nodes are this machine
+    hosts.write_text(f"localhost slots={slots}\n", encoding="utf-8")
+    return noted._replace(
         nodes=tuple(
             node._replace(env={**ENV, **node.env, "PATH": _path(node, programs, plan.python)})
             for node in plan.nodes
@@ -153,15 +150,10 @@ def _path(node: PlanNode, programs: Path, python: str) -> str:
     return os.pathsep.join([str(programs), str(Path(python).parent), given])
 
 
-def link_launchers(mpirun: str, folder: Path) -> None:
+def _link_launchers(mpirun: str, folder: Path) -> None:
     """Creates a folder for PATH in which `mpirun` and `mpiexec` are Open MPI's."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name in ("mpirun", "mpiexec"):
         link = folder / name
         link.unlink(missing_ok=True)
         link.symlink_to(mpirun)
-
-
-def host_file(node_count: int, core_count: int) -> str:
-    """The host file for Open MPI: all nodes are this machine, under a name that it can resolve."""
-    return f"localhost slots={max(node_count, core_count)}\n"

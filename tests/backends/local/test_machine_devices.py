@@ -125,7 +125,7 @@ def test_threads_are_a_processs_share_of_its_nodes_cores(still: Still, monkeypat
         toolkit = {"customToolkitSettings": {"commandLine": "true", "batchaiProcessCount": 2 * count}}
         job = still.job(name, count, **toolkit, **fields)
         still.schedule()
-        plan = supervisor.bind(still.store, still.layout, still.state(job)["guid"])
+        plan, _ = supervisor.bind(still.store, still.layout, still.state(job)["guid"])
         still.fail(job)
         names = ("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER")
         return [tuple(node.env[name] for name in names) for node in plan.nodes]

@@ -194,8 +194,9 @@ def plan(*commands: str) -> Plan:
 
 def test_the_choice_of_a_run_before_is_forgotten(job: dict[str, Path], monkeypatch) -> None:
     monkeypatch.setattr(mpi_launchers, "find_open_mpi", lambda: "/opt/mpirun")
-    mpi_launchers.with_open_mpi(plan("mpirun -mca a b x"), **job)
-    assert mpi_launchers.with_open_mpi(plan("mpirun -n 2 x"), **job) == plan("mpirun -n 2 x")
+    mpi_launchers.with_own_launcher(plan("mpirun -mca a b x"), **job)
+    assert job["programs"].exists()
+    assert mpi_launchers.with_own_launcher(plan("mpirun -n 2 x"), **job).nodes == plan("x").nodes
     assert not job["programs"].exists()
 
 
@@ -237,9 +238,7 @@ def test_ranks_come_over_a_port_only_where_no_descriptor_reaches_them(engine, re
     assert containers.in_containers(asked, [Path("/home")]).rendezvous is rendezvous
 
 
-def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means() -> None:
-    assert mpi_launchers.with_launcher_note(plan("mpirun -n 2 x", "mpirun -n 2 x")).notes == (
-        "first",
-        mpi_launchers.OWN_LAUNCHER,
-    )
-    assert mpi_launchers.with_launcher_note(plan("python train.py")).notes == ("first",)
+def test_a_command_that_starts_a_launcher_itself_is_told_what_that_means(job: dict[str, Path]) -> None:
+    starts = mpi_launchers.with_own_launcher(plan("mpirun -n 2 x", "mpirun -n 2 x"), **job)
+    assert starts.notes == ("first", mpi_launchers.OWN_LAUNCHER)
+    assert mpi_launchers.with_own_launcher(plan("python train.py"), **job).notes == ("first",)
