@@ -191,7 +191,7 @@ def read_slice(file: Path | SshPath, offset: int, limit: int, *, head: int = 0) 
             status, first, data = file.read_slice(offset, limit, head=head)
         except OSError as error:
             if error.errno in _UNOPENED:
-                raise _no_file(file, _KINDS[stat.S_IFMT(file.status(follow=False).st_mode)]) from None
+                raise _no_file(file, _KINDS[stat.S_IFMT(file.lstat().st_mode)]) from None
             raise
         return FileSlice(data, status.st_size, _identity(status), first, status.st_mtime_ns)
     assert isinstance(file, Path), "it is on this machine"

@@ -179,18 +179,15 @@ class SshPath(PurePosixPath):
 
     # -- metadata
 
-    def status(self, *, follow: bool) -> FileStatus:
-        """The metadata of the file, or with `follow` false of a symbolic link itself."""
-        cached = self.cache.lookup(str(self), follow=follow)
-        return cached.status if cached else FileStatus(*self._request("status", follow=follow).head["value"])
-
     def stat(self, *, follow_symlinks: bool = True) -> FileStatus:
-        """The metadata of the file, or with `follow` false of a symbolic link itself."""
-        return self.status(follow=follow_symlinks)
+        """The metadata of the file, or with `follow_symlinks` false of a symbolic link itself."""
+        if cached := self.cache.lookup(str(self), follow=follow_symlinks):
+            return cached.status
+        return FileStatus(*self._request("status", follow=follow_symlinks).head["value"])
 
     def lstat(self) -> FileStatus:
         """The metadata of the file, or of a symbolic link itself."""
-        return self.status(follow=False)
+        return self.stat(follow_symlinks=False)
 
     def exists(self) -> bool:
         """Whether it exists."""
@@ -378,7 +375,7 @@ class SshPath(PurePosixPath):
 
     def _mode(self, *, follow: bool = True) -> int:
         try:
-            return self.status(follow=follow).st_mode
+            return self.stat(follow_symlinks=follow).st_mode
         except OSError as error:
             if error.errno not in _MISSING:
                 raise

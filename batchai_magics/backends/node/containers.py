@@ -189,14 +189,13 @@ def remove(removals: Iterable[Sequence[str]], env: Mapping[str, str]) -> None:
     """Kills and removes containers, and waits for those that docker is removing by itself."""
     for command in removals:
         deadline = time.monotonic() + REMOVAL_S
-        while _is_being_removed(command, env) and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            done = subprocess.run(
+                command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False
+            )
+            if b"is already in progress" not in done.stderr:  # as after `run --rm`
+                break
             time.sleep(_REMOVAL_POLL_S)
-
-
-def _is_being_removed(command: Sequence[str], env: Mapping[str, str]) -> bool:
-    """Tries to remove a container; whether docker refuses because it is at it, as after `run --rm`."""
-    done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    return bool(done.returncode) and b"is already in progress" in done.stderr
 
 
 def is_daemonless(engine: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,11 +60,18 @@ def inherited(environ: Mapping[str, str], patterns: str = "") -> dict[str, str]:
         patterns: More names, with `*` and `?`, separated by commas or blanks: the setting `pass_env`.
     """
     more = patterns.replace(",", " ").split()
+
+    def is_wanted(name: str) -> bool:
+        if name in _NAMES or name.startswith(_OF_A_RANK):
+            return name in _NAMES
+        is_passed = name != "_" and not name.startswith(_OF_SUBMITTER)
+        matches = is_passed and any(fnmatchcase(name, pattern) for pattern in more)
+        return matches or name.startswith(_PREFIXES)
+
     return {
         name: value
         for name, value in environ.items()
-        if (_is_inherited(name) or _is_passed(name, more))
-        and (name in PROXIES or not (is_secret_name(name) or is_secret_text(value)))
+        if is_wanted(name) and (name in PROXIES or not (is_secret_name(name) or is_secret_text(value)))
     }
 
 
@@ -78,15 +85,6 @@ def of_submitter(environ: Mapping[str, str], folder: str, patterns: str = "") ->
     env["PATH"] = os.pathsep.join([*[folder] * bool(folder), *paths[paths[0] == folder :]])
     env["PYTHONUNBUFFERED"] = "1"
     return env
-
-
-def _is_inherited(name: str) -> bool:
-    return name in _NAMES or (name.startswith(_PREFIXES) and not name.startswith(_OF_A_RANK))
-
-
-def _is_passed(name: str, patterns: Sequence[str]) -> bool:
-    is_own = name != "_" and not name.startswith((*_OF_SUBMITTER, *_OF_A_RANK))
-    return is_own and any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def without_logins(environ: Mapping[str, str]) -> dict[str, str]:

@@ -58,7 +58,11 @@ def _fault_outcome(fault: Fault, plan: Plan, silent: Sequence[int], *, is_well: 
         return unwritable(fault.unwritable, code=0 if is_well else None)
     if is_well:
         return Outcome(0)
-    return _missed(fault.missed) if fault.missed else _disappeared(silent)
+    if fault.missed:
+        return _missed(fault.missed)
+    details = _details(processes=",".join(map(str, silent)))  # which left no exit code
+    text = "Processes disappeared before the job was done"
+    return Outcome(NO_CODE, (error_detail("JobFailed", text, details),))
 
 
 def unwritable(problem: OSError, *, code: int | None = None) -> Outcome:
@@ -91,14 +95,6 @@ def _missed(ranks: Sequence[int]) -> Outcome:
     )
     text = f"{named} ended without MPI_Finalize while other ranks were waiting for {them}"
     return Outcome(NO_CODE, (error_detail("JobFailed", text, _details(processes=",".join(map(str, ranks)))),))
-
-
-def _disappeared(silent: Sequence[int]) -> Outcome:
-    """The outcome when processes left no exit code."""
-    details = _details(processes=",".join(map(str, silent)))
-    return Outcome(
-        NO_CODE, (error_detail("JobFailed", "Processes disappeared before the job was done", details),)
-    )
 
 
 def of_preparation(codes: Sequence[int]) -> Outcome | None:

@@ -88,7 +88,8 @@ class Preflight:
         self._listener = socket.create_server((address, 0))
         self._token = secrets.token_hex(preflight_program.TOKEN_BYTES // 2)
         self._thread = threading.Thread(target=self._run, name="batchai-preflight", daemon=True)
-        self._nodes = MeasuredNodes(self._names)
+        self._checks = [NodeCheck(name) for name in self._names]
+        self._open: dict[int, NodeProgram] = {}  # the programs of the nodes that still answer, by number
         self._started_s = time.monotonic()
         self._is_closed = False
         self.report: PreflightReport | None = None
@@ -136,7 +137,7 @@ class Preflight:
     def close(self) -> None:
         """Ends all connections, and with them the programs."""
         self._is_closed = True
-        self._nodes.close()
+        self._close_programs()
         if self._thread.is_alive():
             self._thread.join()
         self._listener.close()
@@ -144,24 +145,28 @@ class Preflight:
     def _run(self) -> None:
         self._accept_programs()
         self._measure_clocks()
-        self._nodes.note(self._nodes.ask({number: {"do": "facts"} for number in self._nodes.open}))
+        self._note(self._ask({number: {"do": "facts"} for number in self._open}))
         self._measure_speed()
         pairs = self._measure_pairs_again(self._measure_pairs())
-        self.report = PreflightReport.of(self._nodes.checks, pairs, time.monotonic() - self._started_s)
-        self._nodes.close()
+        self.report = PreflightReport.of(self._checks, pairs, time.monotonic() - self._started_s)
+        self._close_programs()
+
+    def _close_programs(self) -> None:
+        for program in list(self._open.values()):
+            program.close()
 
     def _accept_programs(self) -> None:
         """Waits for the program of each node."""
         limit_s, waited_s = HELLO_S, 0.0
-        while len(self._nodes.open) < len(self._names) and waited_s < limit_s and not self._is_closed:
+        while len(self._open) < len(self._names) and waited_s < limit_s and not self._is_closed:
             self._listener.settimeout(POLL_S)
             with contextlib.suppress(OSError):
                 self._accept(self._listener.accept()[0])
             waited_s = time.monotonic() - self._started_s
-            if limit_s == HELLO_S and 2 * len(self._nodes.open) >= len(self._names):
+            if limit_s == HELLO_S and 2 * len(self._open) >= len(self._names):
                 limit_s = max(REST_S, REST_FACTOR * waited_s)
-        for number in set(range(len(self._names))) - set(self._nodes.open):
-            self._nodes.lose(number, "it did not answer")
+        for number in set(range(len(self._names))) - set(self._open):
+            self._lose(number, "it did not answer")
 
     def _accept(self, connection: socket.socket) -> None:
         connection.settimeout(ANSWER_S)
@@ -169,31 +174,31 @@ class Preflight:
         hello = program.reply()
         if hello and hmac.compare_digest(str(hello.get("token", "")), self._token):
             program.address, program.port = str(hello["address"]), int(hello["port"])
-            self._nodes.open[int(hello["node"])] = program
+            self._open[int(hello["node"])] = program
         else:
             program.close()
 
     def _measure_clocks(self) -> None:
         """Asks each node for its time, one by one; the best of three answers counts."""
         offsets: dict[int, float] = {}
-        for number in sorted(self._nodes.open):
+        for number in sorted(self._open):
             best_s = float("inf")
             for _ in range(3):
                 asked, began = time.time(), time.monotonic()
-                reply = self._nodes.ask({number: {"do": "clock"}}).get(number)
+                reply = self._ask({number: {"do": "clock"}}).get(number)
                 took_s = time.monotonic() - began
                 if reply and took_s < best_s:
                     best_s, offsets[number] = took_s, reply["time"] - asked - took_s / 2
         first = offsets.get(0, 0.0)
-        self._nodes.note({n: {"clock_offset_s": offset_s - first} for n, offset_s in offsets.items()})
+        self._note({n: {"clock_offset_s": offset_s - first} for n, offset_s in offsets.items()})
 
     def _measure_speed(self) -> None:
         """Measures each node some times; the best result counts, since other load comes and goes."""
         for number in range(PASSES):
-            self._measure_nodes(self._nodes.open, has_disk=number == 0)
+            self._measure_nodes(self._open, has_disk=number == 0)
         for _ in range(MORE_PASSES):
-            slow = slow_nodes(self._nodes.checks)
-            again = [number for number in self._nodes.open if self._names[number] in slow]
+            slow = slow_nodes(self._checks)
+            again = [number for number in self._open if self._names[number] in slow]
             if not again:
                 return
             self._measure_nodes(again, has_disk=True)
@@ -201,12 +206,12 @@ class Preflight:
     def _measure_nodes(self, numbers: Sequence[int] | Mapping[int, Any], *, has_disk: bool) -> None:
         for turn in _turns(list(numbers), lambda number: {self._machine(number)}):
             request = {"do": "speed", "disk": has_disk}
-            self._nodes.note_best(self._nodes.ask(dict.fromkeys(turn, request)))
+            self._note_best(self._ask(dict.fromkeys(turn, request)))
 
     def _measure_pairs(self) -> Iterator[PairCheck]:
         """Measures the pairs of nodes in rounds, in each of which a node has one partner."""
         started = time.monotonic()
-        for number, pairs in enumerate(rounds(sorted(self._nodes.open))):
+        for number, pairs in enumerate(rounds(sorted(self._open))):
             if number and time.monotonic() - started > PAIRS_S:
                 return
             for turn in _turns(pairs, lambda pair: set(map(self._machine, pair))):
@@ -217,7 +222,7 @@ class Preflight:
         best, numbers = {pair[:2]: pair for pair in pairs}, {n: i for i, n in enumerate(self._names)}
         until = time.monotonic() + PAIRS_AGAIN_S
         for _ in range(MORE_PASSES):
-            again = sorted(pairs_to_repeat(self._nodes.checks, best.values()))
+            again = sorted(pairs_to_repeat(self._checks, best.values()))
             if not again or time.monotonic() > until:
                 break
             named = [(numbers[first], numbers[second]) for first, second in again]
@@ -227,7 +232,7 @@ class Preflight:
         return list(best.values())
 
     def _measure_turn(self, pairs: Sequence[tuple[int, int]]) -> Iterator[PairCheck]:
-        programs = self._nodes.open
+        programs = self._open
         requests: dict[int, Reply] = {}
         for server, client in pairs:
             if server in programs and client in programs:
@@ -236,15 +241,46 @@ class Preflight:
                     server: {"do": "serve"},
                     client: {"do": "connect", "address": peer.address, "port": peer.port},
                 }
-        replies = self._nodes.ask(requests)
+        replies = self._ask(requests)
         for server, client in pairs:
             found = {**replies.get(server, {"problem": "no answer"}), **replies.get(client, {})}
             problem = found.get("problem", "" if client in replies else "no answer")
             rates = {} if problem else {name: found[name] for name in ("rate", "latency_s", "allreduce_s")}
             yield PairCheck(self._names[server], self._names[client], problem=problem, **rates)
 
+    def _ask(self, requests: Mapping[int, Reply]) -> dict[int, Reply]:
+        """The replies of some nodes, which work at the same time; nodes that do not answer are lost."""
+        for number, request in requests.items():
+            self._open[number].ask(request)
+        replies = {number: self._open[number].reply() for number in requests}
+        for number, reply in replies.items():
+            if reply is None:
+                self._lose(number, "it stopped answering while it was measured")
+        return {number: reply for number, reply in replies.items() if reply}
+
+    def _lose(self, number: int, problem: str) -> None:
+        """Notes that a node cannot be measured."""
+        self._checks[number] = self._checks[number]._replace(problem=problem)
+        if number in self._open:
+            self._open.pop(number).close()
+
+    def _note(self, replies: Mapping[int, Reply]) -> None:
+        """Adds facts of nodes."""
+        for number, reply in replies.items():
+            added = NodeCheck.from_json({"node": "", **reply})
+            self._checks[number] = self._checks[number]._replace(**{f: getattr(added, f) for f in reply})
+
+    def _note_best(self, replies: Mapping[int, Reply]) -> None:
+        """Adds rates of nodes that are better than those known."""
+        for number, reply in replies.items():
+            if problem := reply.get("problem"):
+                self._lose(number, f"it could not be measured: {problem}")
+                continue
+            known = self._checks[number]._asdict()
+            self._note({number: {name: max(rate, known[name] or 0.0) for name, rate in reply.items()}})
+
     def _machine(self, number: int) -> str:
-        return self._nodes.checks[number].machine
+        return self._checks[number].machine
 
 
 def rounds(nodes: Sequence[int]) -> Iterator[list[tuple[int, int]]]:
@@ -321,47 +357,3 @@ class NodeProgram:
         with contextlib.suppress(OSError):
             self._stream.close()
         self._connection.close()
-
-
-class MeasuredNodes:
-    """The nodes with what was measured, and the programs of those that still answer."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.checks = [NodeCheck(name) for name in names]
-        self.open: dict[int, NodeProgram] = {}
-
-    def ask(self, requests: Mapping[int, Reply]) -> dict[int, Reply]:
-        """The replies of some nodes, which work at the same time; nodes that do not answer are lost."""
-        for number, request in requests.items():
-            self.open[number].ask(request)
-        replies = {number: self.open[number].reply() for number in requests}
-        for number, reply in replies.items():
-            if reply is None:
-                self.lose(number, "it stopped answering while it was measured")
-        return {number: reply for number, reply in replies.items() if reply}
-
-    def lose(self, number: int, problem: str) -> None:
-        """Notes that a node cannot be measured."""
-        self.checks[number] = self.checks[number]._replace(problem=problem)
-        if number in self.open:
-            self.open.pop(number).close()
-
-    def note(self, replies: Mapping[int, Reply]) -> None:
-        """Adds facts of nodes."""
-        for number, reply in replies.items():
-            added = NodeCheck.from_json({"node": "", **reply})
-            self.checks[number] = self.checks[number]._replace(**{f: getattr(added, f) for f in reply})
-
-    def note_best(self, replies: Mapping[int, Reply]) -> None:
-        """Adds rates of nodes that are better than those known."""
-        for number, reply in replies.items():
-            if problem := reply.get("problem"):
-                self.lose(number, f"it could not be measured: {problem}")
-                continue
-            known = self.checks[number]._asdict()
-            self.note({number: {name: max(rate, known[name] or 0.0) for name, rate in reply.items()}})
-
-    def close(self) -> None:
-        """Ends all programs."""
-        for program in list(self.open.values()):
-            program.close()
