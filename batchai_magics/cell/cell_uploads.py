@@ -25,6 +25,9 @@ DOWNLOAD = ".batchai-download"  # in a folder that a download has made: the name
 EXCLUDED = (
     *("__pycache__", "*.pyc", ".git", ".hg", ".svn", ".ipynb_checkpoints", ".venv", ".DS_Store"),
     *(".pytest_cache", ".mypy_cache", ".ruff_cache", DOWNLOAD),
+    # The database of a home: SQLite loses its locks on a file that is opened and closed beside it in the same
+    # process. Another process may then truncate what this one has mapped, which kills it.
+    *("state.db", "state.db-shm", "state.db-wal"),
 )
 MAX_BYTES = 256 << 20  # of all files together, which the kernel holds in memory until uploaded
 MAX_FILES = 5000

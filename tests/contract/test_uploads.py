@@ -89,11 +89,12 @@ print("module", WORD, *[os.environ[name] for name in names], sys.argv[1:], __nam
 
 
 def test_a_module_runs_with_its_package_and_all_that_torchrun_sets(place: Place, tmp_path: Path) -> None:
+    folder = tmp_path / "project"  # not that of the home
     for name, text in {"pkg/part.py": "WORD = 'found'", "pkg/train.py": MODULE, "data.txt": "7"}.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    script = replace(read_module("pkg.train", tmp_path), rank_option="--local_rank")
-    notebook = cell.Notebook(folder=tmp_path, job_name="module")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    script = replace(read_module("pkg.train", folder), rank_option="--local_rank")
+    notebook = cell.Notebook(folder=folder, job_name="module")
     options = ["--toolkit=pytorch", "--nodes=2", "--processes=4"]
     request = cell.parse_script(options, ["a b"], script, settings=place.settings, notebook=notebook)
     job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)
@@ -107,10 +108,12 @@ def test_a_module_runs_with_its_package_and_all_that_torchrun_sets(place: Place,
 def test_the_kernels_of_a_notebook_are_the_ranks_of_the_job(place: Place, tmp_path: Path) -> None:
     sum_cell = "from mpi4py import MPI\nworld = MPI.COMM_WORLD\nprint('sum', world.allreduce(world.rank + x))"
     cells = [nbformat.v4.new_code_cell(source) for source in (sum_cell, "open('data.txt').read()")]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "analysis.ipynb")
-    (tmp_path / "data.txt").write_text("seven")
-    script = read_script(Path("analysis.ipynb"), tmp_path)
-    notebook = cell.Notebook(folder=tmp_path, job_name="analysis")
+    folder = tmp_path / "project"  # not that of the home
+    folder.mkdir()
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / "analysis.ipynb")
+    (folder / "data.txt").write_text("seven")
+    script = read_script(Path("analysis.ipynb"), folder)
+    notebook = cell.Notebook(folder=folder, job_name="analysis")
     options = ["--nodes=2", "--processes=2"]
     request = cell.parse_script(options, ["x=10"], script, settings=place.settings, notebook=notebook)
     job = submit(place.backend, request, place.settings).job.wait(PATIENCE_S)

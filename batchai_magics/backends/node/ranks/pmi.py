@@ -164,7 +164,7 @@ class ProcessManager:
 
     def _fact(self, rank: int, pairs: Mapping[str, str]) -> list[Reply]:
         """Answers a question whose answer is the same for all ranks."""
-        facts = {
+        facts: Mapping[str, Mapping[str, object]] = {
             "maxes": {"kvsname_max": MAX_NAME, "keylen_max": MAX_KEY, "vallen_max": MAX_VALUE},
             "appnum": {"appnum": 0},
             "my_kvsname": {"kvsname": self.name},

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from batchai_magics.backends.local.state.store import Store
+from batchai_magics.cell.cell_uploads import read_uploads
 from batchai_magics.errors import StorageError
+from batchai_magics.jobs.folder_snapshot import snapshot
 from tests.backends.local.state.database.rows import CLUSTER, count
 
 FORK = """
@@ -135,8 +137,23 @@ with open(sys.argv[1], "r+b") as file:
 def test_to_open_a_store_again_leaves_the_locks_of_who_has_it_open(store: Store, path: Path) -> None:
     """Else another process takes itself for the last one, and its log of changes goes with it."""
     assert count(store) == count(Store(path)) == 0
+    assert is_locked(path)
+
+
+@pytest.mark.slow
+def test_to_upload_the_folder_of_a_home_leaves_the_locks_of_its_store(store: Store, path: Path) -> None:
+    """Else another process truncates what SQLite has mapped here, and the kernel dies of a bus error."""
+    assert count(store) == 0
+    (path.parent / "file").touch()
+    assert {*read_uploads(["home"], path.parents[1]).files} == {"home/file"}
+    assert {*snapshot(path.parents[1]).files} == {"home/file"}
+    assert is_locked(path)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process that opens the database finds it in use."""
     another = subprocess.run([sys.executable, "-c", LOCKS_OF_ANOTHER, str(path)], capture_output=True)
-    assert b"BlockingIOError" in another.stderr
+    return b"BlockingIOError" in another.stderr
 
 
 def test_an_interrupt_of_a_look_within_a_transaction_undoes_the_transaction(store: Store) -> None:
