@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 from batchai_magics.models.resource_ids import Kind
+from batchai_magics.server.api_call import ApiCall
 from batchai_magics.server.arm import storage_accounts, subscriptions
 from batchai_magics.server.batchai import batchai_responses, extensions, job_handlers, resource_handlers
 from batchai_magics.server.batchai.job_handlers import LogWatcher
-from batchai_magics.server.handler_context import Route
+from batchai_magics.server.handler_context import Handler
 from batchai_magics.server.storage import storage_extensions
+
+
+@dataclass(frozen=True)
+class Route:
+    """A method, a path and its handler; `{name}` in the path becomes an entry of `ApiCall.parts`."""
+
+    method: str
+    path: str
+    handler: Handler
+    takes_files: bool = False  # allows bodies as large as a range of a file
+    is_read: bool = False  # changes nothing although it is a POST
+    watch: Callable[[ApiCall], LogWatcher] | None = None  # constructed from a long-polling request
+
 
 _SUBSCRIPTION = "/subscriptions/{subscription}"
 _GROUP = f"{_SUBSCRIPTION}/resourceGroups/{{group}}"

@@ -16,7 +16,7 @@ from pathlib import Path
 from batchai_magics.backends.folders import private_files
 from batchai_magics.config import Settings
 from batchai_magics.errors import UsageError
-from batchai_magics.server.api_call import ApiResponse
+from batchai_magics.server.api_call import ApiCall, ApiResponse
 from batchai_magics.server.arm.subscriptions import TENANT
 
 CLOUD = "batchai"
@@ -92,10 +92,10 @@ _TOKEN = re.compile(r"[\w.~-]{1,512}", re.ASCII)
 _TOKEN_LIFETIME_S = 24 * 3600
 
 
-def managed_identity_token(path: str, header: str = "") -> ApiResponse:
+def managed_identity_token(call: ApiCall) -> ApiResponse:
     """A managed identity's token response: the token of the path, or of the header."""
-    match = _PATH.fullmatch(path)
-    token = (match["token"] or header) if match else ""
+    match = _PATH.fullmatch(call.path)
+    token = (match["token"] or call.headers.get("x-identity-header", "")) if match else ""
     if not _TOKEN.fullmatch(token):
         message = "The path must be /msi/TOKEN/token, or /msi/token with a header X-IDENTITY-HEADER."
         return ApiResponse(404, {"error": {"code": "NotFound", "message": message}})

@@ -1,10 +1,9 @@
-"""What handlers work with: the `HandlerContext`, and the types of handlers, watchers and routes."""
+"""What handlers work with: the `HandlerContext`, and the type of handlers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from batchai_magics.backends.base import Backend
 from batchai_magics.server.access.access_control import UNKNOWN_OWNER, Owners
@@ -52,34 +51,3 @@ class HandlerContext:
 
 
 Handler = Callable[[HandlerContext, ApiCall], ApiResponse]
-
-
-class Watcher(Protocol):
-    """Waits for changes. One poll serves all watchers of a path; each checks the result for its own news."""
-
-    def poll(self, context: HandlerContext, last: ApiResponse | None) -> ApiResponse:
-        """The observed state as the data of a response; `last` is the previous poll's result, if known."""
-
-    def state(self, polled: Any) -> str:
-        """The state to respond with."""
-
-    def first_state(self, polled: Any) -> str:
-        """The state assumed for a client that sends none."""
-
-    def is_other_state(self, polled: Any, known: str) -> bool:
-        """Whether the state differs from the one the client knows."""
-
-    def has_bytes(self, polled: Any) -> bool:
-        """Whether there are bytes for it to read."""
-
-
-@dataclass(frozen=True)
-class Route:
-    """A method, a path and its handler; `{name}` in the path becomes an entry of `ApiCall.parts`."""
-
-    method: str
-    path: str
-    handler: Handler
-    takes_files: bool = False  # allows bodies as large as a range of a file
-    is_read: bool = False  # changes nothing although it is a POST
-    watch: Callable[[ApiCall], Watcher] | None = None  # constructed from a long-polling request

@@ -55,6 +55,15 @@ class Running:
         assert answer.ok, answer.text
         return answer.json()
 
+    def open_requests(self) -> int:
+        """The requests under way, but for this question; all that are taken when there is no room for it."""
+        answer = self.ask("GET", "/metrics")
+        if answer.status_code == 503:
+            return ServerLimits().streams
+        lines = answer.text.splitlines()
+        line = next(line for line in lines if line.startswith("batchai_requests_open "))
+        return int(float(line.split()[1])) - 1
+
 
 def connected(url: str, token: str = TOKEN) -> ArmBackend:
     """Our own client of a server."""

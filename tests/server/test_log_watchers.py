@@ -69,14 +69,6 @@ def known(server: Running) -> tuple[dict[str, int], str]:
     return {path: piece["size"] for path, piece in answer.json()["value"].items()}, answer.headers[STATE]
 
 
-def waiting_now(server: Running) -> int:
-    """The requests under way, but for this question."""
-    lines = server.ask("GET", "/metrics").text.splitlines()
-    return (
-        int(float(next(line for line in lines if line.startswith("batchai_requests_open ")).split()[1])) - 1
-    )
-
-
 def left_out(positions: Mapping[str, int], path: str) -> dict[str, int]:
     return {name: position for name, position in positions.items() if name != path}
 
@@ -104,7 +96,7 @@ def test_a_new_line_is_read_once_for_all_who_wait_for_it(
         waiting = [
             pool.submit(tail, server, positions, Prefer="wait=30", **{SINCE: state}) for _ in range(WATCHERS)
         ]
-        until(lambda: waiting_now(server) == WATCHERS)
+        until(lambda: server.open_requests() == WATCHERS)
         growing()
         pieces = [each.result().json()["value"]["stdout.txt"] for each in waiting]
     assert {base64.b64decode(piece["data"]) for piece in pieces} == {b"more\n"}

@@ -1,86 +1,58 @@
-"""The ASGI application in front of a backend: its state, its middleware in order, and its addresses."""
+"""The ASGI application in front of a backend: its state, and what a request passes through in order."""
 
 from __future__ import annotations
 
 import logging
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import NoReturn
 
-from starlette.applications import Starlette
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.routing import Route as StarletteRoute
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import compile_path
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from batchai_magics.backends.base import Backend
+from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.config import Settings
 from batchai_magics.errors import BatchAIError
 from batchai_magics.server.access.access_control import Authenticator, Owners, Users
 from batchai_magics.server.api_call import ApiCall, ApiError, ApiResponse
-from batchai_magics.server.api_routes import ARM_ROUTES
+from batchai_magics.server.api_routes import ARM_ROUTES, Route
 from batchai_magics.server.api_routes import ROUTES as BATCHAI_ROUTES
 from batchai_magics.server.arm.storage_accounts import RESERVED_PATHS
 from batchai_magics.server.az_config import managed_identity_token
-from batchai_magics.server.handler_context import Handler, HandlerContext, Route
-from batchai_magics.server.http.long_polling import ByteWaiter, ChangeWaiter, LongPolling
-from batchai_magics.server.http.request_bodies import BodyReader, RequestBodies
+from batchai_magics.server.handler_context import Handler, HandlerContext
+from batchai_magics.server.http.long_polling import LongPolling
+from batchai_magics.server.http.request_bodies import RequestBodies
 from batchai_magics.server.http.request_checks import (
-    ApiVersionCheck,
-    Authentication,
-    HostCheck,
-    UrlEncodingCheck,
+    check_api_version,
     first_segment,
-    raw_path,
+    has_known_host,
+    parse_head,
 )
 from batchai_magics.server.http.request_limits import RequestGuard, ServerLimits, ThreadPool
 from batchai_magics.server.http.request_telemetry import AccessLog, ServerMetrics
 from batchai_magics.server.http.response_encoder import (
     OPENAPI_PATH,
-    ErrorResponses,
-    ExtensionFilter,
-    ResponseEncoder,
+    is_extension,
     openapi_document,
-    send_response,
+    published_response,
+    response_or_error,
+    to_starlette,
 )
 from batchai_magics.server.operations import Operations
 from batchai_magics.server.server_home import ServerHome
 from batchai_magics.server.storage.sas import AccountKeys
 from batchai_magics.server.storage.storage_metadata import MetadataStore
-from batchai_magics.server.storage.storage_resource import is_storage_host, storage_error_response
-from batchai_magics.server.storage.storage_router import (
-    StorageAuthorization,
-    StorageEndpoint,
-    StorageResponses,
-    StorageRouter,
-)
+from batchai_magics.server.storage.storage_resource import is_storage_host
+from batchai_magics.server.storage.storage_router import StorageEndpoint, StorageRouter
 from batchai_magics.server.storage.unfinished_uploads import PartFiles, UnfinishedUploads
 
 _LOG = logging.getLogger(__name__)
 _RECONCILE_S = 1.0  # between two calls
-
-
-class HandlerEndpoint:
-    """Sends the response of a handler; a `handler` in the scope takes its place.
-
-    Requests for another subscription than the server's are rejected (404).
-    """
-
-    def __init__(self, route: Route, context: HandlerContext, threads: ThreadPool) -> None:
-        self._handler, self._context, self._threads = route.handler, context, threads
-        self.is_read = route.is_read  # for the access log
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        handler: Handler = scope.get("handler", self._handler)
-        await send_response(send, await self._threads.run(partial(self._respond, handler, scope["call"])))
-
-    def _respond(self, handler: Handler, call: ApiCall) -> ApiResponse:
-        self._context.check_subscription(call)
-        return handler(self._context, call)
 
 
 class App:
@@ -98,34 +70,29 @@ class App:
     ) -> None:
         self._context, self._gate, self._limits, self._log = context, gate, limits, log
         self._reconciliation = BackgroundReconciliation(context.backend)
-        metrics = ServerMetrics()
-        self._threads, self._storage_threads = ThreadPool(limits.threads), ThreadPool(limits.threads)
-        self._waiting, self._bodies = LongPolling(limits), RequestBodies(limits, metrics)
-        self._storage = self._make_storage(StorageRouter(context, uploads))
+        self._metrics = ServerMetrics()
+        self._threads = ThreadPool(limits.threads)
+        self._streams = ThreadPool(limits.streams)  # a command may write for hours
+        self._waiting, self._bodies = LongPolling(limits), RequestBodies(limits, self._metrics)
+        self._storage = StorageEndpoint(
+            StorageRouter(context, uploads), limits, bodies=self._bodies, waiting=self._waiting
+        )
         # the endpoints of the server itself, by the first segment of their paths
-        health = _OwnEndpoint(lambda _: ApiResponse(data={"status": "ok"}))
-        exposition = _stack(
-            _OwnEndpoint(lambda _: metrics.exposition()), [Middleware(Authentication, self._gate)]
-        )
-        endpoints: dict[str, ASGIApp] = {"healthz": health, "metrics": exposition}
+        self._own: dict[str, Callable[[ApiCall], ApiResponse]] = {
+            "healthz": lambda _: ApiResponse(data={"status": "ok"}),
+            "metrics": self._show_metrics,
+        }
+        routes: Sequence[Route] = ()
         if not is_files_only:
-            endpoints[OPENAPI_PATH] = _OwnEndpoint(lambda _: ApiResponse(data=openapi_document()))
-            endpoints["msi"] = _OwnEndpoint(_managed_identity)
-        self._own = {name: _stack(app, [Middleware(UrlEncodingCheck)]) for name, app in endpoints.items()}
-        self._api = self._make_api(() if is_files_only else (*BATCHAI_ROUTES, *ARM_ROUTES))
-        self._http = _stack(
-            self._dispatch,
-            [
-                Middleware(RequestGuard, limits, log, metrics),
-                Middleware(ResponseEncoder, ThreadPool(limits.streams)),  # a command may write for hours
-                Middleware(ErrorResponses),
-                Middleware(HostCheck, gate),
-            ],
-        )
+            self._own[OPENAPI_PATH] = lambda _: ApiResponse(data=openapi_document())
+            self._own["msi"] = managed_identity_token
+            routes = (*BATCHAI_ROUTES, *ARM_ROUTES)
+        self._routes = [(_path_pattern(route), route) for route in routes]
+        self._guard = RequestGuard(self._answer, limits, log, self._metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        app = self._http if scope["type"] == "http" else self._api
+        app = self._guard if scope["type"] == "http" else WebSocketClose()
         await app(scope, receive, send)
 
     def close(self) -> None:
@@ -133,64 +100,84 @@ class App:
         self._reconciliation.close()
         self._log.close()
 
-    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Passes a request to storage, to an endpoint of the server itself, or to the API, by its address."""
-        first = first_segment(scope)
-        host = Request(scope).headers.get("host", "")
-        is_of_storage = is_storage_host(host) or bool(first and first not in RESERVED_PATHS)
-        app = self._storage if is_of_storage else self._own.get(first, self._api)
-        await app(scope, receive, send)
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Has a request answered by storage or by the API, and sends the response."""
+        request = Request(scope, receive)
+        is_of_storage = has_known_host(request, self._gate) and _is_of_storage(request)
+        if is_of_storage:
+            response, threads = await self._storage.respond(request), self._storage.threads
+        else:
+            response = await response_or_error(request, partial(self._respond, request))
+            threads = self._streams
+        await to_starlette(response, threads, is_file=is_of_storage)(scope, receive, send)
 
-    def _make_storage(self, router: StorageRouter) -> ASGIApp:
-        limits = self._limits
-        return _stack(
-            StorageEndpoint(self._storage_threads),
-            [
-                Middleware(ResponseEncoder, self._storage_threads, is_file=True),
-                Middleware(StorageResponses),
-                Middleware(ErrorResponses, storage_error_response),
-                Middleware(UrlEncodingCheck),
-                Middleware(StorageAuthorization, router, self._storage_threads),
-                Middleware(
-                    BodyReader, self._bodies, max_bytes=limits.range_bytes, spooled_bytes=limits.blob_bytes
-                ),
-                Middleware(ByteWaiter, self._waiting),
-                Middleware(
-                    ErrorResponses, storage_error_response
-                ),  # again: a call that waits for bytes goes on waiting after a 416
-            ],
-        )
+    async def _respond(self, request: Request) -> ApiResponse:
+        """The response of an endpoint of the server itself, or of the API: to other clients as published."""
+        if not has_known_host(request, self._gate):
+            raise ApiError(421, "MisdirectedRequest", "This server does not have that name.")
+        call = parse_head(request)
+        if own := self._own.get(first_segment(request)):
+            return own(call)
+        route, parts = self._find_route(request)
+        request.scope["is_read"] = route.is_read  # for the access log
+        respond = partial(self._respond_on_route, request, replace(call, parts=parts), route)
+        response = await response_or_error(request, respond)
+        is_extended = is_extension(route.path) or OWN_CLIENT in call.headers
+        return response if is_extended else published_response(response)
 
-    def _make_api(self, routes: Sequence[Route]) -> ASGIApp:
-        api = Starlette(
-            routes=[_case_insensitive(self._make_route(route)) for route in routes],
-            middleware=[Middleware(ErrorResponses), Middleware(UrlEncodingCheck)],
-            exception_handlers={HTTPException: _not_routed},
-        )
-        api.router.redirect_slashes = False
-        return api
+    def _find_route(self, request: Request) -> tuple[Route, Mapping[str, str]]:
+        """The route of a request, and the parameters in its path; a GET route also has HEAD."""
+        is_known = False
+        for pattern, route in self._routes:
+            if match := pattern.match(request.scope["path"]):
+                is_known = True
+                if request.method == route.method or (request.method, route.method) == ("HEAD", "GET"):
+                    return route, match.groupdict()
+        if is_known:
+            text = f"The method {request.method} is not offered for this resource."
+            raise ApiError(405, "MethodNotAllowed", text)
+        raise ApiError(404, "InvalidResourceType", f"No resource is found at {request.url.path}.")
 
-    def _make_route(self, route: Route) -> StarletteRoute:
-        limits = self._limits
-        middleware = [
-            Middleware(ExtensionFilter, route.path),
-            Middleware(ErrorResponses),
-            Middleware(Authentication, self._gate),
-            Middleware(
-                BodyReader,
-                self._bodies,
-                max_bytes=limits.range_bytes if route.takes_files else limits.body_bytes,
-            ),
-            Middleware(
-                ApiVersionCheck,
-                location=self._context.location,
-                is_batchai="/Microsoft.BatchAI/" in route.path,
-            ),
-            Middleware(ChangeWaiter, self._waiting, route.watch),
-            Middleware(ErrorResponses),  # again: an error is a state that a client may wait to see changed
-        ]
-        endpoint = HandlerEndpoint(route, self._context, self._threads)
-        return StarletteRoute(route.path, endpoint, methods=[route.method], middleware=middleware)
+    async def _respond_on_route(self, request: Request, call: ApiCall, route: Route) -> ApiResponse:
+        user = self._gate.authenticate(request.headers.get("authorization", ""))
+        request.scope["user"] = user  # for the access log
+        max_bytes = self._limits.range_bytes if route.takes_files else self._limits.body_bytes
+        received = self._bodies.received(request, replace(call, user=user), user.name, max_bytes=max_bytes)
+        async with received as call:
+            check_api_version(call, self._context.location)
+            ask = partial(self._handle, request, call, route.handler)
+            if route.watch is None or not self._waiting.is_requested(call):
+                return await self._waiting.wait_for_state(call, ask)
+            watcher = route.watch(call)
+
+            async def poll(last: ApiResponse | None) -> ApiResponse:
+                return await self._handle(request, call, lambda context, _: watcher.poll(context, last))
+
+            return await self._waiting.wait_for_watcher(call, watcher, poll=poll, ask=ask)
+
+    async def _handle(self, request: Request, call: ApiCall, handler: Handler) -> ApiResponse:
+        """The response of a handler; an error is one too, a state that a client may wait to see changed."""
+
+        def respond() -> ApiResponse:
+            self._context.check_subscription(call)
+            return handler(self._context, call)
+
+        return await response_or_error(request, partial(self._threads.run, respond))
+
+    def _show_metrics(self, call: ApiCall) -> ApiResponse:
+        self._gate.authenticate(call.headers.get("authorization", ""))
+        return self._metrics.exposition()
+
+
+def _is_of_storage(request: Request) -> bool:
+    """Whether a request addresses an account by its host, or by the first segment of its path."""
+    first = first_segment(request)
+    return is_storage_host(request.headers["host"]) or bool(first and first not in RESERVED_PATHS)
+
+
+def _path_pattern(route: Route) -> re.Pattern[str]:
+    """The pattern of a route's path, matched case-insensitively, as Azure ids are."""
+    return re.compile(compile_path(route.path)[0].pattern, re.IGNORECASE)
 
 
 class BackgroundReconciliation:
@@ -220,41 +207,6 @@ class BackgroundReconciliation:
                 if str(error) != last:
                     _LOG.warning("cannot reconcile: %s", error)
                 last = str(error)
-
-
-def _stack(app: ASGIApp, middleware: Sequence[Middleware]) -> ASGIApp:
-    """The application inside its middleware, the first of which is the outermost."""
-    for layer, args, kwargs in reversed(middleware):
-        app = layer(app, *args, **kwargs)
-    return app
-
-
-class _OwnEndpoint:
-    """An endpoint of the server itself, which needs the head of a request alone."""
-
-    def __init__(self, respond: Callable[[Scope], ApiResponse]) -> None:
-        self._respond = respond
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        await send_response(send, self._respond(scope))
-
-
-def _managed_identity(scope: Scope) -> ApiResponse:
-    return managed_identity_token(raw_path(scope), Request(scope).headers.get("x-identity-header", ""))
-
-
-async def _not_routed(request: Request, error: Exception) -> NoReturn:
-    if getattr(error, "status_code", 404) == 405:
-        text = f"The method {request.method} is not offered for this resource."
-        raise ApiError(405, "MethodNotAllowed", text)
-    raise ApiError(404, "InvalidResourceType", f"No resource is found at {request.url.path}.")
-
-
-def _case_insensitive(route: StarletteRoute) -> StarletteRoute:
-    """The route with its path matched case-insensitively, as Azure ids are."""
-    route.path_regex = re.compile(route.path_regex.pattern, re.IGNORECASE)
-    return route
 
 
 def open_context(backend: Backend, settings: Settings, home: ServerHome) -> HandlerContext:

@@ -16,13 +16,11 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from functools import partial
 
 import anyio
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from batchai_magics.backends.service.extension_wire import PREFER, SINCE, STATE
 from batchai_magics.server.api_call import ApiCall, ApiResponse, content_digest
-from batchai_magics.server.handler_context import HandlerContext, Watcher
+from batchai_magics.server.batchai.job_handlers import LogWatcher
 from batchai_magics.server.http.request_limits import ServerLimits
-from batchai_magics.server.http.response_encoder import response_of, send_response
 
 Poll = Callable[[], Awaitable[ApiResponse]]
 
@@ -120,7 +118,7 @@ class LongPolling:
         )
 
     async def wait_for_watcher(
-        self, call: ApiCall, watcher: Watcher, *, poll: PollAfter, ask: Poll
+        self, call: ApiCall, watcher: LogWatcher, *, poll: PollAfter, ask: Poll
     ) -> ApiResponse:
         """The response, once a poll shared by all waiters at its path has news for this watcher."""
         key = (call.path.lower(), *sorted(call.query.items()))
@@ -200,50 +198,3 @@ def _poll_key(call: ApiCall) -> Hashable:
     )
     target = (call.method, call.origin, call.path, *sorted(call.query.items()))
     return (target, call.body, call.user, *sorted(extension_headers))
-
-
-class ChangeWaiter:
-    """Middleware: sends the response of an inner application once there is a change, for calls that wait.
-
-    A call for a route with `watch` waits with its watcher, whose polls take the place of the handler.
-    """
-
-    def __init__(
-        self, app: ASGIApp, waiting: LongPolling, watch: Callable[[ApiCall], Watcher] | None = None
-    ) -> None:
-        self._app, self._waiting, self._watch = app, waiting, watch
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        call: ApiCall = scope["call"]
-        if not self._waiting.is_requested(call):
-            await self._app(scope, receive, send)
-            return
-        ask = partial(response_of, self._app, scope, receive)
-        if self._watch is None:
-            response = await self._waiting.wait_for_state(call, ask)
-        else:
-            watcher = self._watch(call)
-            poll = partial(self._poll, watcher, scope, receive)
-            response = await self._waiting.wait_for_watcher(call, watcher, poll=poll, ask=ask)
-        await send_response(send, response)
-
-    async def _poll(
-        self, watcher: Watcher, scope: Scope, receive: Receive, last: ApiResponse | None
-    ) -> ApiResponse:
-        def handler(context: HandlerContext, _: ApiCall) -> ApiResponse:
-            return watcher.poll(context, last)
-
-        return await response_of(self._app, {**scope, "handler": handler}, receive)
-
-
-class ByteWaiter:
-    """Middleware: sends the response with bytes of a file once there are any, for calls that wait."""
-
-    def __init__(self, app: ASGIApp, waiting: LongPolling) -> None:
-        self._app, self._waiting = app, waiting
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        ask = partial(response_of, self._app, scope, receive)
-        await send_response(send, await self._waiting.wait_for_bytes(scope["call"], ask))

@@ -6,14 +6,12 @@ import contextlib
 import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import BinaryIO
 
 import anyio
 import anyio.to_thread
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from batchai_magics.server.api_call import ApiCall, ApiError
 from batchai_magics.server.http.request_limits import ServerLimits
@@ -21,23 +19,6 @@ from batchai_magics.server.http.request_telemetry import ServerMetrics
 
 _SPOOL_AFTER_BYTES = 1 << 20  # larger bodies go to disk
 _BODIES, _MEMORY, _DISK = "bodies", "memory", "disk"
-
-
-@dataclass(frozen=True)
-class BodySender:
-    """The sender of a body: a user or storage credential, and the client address."""
-
-    user: str
-    address: str
-
-
-@dataclass(frozen=True)
-class ExpectedBody:
-    """A body about to be read: its sender, its maximum size, and its spool file if it has one."""
-
-    sender: BodySender
-    max_bytes: int
-    spool: BinaryIO | None = None
 
 
 class RequestBodies:
@@ -48,37 +29,45 @@ class RequestBodies:
         self._taken: Counter[str] = Counter()
         metrics.show_bodies(lambda name: self._taken[name])
 
-    def reserve(self, call: ApiCall, upload: ExpectedBody) -> AbstractContextManager[None]:
-        """Reserves memory or disk for a body until its request is answered.
+    @contextlib.asynccontextmanager
+    async def received(
+        self, request: Request, call: ApiCall, user: str, *, max_bytes: int, spooled_bytes: int = 0
+    ) -> AsyncIterator[ApiCall]:
+        """The call with its body, which keeps its room in memory or on disk until the block ends.
+
+        With `spooled_bytes`, a body that may be too large for memory can have so many, in a file. `user` is
+        the name or the storage credential of the sender.
 
         Raises:
-            ApiError: 413 for a body that is too large, 503 if it would exceed a quota.
+            ApiError: 413 for a body that is too large, 503 if it would exceed a quota or with too many
+                unfinished bodies, 408 for one that arrives too slowly.
         """
-        size = _declared_size(call, upload.max_bytes)
-        limits, user = self._limits, upload.sender.user
-        if upload.spool is None:
-            quotas = {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
-        else:
-            quotas = {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
-        return self._take(size, quotas)
+        with contextlib.ExitStack() as stack:
+            spool = None
+            if spooled_bytes and _may_be_large(call):
+                max_bytes, spool = spooled_bytes, stack.enter_context(tempfile.TemporaryFile())
+            size_bytes = _declared_size(call, max_bytes)
+            stack.enter_context(self._take(size_bytes, self._room_quotas(user, is_spooled=spool is not None)))
+            body = await self._read(request, user, max_bytes, spool) if size_bytes else b""
+            yield replace(call, body=body, spool=spool)
 
-    async def read(self, request: Request, upload: ExpectedBody) -> bytes:
-        """The body; empty if it went to the spool file, which is rewound.
+    def _room_quotas(self, user: str, *, is_spooled: bool) -> Mapping[str, int]:
+        limits = self._limits
+        if is_spooled:
+            return {_DISK: limits.disk_bytes, f"{_DISK} of {user}": limits.disk_bytes_of_user}
+        return {_MEMORY: limits.memory_bytes, f"{_MEMORY} of {user}": limits.memory_bytes_of_user}
 
-        Raises:
-            ApiError: 503 with too many unfinished bodies, 408 for one that arrives too slowly.
-        """
-        if not _has_body(request.headers):
-            return b""
-        limits, sender = self._limits, upload.sender
+    async def _read(self, request: Request, user: str, max_bytes: int, spool: BinaryIO | None) -> bytes:
+        """The body; empty if it went to the spool file, which is rewound."""
+        limits = self._limits
         quotas = {
             _BODIES: limits.bodies,
-            f"{_BODIES} of {sender.user}": limits.bodies_of_user,
-            f"{_BODIES} from {sender.address}": limits.bodies_of_address,
+            f"{_BODIES} of {user}": limits.bodies_of_user,
+            f"{_BODIES} from {client_address(request)}": limits.bodies_of_address,
         }
         with self._take(1, quotas):
             try:
-                received = await self._received(request, upload)
+                received = await self._received(request, max_bytes, spool)
             except TimeoutError:
                 raise ApiError(
                     408, "RequestTimeout", "The body of the request did not come in time."
@@ -87,23 +76,23 @@ class RequestBodies:
                 raise ApiError(
                     400, "IncompleteBody", "The client has gone before its body was there."
                 ) from None
-        if upload.spool is None:
+        if spool is None:
             return received
-        upload.spool.write(received)
-        upload.spool.seek(0)
+        spool.write(received)
+        spool.seek(0)
         return b""
 
-    async def _received(self, request: Request, upload: ExpectedBody) -> bytes:
+    async def _received(self, request: Request, max_bytes: int, spool: BinaryIO | None) -> bytes:
         """The body, or the part not yet written to the spool file."""
         received, count = bytearray(), 0
         async for piece in _with_deadlines(request, self._limits):
             received += piece
             count += len(piece)
             self._metrics.count_body_bytes(len(piece))
-            if count > upload.max_bytes:
-                raise _too_large(upload.max_bytes)
-            if upload.spool and len(received) > _SPOOL_AFTER_BYTES:
-                await anyio.to_thread.run_sync(upload.spool.write, bytes(received))
+            if count > max_bytes:
+                raise _too_large(max_bytes)
+            if spool and len(received) > _SPOOL_AFTER_BYTES:
+                await anyio.to_thread.run_sync(spool.write, bytes(received))
                 received.clear()
         return bytes(received)
 
@@ -128,36 +117,14 @@ class RequestBodies:
                     del self._taken[name]  # who has gone takes no memory
 
 
-class BodyReader:
-    """Middleware: reads the body of the scope's `call` from its `sender`, and keeps it until the response.
-
-    With `spooled_bytes`, a body that may be too large for memory can have so many, in a file.
-    """
-
-    def __init__(
-        self, app: ASGIApp, bodies: RequestBodies, *, max_bytes: int, spooled_bytes: int = 0
-    ) -> None:
-        self._app, self._bodies = app, bodies
-        self._max_bytes, self._spooled_bytes = max_bytes, spooled_bytes
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        call: ApiCall = scope["call"]
-        with contextlib.ExitStack() as stack:
-            upload = ExpectedBody(scope["sender"], self._max_bytes)
-            if self._spooled_bytes and _may_be_large(scope, call):
-                spool = stack.enter_context(tempfile.TemporaryFile())
-                upload = ExpectedBody(scope["sender"], self._spooled_bytes, spool)
-            stack.enter_context(self._bodies.reserve(call, upload))
-            body = await self._bodies.read(Request(scope, receive), upload)
-            scope["call"] = replace(call, body=body, spool=upload.spool)
-            await self._app(scope, receive, send)
+def client_address(request: Request) -> str:
+    """The address of the connection's client; empty if it is unknown."""
+    return request.client.host if request.client else ""
 
 
-def _may_be_large(scope: Scope, call: ApiCall) -> bool:
+def _may_be_large(call: ApiCall) -> bool:
     """Whether a request may have a body too large for memory: a blob, or a block of one."""
-    is_block = b"comp=block&" in scope["query_string"] + b"&"
-    return call.method == "PUT" and ("x-ms-blob-type" in call.headers or is_block)
+    return call.method == "PUT" and ("x-ms-blob-type" in call.headers or call.query.get("comp") == "block")
 
 
 async def _with_deadlines(request: Request, limits: ServerLimits) -> AsyncIterator[bytes]:

@@ -131,7 +131,7 @@ class RequestGuard:
             user, client = scope.get("user"), scope.get("client")
             more = {"user": getattr(user, "name", ""), "client": client[0] if client else ""}
             more["seconds"] = round(seconds, 4)
-            is_read = getattr(scope.get("endpoint"), "is_read", False)
+            is_read = scope.get("is_read", False)
             self._log.record(scope["method"], scope["path"], status, more, is_read=is_read)
 
 

@@ -1,21 +1,19 @@
-"""Responses and errors as ASGI messages; middleware encodes them as HTTP, reduced to the published API."""
+"""Responses and errors as HTTP; responses reduced to the published API."""
 
 from __future__ import annotations
 
 import logging
 import traceback
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from batchai_magics.backends.service.extension_wire import OWN_CLIENT
 from batchai_magics.errors import BatchAIError, is_disk_full
 from batchai_magics.models.resource_ids import ResourceId
 from batchai_magics.server.api_call import (
@@ -104,68 +102,15 @@ def _subnet(server: str) -> str:
 
 
 LOG = logging.getLogger("batchai.server")
-RESPONSE = "batchai.response"
 _COMMON_HEADERS = {"X-Content-Type-Options": "nosniff"}
 _NO_CACHE_HEADERS = {"Cache-Control": "no-cache", "Pragma": "no-cache", "Expires": "-1"}
 
 
-async def send_response(send: Send, response: ApiResponse) -> None:
-    """Sends the response of an inner application."""
-    await send({"type": RESPONSE, "response": response})
-
-
-async def response_of(app: ASGIApp, scope: Scope, receive: Receive) -> ApiResponse:
-    """The response that an inner application sends."""
-    responses: list[ApiResponse] = []
-
-    async def collect(message: Message) -> None:
-        responses.append(message["response"])
-
-    await app(scope, receive, collect)
-    return responses[-1]
-
-
-class ResponseEncoder:
-    """Middleware: encodes the response of an inner application; other messages pass unchanged.
+def to_starlette(response: ApiResponse, threads: ThreadPool, *, is_file: bool = False) -> Response:
+    """The Starlette response with a request id; one that cannot be encoded becomes a 500.
 
     Files have their own caching headers, resources (without `is_file`) are never cached.
     """
-
-    def __init__(self, app: ASGIApp, threads: ThreadPool, *, is_file: bool = False) -> None:
-        self._app, self._threads, self._is_file = app, threads, is_file
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        responses: list[ApiResponse] = []
-
-        async def collect(message: Message) -> None:
-            if message["type"] == RESPONSE:
-                responses.append(message["response"])
-            else:
-                await send(message)
-
-        await self._app(scope, receive, collect)
-        for response in responses:
-            encoded = to_starlette(response, self._threads, is_file=self._is_file)
-            await encoded(scope, receive, send)
-
-
-class ExtensionFilter:
-    """Middleware: responses lose our extensions, unless our own client asks or the path is its own."""
-
-    def __init__(self, app: ASGIApp, path: str) -> None:
-        self._app, self._is_extension = app, is_extension(path)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        if self._is_extension or OWN_CLIENT in Headers(scope=scope):
-            await self._app(scope, receive, send)
-            return
-        await send_response(send, published_response(await response_of(self._app, scope, receive)))
-
-
-def to_starlette(response: ApiResponse, threads: ThreadPool, *, is_file: bool = False) -> Response:
-    """The Starlette response with a request id; one that cannot be encoded becomes a 500."""
     always = _COMMON_HEADERS if is_file else {**_COMMON_HEADERS, **_NO_CACHE_HEADERS}
     try:
         return _starlette_response(response, threads, always)
@@ -191,20 +136,19 @@ def _starlette_response(response: ApiResponse, threads: ThreadPool, always: Mapp
     return Response(response.body or b"", status_code=response.status, headers=headers)
 
 
-class ErrorResponses:
-    """Middleware: sends an error response, made by `render`, for an exception of an inner application."""
-
-    def __init__(self, app: ASGIApp, render: Callable[[BatchAIError], ApiResponse] | None = None) -> None:
-        self._app, self._render = app, render or error_response
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        try:
-            await self._app(scope, receive, send)
-        except BatchAIError as error:
-            await send_response(send, self._render(error))
-        except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
-            await send_response(send, self._render(to_api_error(scope, error)))
+async def response_or_error(
+    request: Request,
+    respond: Callable[[], Awaitable[ApiResponse]],
+    render: Callable[[BatchAIError], ApiResponse] | None = None,
+) -> ApiResponse:
+    """The response to a request, or for an exception the error response that `render` makes."""
+    render = render or error_response
+    try:
+        return await respond()
+    except BatchAIError as error:
+        return render(error)
+    except Exception as error:  # noqa: BLE001  a bug: logged under a number that the client gets
+        return render(to_api_error(request, error))
 
 
 def error_response(error: BatchAIError) -> ApiResponse:
@@ -214,11 +158,11 @@ def error_response(error: BatchAIError) -> ApiResponse:
     return ApiResponse(status, error_body(error), headers)
 
 
-def to_api_error(scope: Scope, error: Exception) -> BatchAIError:
+def to_api_error(request: Request, error: Exception) -> BatchAIError:
     """The error to send for a foreign exception; unexpected ones are logged under a number."""
     if isinstance(error, OSError) and is_disk_full(error):
         return disk_full_error()
     number = uuid.uuid4().hex[:12]
-    LOG.error("defect %s at %s %s\n%s", number, scope["method"], raw_path(scope), traceback.format_exc())
+    LOG.error("defect %s at %s %s\n%s", number, request.method, raw_path(request), traceback.format_exc())
     message = f"The server could not do this. Its log says why, under {number}."
     return ApiError(500, INTERNAL_ERROR, message)

@@ -9,9 +9,7 @@ from datetime import datetime, timezone
 from functools import partial
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
-from starlette.requests import HTTPConnection
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.requests import Request
 
 from batchai_magics.backends.base import Storage
 from batchai_magics.backends.service.extension_wire import OWN_CLIENT, SERVICE, UPLOAD, UploadStep
@@ -19,17 +17,12 @@ from batchai_magics.errors import NotFoundError
 from batchai_magics.server.api_call import ApiCall, ApiResponse, parse_query
 from batchai_magics.server.batchai.output_addresses import is_output_address
 from batchai_magics.server.handler_context import HandlerContext
-from batchai_magics.server.http.request_bodies import BodySender
-from batchai_magics.server.http.request_checks import client_address, parse_head
-from batchai_magics.server.http.request_limits import ThreadPool
-from batchai_magics.server.http.response_encoder import response_of, send_response
-from batchai_magics.server.storage import (
-    blobs,
-    sas,
-    share_files,
-    shares,
-    storage_extensions,
-)
+from batchai_magics.server.http.long_polling import LongPolling
+from batchai_magics.server.http.request_bodies import RequestBodies, client_address
+from batchai_magics.server.http.request_checks import parse_head
+from batchai_magics.server.http.request_limits import ServerLimits, ThreadPool
+from batchai_magics.server.http.response_encoder import response_or_error
+from batchai_magics.server.storage import blobs, sas, share_files, shares, storage_extensions
 from batchai_magics.server.storage.sas import RequestOrigin, SasRule
 from batchai_magics.server.storage.storage_request import StorageHandler, StorageRequest, has_account_key
 from batchai_magics.server.storage.storage_resource import (
@@ -41,6 +34,7 @@ from batchai_magics.server.storage.storage_resource import (
     backend_share,
     parse_resource,
     resource_of_url,
+    storage_error_response,
     without_extensions,
 )
 from batchai_magics.server.storage.unfinished_uploads import UnfinishedUploads
@@ -147,9 +141,9 @@ class StorageRouter:
     context: HandlerContext
     uploads: UnfinishedUploads
 
-    def authorize(self, call: ApiCall, host: str, caller: RequestOrigin) -> AuthorizedRequest:
+    def authorize(self, call: ApiCall, caller: RequestOrigin) -> AuthorizedRequest:
         """Authorizes a request by its headers and query, before its body is read."""
-        resource = self._with_service(call, parse_resource(call, host))
+        resource = self._with_service(call, parse_resource(call, call.headers.get("host", "")))
         action = self._action(call, resource)
         principal = self._check(call, resource, action, caller)
         self._check_source(call, resource, action, caller)
@@ -300,54 +294,38 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _DEFAULT_VERSION = "2021-06-08"  # for requests without one
 
 
-class StorageResponses:
-    """Responses get the version of the request; those for other clients lose what only our own reads."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        response = await response_of(self._app, scope, receive)
-        if OWN_CLIENT not in Headers(scope=scope):
-            response = without_extensions(response)
-        await send_response(send, response.with_headers(x_ms_version=_version(scope.get("call"))))
-
-
-class StorageAuthorization:
-    """Requests without a valid key or SAS are rejected (401, 403).
-
-    For others the scope gets the `call` without its body, the `sender` of that, and the `authorized` request.
-    """
-
-    def __init__(self, app: ASGIApp, router: StorageRouter, threads: ThreadPool) -> None:
-        self._app, self._router, self._threads = app, router, threads
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        call = scope["call"] = parse_head(scope)
-        address, is_secure = client_address(scope), HTTPConnection(scope).url.scheme == "https"
-        caller = RequestOrigin(datetime.now(timezone.utc), address, is_secure)
-        host = call.headers.get("host", "")
-        authorized = await self._threads.run(partial(self._router.authorize, call, host, caller))
-        scope["authorized"] = authorized
-        scope["sender"] = BodySender(f"{authorized.principal} at {address}", address)
-        await self._app(scope, receive, send)
-
-
 class StorageEndpoint:
-    """The innermost application: runs the handler of the authorized request in a thread."""
+    """Answers requests to storage."""
 
-    def __init__(self, threads: ThreadPool) -> None:
-        self._threads = threads
+    def __init__(
+        self, router: StorageRouter, limits: ServerLimits, *, bodies: RequestBodies, waiting: LongPolling
+    ) -> None:
+        self._router, self._limits, self._bodies, self._waiting = router, limits, bodies, waiting
+        self.threads = ThreadPool(limits.threads)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
-        authorized: AuthorizedRequest = scope["authorized"]
-        response: ApiResponse = await self._threads.run(partial(authorized.respond, scope["call"]))
-        await send_response(send, response)
+    async def respond(self, request: Request) -> ApiResponse:
+        """The response with the version of the request, for other clients without what only our own reads."""
+        respond = partial(self._respond, request)
+        response = await response_or_error(request, respond, storage_error_response)
+        if OWN_CLIENT not in request.headers:
+            response = without_extensions(response)
+        version = request.headers.get("x-ms-version") or request.query_params.get("sv", "")
+        return response.with_headers(x_ms_version=version if _DATE.fullmatch(version) else _DEFAULT_VERSION)
 
-
-def _version(call: ApiCall | None) -> str:
-    asked = call.headers.get("x-ms-version") or call.query.get("sv") or "" if call else ""
-    return asked if _DATE.fullmatch(asked) else _DEFAULT_VERSION
+    async def _respond(self, request: Request) -> ApiResponse:
+        """The response to an authorized request; those without a valid key or SAS are rejected (401, 403)."""
+        head, address = parse_head(request), client_address(request)
+        origin = RequestOrigin(datetime.now(timezone.utc), address, request.url.scheme == "https")
+        authorized = await self.threads.run(partial(self._router.authorize, head, origin))
+        received = self._bodies.received(
+            request,
+            head,
+            f"{authorized.principal} at {address}",
+            max_bytes=self._limits.range_bytes,
+            spooled_bytes=self._limits.blob_bytes,
+        )
+        async with received as call:
+            handle = partial(self.threads.run, partial(authorized.respond, call))
+            # an error is a response here: a call that waits for bytes goes on waiting after a 416
+            ask = partial(response_or_error, request, handle, storage_error_response)
+            return await self._waiting.wait_for_bytes(call, ask)

@@ -1,20 +1,15 @@
-"""Requests as the middleware of a server gets them, and applications inside it."""
+"""Requests as the parts of a server get them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import anyio
-
-from batchai_magics.server.api_call import ApiResponse
-from batchai_magics.server.http.response_encoder import response_of, send_response
+from starlette.requests import Request
 
 
-def scope_of(method: str = "GET", path: str = "/here", query: str = "", **headers: str) -> dict[str, Any]:
-    """The scope of a request; `_` in names of headers stands for `-`."""
+def request_of(method: str = "GET", path: str = "/here", query: str = "", **headers: str) -> Request:
+    """A request whose body never comes; `_` in names of headers stands for `-`."""
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    return {
+    scope = {
         "type": "http",
         "scheme": "http",
         "method": method,
@@ -25,21 +20,4 @@ def scope_of(method: str = "GET", path: str = "/here", query: str = "", **header
         "client": ("127.0.0.9", 1),
         "server": ("127.0.0.1", 80),
     }
-
-
-def responding(respond: Callable[[dict[str, Any]], ApiResponse]) -> Any:
-    """An application with the response of a function of its scope, which may raise."""
-
-    async def app(scope, receive, send) -> None:
-        await send_response(send, respond(scope))
-
-    return app
-
-
-def ask(app: Any, scope: dict[str, Any]) -> ApiResponse:
-    """The response of an application; no body comes."""
-    return anyio.run(response_of, app, scope, _nothing)
-
-
-async def _nothing() -> None:
-    await anyio.sleep_forever()
+    return Request(scope, anyio.sleep_forever)

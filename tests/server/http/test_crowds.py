@@ -47,24 +47,15 @@ def connections(server: Running, count: int, sent: str) -> Iterator[list[socket.
         yield clients
 
 
-def under_way(server: Running) -> int:
-    """The requests under way, this question among them; all that are taken when there is no room for it."""
-    answer = server.ask("GET", "/metrics")
-    if answer.status_code == 503:
-        return STREAMS
-    line = next(line for line in answer.text.splitlines() if line.startswith("batchai_requests_open "))
-    return int(float(line.split()[1]))
-
-
 def test_two_hundred_requests_are_taken_and_one_more_is_told_to_come_again(
     patient: Running, caplog: pytest.LogCaptureFixture
 ) -> None:
     with connections(patient, STREAMS - 1, STALLED):
-        until(lambda: under_way(patient) == STREAMS)
+        until(lambda: patient.open_requests() == STREAMS - 1)
         assert patient.ask("GET", WORKSPACE).status_code == 200
         with connections(patient, 1, STALLED):
             until(lambda: patient.ask("GET", WORKSPACE).status_code == 503)
-    until(lambda: under_way(patient) == 1)
+    until(lambda: patient.open_requests() == 0)
     assert [record for record in caplog.records if record.levelname == "ERROR"] == []  # who goes is no error
 
 
@@ -76,7 +67,7 @@ def test_slow_readers_and_slow_writers_starve_nobody(patient: Running) -> None:
         connections(patient, crowd // 2, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n") as readers,
         connections(patient, crowd // 2, STALLED),
     ):
-        until(lambda: under_way(patient) == crowd + 1)
+        until(lambda: patient.open_requests() == crowd)
         assert all(client.recv(1000).startswith(b"HTTP/1.1 200") for client in readers)
         with ThreadPoolExecutor(8) as pool:
             answers = pool.map(lambda _: patient.ask("GET", WORKSPACE).status_code, range(40))

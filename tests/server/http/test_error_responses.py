@@ -6,13 +6,14 @@ import errno
 import logging
 from collections.abc import Callable
 
+import anyio
 import pytest
 
 from batchai_magics.errors import BatchAIError, NotFoundError
 from batchai_magics.server.api_call import ApiError, ApiResponse
-from batchai_magics.server.http.response_encoder import ErrorResponses, error_response
+from batchai_magics.server.http.response_encoder import error_response, response_or_error
 from batchai_magics.server.storage.storage_resource import storage_error_response
-from tests.server.http.scopes import ask, responding, scope_of
+from tests.server.http.scopes import request_of
 
 
 @pytest.mark.parametrize(
@@ -31,12 +32,12 @@ def test_a_refusal_says_how_to_come_again(status: int, headers: dict[str, str]) 
 
 
 def raising(error: Exception, render: Callable[[BatchAIError], ApiResponse] = error_response) -> ApiResponse:
-    """The answer where an application raises this."""
+    """The answer where a handler raises this."""
 
-    def fail(_: object) -> ApiResponse:
+    async def fail() -> ApiResponse:
         raise error
 
-    return ask(ErrorResponses(responding(fail), render), scope_of("PUT"))
+    return anyio.run(response_or_error, request_of("PUT"), fail, render)
 
 
 def test_a_defect_is_told_by_its_number_and_stands_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,8 +15,9 @@ import anyio
 import pytest
 from starlette.requests import Request
 
-from batchai_magics.server.api_call import ApiCall, ApiError
-from batchai_magics.server.http.request_bodies import BodySender, ExpectedBody, RequestBodies
+from batchai_magics.server.api_call import ApiError
+from batchai_magics.server.http.request_bodies import RequestBodies
+from batchai_magics.server.http.request_checks import parse_head
 from batchai_magics.server.http.request_limits import ServerLimits
 from batchai_magics.server.http.request_telemetry import ServerMetrics
 from tests.patience import PATIENCE_S
@@ -26,7 +27,6 @@ from tests.server.storage.signed_urls import signed_with
 from tests.world import until
 
 CROWD = 200
-ADA, BOB = BodySender("ada", "10.0.0.1"), BodySender("bob", "10.0.0.1")
 FILE = "/local/batchaishare/model.bin?comp=range"
 REFUSED = {
     "a range with a forged key": (FILE, "Authorization: SharedKey local:c2ln\r\n"),
@@ -126,7 +126,7 @@ def _readable(clients: list[socket.socket]) -> list[socket.socket]:
     return select.select(clients, [], [], 0)[0]
 
 
-def request_of(*pieces: bytes, size: int | None = None, pause_s: float = 0.0) -> tuple[ApiCall, Request]:
+def request_with(*pieces: bytes, size: int | None = None, pause_s: float = 0.0) -> Request:
     """A request whose body comes in pieces; without a size, in chunks. It never ends without pieces."""
     header = ("transfer-encoding", "chunked") if size is None else ("content-length", str(size))
     left = list(pieces)
@@ -139,37 +139,35 @@ def request_of(*pieces: bytes, size: int | None = None, pause_s: float = 0.0) ->
         piece = left.pop(0)
         return {"type": "http.request", "body": piece, "more_body": bool(left)}
 
-    scope = {"type": "http", "headers": [tuple(part.encode() for part in header)]}
-    return ApiCall("PUT", "/", headers=dict([header])), Request(scope, receive)
+    headers = [tuple(part.encode() for part in header), (b"x-ms-blob-type", b"BlockBlob")]
+    scope = {"type": "http", "method": "PUT", "path": "/", "headers": headers, "client": ("10.0.0.1", 1)}
+    return Request(scope, receive)
 
 
 @contextlib.asynccontextmanager
-async def unfinished(
-    bodies: RequestBodies, *uploads: ExpectedBody, size: int | None = 1
-) -> AsyncIterator[None]:
-    """Bodies that are being read and never end."""
-    begun = [anyio.Event() for _ in uploads]
+async def unfinished(bodies: RequestBodies, count: int, *, size: int = 1, **more: int) -> AsyncIterator[None]:
+    """Bodies of Ada's that are being read and never end."""
 
-    async def read(upload: ExpectedBody, event: anyio.Event) -> None:
-        call, request = request_of(size=size)
-        with bodies.reserve(call, upload):
-            event.set()
-            await bodies.read(request, upload)
+    async def read() -> None:
+        request = request_with(size=size)
+        async with bodies.received(request, parse_head(request), "ada", **{"max_bytes": 99, **more}):
+            raise AssertionError("a body that never ends")
 
     async with anyio.create_task_group() as group:
-        for upload, event in zip(uploads, begun, strict=True):
-            group.start_soon(read, upload, event)
-            await event.wait()
-            await anyio.wait_all_tasks_blocked()
+        for _ in range(count):
+            group.start_soon(read)
+        await anyio.wait_all_tasks_blocked()
         yield
         group.cancel_scope.cancel()
 
 
-async def sent(bodies: RequestBodies, upload: ExpectedBody, *pieces: bytes, **more: object) -> bytes:
+async def sent(bodies: RequestBodies, *pieces: bytes, user: str = "ada", **more: object) -> bytes:
     """The body that is read of one request."""
-    call, request = request_of(*pieces, **{"size": sum(map(len, pieces)), **more})
-    with bodies.reserve(call, upload):
-        return await bodies.read(request, upload)
+    limits = {name: more.pop(name) for name in ("max_bytes", "spooled_bytes") if name in more}
+    request = request_with(*pieces, **{"size": sum(map(len, pieces)), **more})
+    async with bodies.received(request, parse_head(request), user, **{"max_bytes": 99, **limits}) as call:
+        assert bool(call.spool) == bool(limits.get("spooled_bytes"))
+        return b"".join(call.body_chunks(4))
 
 
 @pytest.mark.parametrize(
@@ -179,42 +177,41 @@ async def sent(bodies: RequestBodies, upload: ExpectedBody, *pieces: bytes, **mo
 def test_so_many_bodies_are_unfinished_at_once(quota: str, is_taken_of_bob: bool) -> None:
     async def crowd() -> None:
         bodies = RequestBodies(ServerLimits(**{quota: 2}), ServerMetrics())
-        async with unfinished(bodies, ExpectedBody(ADA, 9), ExpectedBody(ADA, 9)):
+        async with unfinished(bodies, 2):
             with pytest.raises(ApiError, match="unfinished") as caught:
-                await sent(bodies, ExpectedBody(ADA, 9), b"x")
+                await sent(bodies, b"x")
             assert (caught.value.status, caught.value.code) == (503, "ServerBusy")
             with contextlib.nullcontext() if is_taken_of_bob else pytest.raises(ApiError):
-                assert await sent(bodies, ExpectedBody(BOB, 9), b"x") == b"x"
-            assert await sent(bodies, ExpectedBody(ADA, 9)) == b""
-        assert await sent(bodies, ExpectedBody(ADA, 9), b"x") == b"x"
+                assert await sent(bodies, b"x", user="bob") == b"x"
+            assert await sent(bodies) == b""
+        assert await sent(bodies, b"x") == b"x"
 
     anyio.run(crowd)
 
 
-@pytest.mark.parametrize("place", ["memory", "disk"])
+@pytest.mark.parametrize(("place", "spooled"), [("memory", {}), ("disk", {"spooled_bytes": 99})])
 @pytest.mark.parametrize("whose", ["", "_of_user"])
-def test_bodies_together_take_so_much_room(tmp_path: Path, place: str, whose: str) -> None:
-    async def crowd(spool: object) -> None:
+def test_bodies_together_take_so_much_room(place: str, spooled: dict[str, int], whose: str) -> None:
+    async def crowd() -> None:
         bodies = RequestBodies(ServerLimits(**{f"{place}_bytes{whose}": 100}), ServerMetrics())
-        async with unfinished(bodies, ExpectedBody(ADA, 99, spool), size=60):
+        async with unfinished(bodies, 1, size=60, **spooled):
             with pytest.raises(ApiError, match="unfinished"):
-                await sent(bodies, ExpectedBody(ADA, 99, spool), bytes(41))
-            assert await sent(bodies, ExpectedBody(ADA, 99), bytes(40)) == bytes(40)
+                await sent(bodies, bytes(41), **spooled)
+            assert await sent(bodies, bytes(40), **spooled) == bytes(40)
             with pytest.raises(ApiError, match="unfinished"):  # in chunks: it may be as large as any
-                await sent(bodies, ExpectedBody(ADA, 99, spool), b"x", size=None)
-        assert await sent(bodies, ExpectedBody(ADA, 99), bytes(99)) == bytes(99)
+                await sent(bodies, b"x", size=None, **spooled)
+        assert await sent(bodies, bytes(99), **spooled) == bytes(99)
 
-    with (tmp_path / "spool").open("wb+") as file:
-        anyio.run(crowd, file if place == "disk" else None)
+    anyio.run(crowd)
 
 
 def test_a_body_may_take_as_long_as_its_size_needs_at_the_lowest_rate() -> None:
     async def read() -> None:
         bodies = RequestBodies(ServerLimits(body_s=0.3, body_bytes_s=10), ServerMetrics())
         pieces = [bytes(9000), *[b"x"] * 5]
-        assert len(await sent(bodies, ExpectedBody(ADA, 9999), *pieces, pause_s=0.1)) == 9005
+        assert len(await sent(bodies, *pieces, pause_s=0.1, max_bytes=9999)) == 9005
         with pytest.raises(ApiError) as caught:
-            await sent(bodies, ExpectedBody(ADA, 9999), *[b"x"] * 5, pause_s=0.5)
+            await sent(bodies, *[b"x"] * 5, pause_s=0.5)
         assert caught.value.status == 408
 
     anyio.run(read)
@@ -224,7 +221,7 @@ def test_a_body_that_stops_is_given_up_however_fast_it_was() -> None:
     async def read() -> None:
         bodies = RequestBodies(ServerLimits(body_s=1e6, body_idle_s=0.05), ServerMetrics())
         with pytest.raises(ApiError) as caught:
-            await sent(bodies, ExpectedBody(ADA, 9), size=9)
+            await sent(bodies, size=9)
         assert caught.value.status == 408
 
     anyio.run(read)
@@ -235,7 +232,7 @@ def test_a_body_that_is_larger_than_it_may_be_is_refused_before_it_is_read() -> 
         bodies = RequestBodies(ServerLimits(), ServerMetrics())
         for size, pieces in ((10, []), (None, [bytes(6), bytes(6)])):
             with pytest.raises(ApiError) as caught:
-                await sent(bodies, ExpectedBody(ADA, 9), *pieces, size=size)
+                await sent(bodies, *pieces, size=size, max_bytes=9)
             assert caught.value.status == 413
 
     anyio.run(read)

@@ -132,8 +132,8 @@ def is_let_in(router: StorageRouter, service: str, found: Row, permissions: str,
     sent = {**asked, **signed(key, service, path, permissions, kind)}
     caller = RequestOrigin(datetime.now(timezone.utc), "127.0.0.1")
     try:
-        call = ApiCall(method, f"/{path}", sent, dict(found.header))
-        router.authorize(call, f"local.{service}.localhost", caller)
+        headers = {**dict(found.header), "host": f"local.{service}.localhost"}
+        router.authorize(ApiCall(method, f"/{path}", sent, headers), caller)
     except StorageApiError:
         return False
     return True
